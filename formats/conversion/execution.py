@@ -16,7 +16,7 @@ from ..concurrency.cores import available_cores, check_threads
 from ..files.paths import is_inside
 from ..remote.store import is_url
 from .plan import ConversionPlan
-from .run import Progress, Run, Runner
+from .run import Progress, Run
 from .runners.local_runner import LocalRunner
 from .runners.ray_runner import RayRunner
 from .targets.folder_target import convert_to_folder
@@ -97,18 +97,15 @@ def execute(
     Raises: As :func:`stoker.convert`.
     """
     started = time.monotonic()
-    run = Run(plan, _runner(engine, num_threads), report, allow_loss)
+    if engine not in get_args(Engine):
+        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
+    runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
+    run = Run(plan, runner, report, allow_loss)
     if is_url(dst):
         made = convert_to_url(run, str(dst), overwrite=overwrite)
     else:
         made = convert_to_folder(run, Path(dst), overwrite=overwrite)
     return Summary.of(made, time.monotonic() - started, run.converted)
-
-
-def _runner(engine: Engine, num_threads: int) -> Runner:
-    if engine not in get_args(Engine):
-        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
-    return RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
 
 
 def check_outside_source(

@@ -71,7 +71,7 @@ class ShardOptions:
 
     made_by: ClassVar[str] = "convert"
     most_records: ClassVar[int] = (1 << 63) - 1
-    """Records of a shard of ``shard_bytes``, about, so that those in the making take little memory."""
+    """About the largest number of records in a shard of ``shard_bytes``; it bounds the memory of writing."""
 
     def __post_init__(self) -> None:
         find_writing(self.container)

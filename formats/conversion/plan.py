@@ -202,6 +202,6 @@ def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
         number = max(1, -(-int(ends[-1]) // options.shard_bytes), -(-n // options.most_records))
         # Shards of equal size, without a small last one, because readers divide them evenly.
         limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
-        # A shard begins with the first sample that begins at or after a limit, where the one before ends.
+        # A shard begins with the first sample that begins at or after a limit; the shard before ends there.
         starts = np.unique(np.concatenate([[0], np.searchsorted(ends[:-1], limits) + 1]).clip(max=n - 1))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]

@@ -181,6 +181,7 @@ class Indexer:
 
     def _manifest(self, shards: list[Shard], path: Path, classes: tuple[str, ...]) -> Manifest:
         index = Index.open(path)
+        named_parts = {} if self._container.feature_names is None else self._names.to_manifest()
         return Manifest(
             container=self._container.name,
             sample_type="image",
@@ -188,13 +189,9 @@ class Indexer:
             shards=tuple(shards),
             index=IndexFile.of(path, len(index)),
             classes=classes or self._class_names(index),
-            options={"made_by": "index", **self._named_parts()},
+            options={"made_by": "index", **named_parts},
             skipped=dict(self._skipped),
         )
-
-    def _named_parts(self) -> dict[str, str | bool | None]:
-        """Return the options of the manifest that name the parts of a record."""
-        return {} if self._container.feature_names is None else self._names.to_manifest()
 
     def _class_names(self, index: Index) -> tuple[str, ...]:
         labels = np.concatenate([np.empty(0, np.int64), *_labels_of(index)])

@@ -42,14 +42,7 @@ class ParsedRecord(NamedTuple):
 def parse_records(
     records: Iterable[Record], container: Container, names: FeatureNames, path: str | Path, shard: str
 ) -> Iterator[ParsedRecord]:
-    """Yield the records of a shard with their samples.
-
-    Args:
-        records: The records of the shard, from the container's ``scan``.
-        container: The container.
-        names: Names of the parts of a record.
-        path: Path or URL of the shard, for errors.
-        shard: Name of the shard, for errors.
+    """Yield the records that the container's ``scan`` found in a shard, with their samples.
 
     Raises:
         SourceError, CorruptRecordError: As the container's ``parse_image``.
@@ -91,12 +84,6 @@ def parsed_at_urls(
     container: Container, names: FeatureNames, shards: Sequence[ExternalShard], shard_names: Sequence[str]
 ) -> Iterator[list[ParsedRecord]]:
     """Yield the records of each shard at a URL, without reading images; several shards are read at once.
-
-    Args:
-        container: A container with ``scan_at_url``.
-        names: Names of the parts of a record.
-        shards: The shards.
-        shard_names: Their names, for errors.
 
     Raises:
         SourceError, CorruptRecordError: As the container's ``parse_image`` and ``scan_at_url``.

@@ -123,9 +123,7 @@ def find_shards(
 ) -> tuple[Container, list[ExternalShard]]:
     """Return the container of some shards, and the shards; only the start of the first is read.
 
-    Args:
-        paths: Paths and URLs, with lists in braces, patterns and folders as :func:`expand` has them.
-        container: Name of the container; ``auto`` detects it from the first shard.
+    Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
 
     Raises:
         ConfigError: No shards are named.

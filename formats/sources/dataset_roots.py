@@ -92,9 +92,8 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _voc(root: Path, folders: list[Path]) -> list[str]:
-    years = [one for one in folders if (one / "Annotations").is_dir() and (one / "JPEGImages").is_dir()]
     commands = []
-    for year in years:
+    for year in (one for one in folders if (one / "Annotations").is_dir() and (one / "JPEGImages").is_dir()):
         one = year / "ImageSets" / "Main" / "train.txt"
         commands += [f"one split: stoker convert {one} TARGET"] if one.is_file() else []
         commands.append(f"one year: stoker convert {year} TARGET")

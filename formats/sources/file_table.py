@@ -30,12 +30,7 @@ class FileTable:
         return len(self._sizes)
 
     def add(self, key: str, size: int, modified: int) -> None:
-        """Add a file.
-
-        Args:
-            key: Its path in the source.
-            size: Bytes.
-            modified: Time of its last change, nanoseconds since 1970.
+        """Add a file: its path in the source, bytes, and time of change in nanoseconds since 1970.
 
         Raises:
             UnicodeEncodeError: The path is not UTF-8.

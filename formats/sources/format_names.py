@@ -10,20 +10,9 @@ from typing import Literal
 __all__ = ["SOURCE_DESCRIPTIONS", "SourceFormatName"]
 
 SourceFormatName = Literal[
-    "folder",
-    "list",
-    "coco",
-    "voc",
-    "yolo",
-    "open_images",
-    "crowdhuman",
-    "mot",
-    "pairs",
-    "webdataset",
-    "table",
-    "recordio",
-    "mds",
-]
+    "folder", "list", "coco", "voc", "yolo", "open_images", "crowdhuman", "mot", "pairs", "webdataset",
+    "table", "recordio", "mds",
+]  # fmt: skip
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {

@@ -73,13 +73,7 @@ def _check_unchanged(descriptor: int, size: int) -> None:
 
 
 def read_source_file(root: str, key: str, size: int, *, follow_links: bool = True) -> bytes:
-    """Read a file of a source.
-
-    Args:
-        root: The source's folder, resolved; or its URL.
-        key: Path of the file in it.
-        size: Bytes of the file when the source was listed.
-        follow_links: Whether the file may be a link.
+    """Read a file under ``root``, a resolved folder or a URL, that had ``size`` bytes when it was listed.
 
     Raises:
         SkippedError: The file cannot be read, has changed, is too large, or is no image.
@@ -97,14 +91,9 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
 
 
 def read_place(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
-    """Read an image that lies in a larger file.
+    """Read an image of ``size`` bytes at an offset of a file or URL that had ``file_size`` bytes when listed.
 
-    Args:
-        file: Path or URL of the file.
-        file_size: Its bytes when the source was listed.
-        offset: First byte of the image.
-        size: Bytes of the image.
-        pieces: Pieces in which it lies in a RecordIO file.
+    In a RecordIO file the image may lie in several pieces.
 
     Raises:
         SkippedError: The file cannot be read, or has changed; or the image is too large, or not an image.

@@ -40,12 +40,8 @@ def check_processes(given: int | None) -> int | None:
 def choose_processes(given: int | None, composition: Composition | None, size: int, threads: int) -> int:
     """Return the number of processes that make records; 0 for the threads of this process.
 
-    Args:
-        given: The user's number. None means as many as threads if the composition holds the interpreter's
-            lock, the source is large enough, and processes can be forked; otherwise 0.
-        composition: Makes texts of the values of a sample.
-        size: Bytes of the source.
-        threads: Number of threads of the conversion.
+    By default there are as many as threads if the composition holds the interpreter's lock, the source is
+    large enough, and processes can be forked.
     """
     if given is not None:
         return given

@@ -51,7 +51,7 @@ class CaptionOptions:
         pad_id: Token id for padding.
         dtype: Type of the token ids: uint16 or int32.
         bos: Whether each caption begins with a token that the tokenizer alone does not add.
-        eos: Whether each caption ends with one.
+        eos: Whether each caption ends with such a token.
     """
 
     caption_column: str

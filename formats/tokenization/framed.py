@@ -101,11 +101,7 @@ class Framed:
 def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> Tokenizer:
     """Return a tokenizer that puts its own first and last token around each text.
 
-    Args:
-        tokenizer: The tokenizer.
-        path: Its file, beside which ``tokenizer_config.json`` names the two tokens; or its name.
-        bos: Whether each text begins with a token.
-        eos: Whether each text ends with a token.
+    ``path`` is its file, beside which ``tokenizer_config.json`` names the two tokens, or its name.
 
     Raises:
         ConfigError: The tokenizer has no such token, or puts tokens there itself.

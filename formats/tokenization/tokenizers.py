@@ -108,13 +108,7 @@ class Whitespace:
 
     @classmethod
     def build(cls, counts: _native.WordCounts, min_count: int = 1, max_size: int | None = None) -> Whitespace:
-        """The tokenizer of counted words.
-
-        Args:
-            counts: Frequencies of words.
-            min_count: Less frequent words are unknown.
-            max_size: Largest number of words besides the special tokens; None sets no limit.
-        """
+        """The tokenizer of the ``max_size`` most frequent words that occur ``min_count`` times or more."""
         most = _MOST if max_size is None else min(max_size, _MOST)
         frequent = counts.frequent(min(min_count, _MOST), most + len(SPECIAL_TOKENS))
         return cls(tuple(word for word in frequent if word not in SPECIAL_TOKENS)[:most])

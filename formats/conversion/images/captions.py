@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -136,7 +137,7 @@ def tokenize_captions(
     """
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
-    source_texts = SourceTexts(len(listing), partial(_captions, texts))
+    source_texts = SourceTexts(len(listing), lambda rows: list(chain(*_samples(texts, rows))))
     tokenizer = make_tokenizer(choice, source_texts, threads)
     options = CaptionOptions.of(column, tokenizer, choice)
     encode = partial(_encode, texts, tokenizer, options.dtype)
@@ -170,10 +171,6 @@ def _texts(listing: Listing, column: str, name: str) -> pa.Array:
             hint="give the column another name in the source",
         )
     return found
-
-
-def _captions(texts: pa.Array, rows: range) -> list[str]:
-    return [one for some in _samples(texts, rows) for one in some]
 
 
 def _samples(texts: pa.Array, rows: range) -> list[list[str]]:

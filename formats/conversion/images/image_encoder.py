@@ -172,7 +172,7 @@ class ImageEncoder(ImageColumns):
             columns |= band_columns([one.bands for one in details])
         if listing.objects is not None:
             samples = [one.objects for one in details if one.objects is not None]
-            # If no sample is left, a sample without objects says which columns there are.
+            # Without any record, the first sample of the listing tells which columns there are.
             columns |= object_columns(samples, self._objects(np.zeros(1, np.int64))[0])
         if listing.masks is not None:
             columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in details], ends)

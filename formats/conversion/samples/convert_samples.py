@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from itertools import chain, count, islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from ...concurrency.cores import check_threads
-from ..execution import Summary
+from ..execution import Engine, Summary
 from ..plan import shuffled
 from ..run import Progress, no_progress
 from .datasets import Items, find_items
@@ -24,7 +24,6 @@ from .writer import Writer
 __all__ = ["convert_samples"]
 
 _TICK = 0.1  # seconds between two reports of progress
-_ENGINES = ("local", "ray")
 
 
 def convert_samples(
@@ -39,23 +38,12 @@ def convert_samples(
     progress: Progress | None,
     **options: Any,
 ) -> Summary:
-    """Convert the items of a dataset; the arguments are those of :func:`stoker.convert`.
-
-    Args:
-        dataset: Anything with a length and positions, or an iterable.
-        target: Folder to write.
-        make: Makes a sample of each item, in processes or on Ray; None takes the items as they are.
-        fields: Arguments of a writer by the names of fields.
-        seed: Seed of a global shuffle.
-        engine: "local" or "ray".
-        num_threads: Threads that encode, and processes that run ``make``.
-        progress: Called about ten times a second.
-        options: Options of :class:`.writer.Writer`.
+    """Convert the items of a dataset; arguments are those of :func:`stoker.convert`, ``options`` a writer's.
 
     Raises: As :func:`stoker.convert`.
     """
-    if engine not in _ENGINES:
-        raise ConfigError(f"engine must be one of {', '.join(_ENGINES)}, not {engine!r}")
+    if engine not in get_args(Engine):
+        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     if engine == "ray" and make is None:
         raise ConfigError(
             "engine='ray' needs a function that makes the samples, as a dataset is read by one process",

@@ -24,12 +24,7 @@ _FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked f
 
 
 class EncodingPool:
-    """Encodes samples ahead of their storing, a bounded number of chunks at a time.
-
-    Args:
-        encoder: Encodes a sample; used by several threads at once.
-        num_threads: Threads.
-    """
+    """Encodes samples on threads ahead of their storing, a bounded number of chunks at a time."""
 
     def __init__(self, encoder: SampleEncoder, num_threads: int) -> None:
         self._encoder = encoder

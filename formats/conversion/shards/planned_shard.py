@@ -51,15 +51,11 @@ class ShardContext:
 def write_shard(
     state: Path, plan: ConversionPlan, number: int, context: ShardContext | None = None
 ) -> ShardResult:
-    """Write shard ``number`` of a plan, or find that it is finished.
+    """Write shard ``number`` of a plan into the unfinished conversion ``state``, or find that it is finished.
+
+    Without a context the calling thread does all the work.
 
     If two processes write the same shard at once, both write the same bytes.
-
-    Args:
-        state: Folder of the unfinished conversion.
-        plan: The plan.
-        number: Position in ``plan.shards``.
-        context: Resources of the runner; by default the calling thread does all the work.
 
     Raises:
         Cancelled: ``context.stop`` was set.

@@ -17,14 +17,7 @@ from pathlib import Path
 from stoker.errors import DatasetError, SourceError
 
 from ...containers.registry import find_writing
-from ...dataset.manifest import (
-    INDEX_NAME,
-    MANIFEST_NAME,
-    SKIPPED_NAME,
-    STATE_NAME,
-    TOKENIZER_NAME,
-    Manifest,
-)
+from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, TOKENIZER_NAME, Manifest
 from ...dataset.sha256_file import SHA256_NAME, sha256_content
 from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
@@ -168,7 +161,8 @@ class FolderState:
         for shard in output.shards:
             files = shard_files(self.folder, shard.number, self._container)
             for file, name in published_names(shard.name, self._container).items():
-                _move_once(files[file], dataset / name)
+                if files[file].exists():  # else an interrupted publication has moved it
+                    move_durably(files[file], dataset / name)
         manifest = output.manifest(index)
         contents = {
             SKIPPED_NAME: skipped_lines(output.skipped),
@@ -200,12 +194,6 @@ def empty_trash(target: Path) -> None:
     """Remove the folders that earlier conversions gave up."""
     for trash in target.glob(_TRASH + "*"):
         remove(trash)
-
-
-def _move_once(source: Path, target: Path) -> None:
-    """Move a file, unless an interrupted publication has moved it already."""
-    if source.exists():
-        move_durably(source, target)
 
 
 def _make_room(folders: Iterable[Path], container: str, *, overwrite: bool, remains: bool) -> None:

@@ -21,12 +21,9 @@ def free_name(name: str) -> str:
 
 
 def name_parts(fields: Mapping[str, str | None] | None, usual: FeatureNames) -> FeatureNames:
-    """Return the parts to read: the usual ones, and those that the user gives a name.
+    """Return the parts to read: the usual ones, and those that the user names in ``fields``.
 
-    Args:
-        fields: image, label, key or the name of a column, by the part that holds it; None for a part that is
-            left out.
-        usual: The parts that are read otherwise.
+    A part is the image, the label, the key or a column of that name; None leaves it out.
 
     Raises:
         ConfigError: A column would have a name that the index uses itself.

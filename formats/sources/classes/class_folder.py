@@ -63,13 +63,10 @@ def list_folder(
 ) -> Listing:
     """List the images of a folder and of the folders in it.
 
+    The first ``class_depth`` folders of a path name the class; None means all of them.
+
     A folder in which no file looks like an image is no class. It is a missing class if it is empty, is left
     out as a whole, or has files with the names of images.
-
-    Args:
-        root: The folder; may itself be a link.
-        class_depth: Number of leading folders that name the class; None for all of them.
-        follow_links: Whether to follow links.
 
     Raises:
         SourceError: The folder cannot be read, or holds no image in a class.

@@ -48,14 +48,9 @@ def _wanted(listing: Listing, classes: tuple[str, ...]) -> list[int]:
 def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
     """Return a listing without small classes, and with some samples of large ones.
 
-    Which samples of a class stay depends on their keys and the seed alone.
+    ``least`` and ``most`` limit the images of a class. ``renumber`` numbers the remaining labels anew.
 
-    Args:
-        listing: The listing.
-        least: Least number of images of a class; smaller classes are left out.
-        most: Largest number of images of a class; None for any.
-        seed: Seed of the choice.
-        renumber: Whether labels are numbered anew, without the classes that are left out.
+    Which samples of a class stay depends on their keys and the seed alone.
 
     Raises:
         ConfigError: A limit is not a positive number, or samples do not have one label each.

@@ -55,13 +55,9 @@ def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip |
             continue
         is_array = is_array_name(found.key)
         if is_array and arrays is None:
-            arrays = _has_no_image_names(root, follow_links)
+            others = walk_folder(root, follow_links=follow_links)
+            arrays = not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in others)
         yield _look_at(found, root, follow_links, bool(arrays) if is_array else None)
-
-
-def _has_no_image_names(root: str, follow_links: bool) -> bool:
-    found = walk_folder(root, follow_links=follow_links)
-    return not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in found)
 
 
 def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:

@@ -108,7 +108,7 @@ class _Column:
 
     Args:
         cells: Whether values are text that may stand for numbers.
-        names: Whether text counts as a number only in its plain spelling: 7, not 007.
+        names: Whether only the plain spelling of a number counts as one: 7, not 007.
         missing: Number of earlier entries that lack a value.
     """
 

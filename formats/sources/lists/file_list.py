@@ -82,11 +82,7 @@ def list_file(
 ) -> Listing:
     """List the images that a file names; each of them once.
 
-    Args:
-        path: The file.
-        root: Folder where relative paths start, or its URL; that of the file by default.
-        columns: Names of its columns, by default path and label.
-        follow_links: Whether to follow links.
+    Relative paths start in the folder or URL ``root``, by default the folder of the file.
 
     Raises:
         SourceError: The file is no such list; the error names the entry and the reason.

@@ -40,10 +40,7 @@ _MOST_FILES = 16  # whose footers are kept
 class BlockImages:
     """The images of a listing that lie in blocks of files. Threads may share it; a copy starts anew.
 
-    Args:
-        blocks: Files, and the column of the images.
-        folder: Folder for a temporary file, if the images are read in a shuffled order; else None.
-        num_threads: Threads that read, each some neighbouring rows at a time.
+    Images in a shuffled order are read through a temporary file in ``folder``; for others it is None.
     """
 
     def __init__(self, blocks: ListedBlocks, folder: str | None, num_threads: int) -> None:
@@ -161,8 +158,8 @@ class _Piece:
 class _OpenBlock:
     """A block that is read from its start to its end, with the rows that are not yet asked for.
 
-    Threads ask for rows nearly in order, and for each once. A row that is no longer there starts the block
-    anew.
+    Threads ask for rows nearly in order, and for each once. A row that is no longer in memory restarts the
+    block.
     """
 
     def __init__(self, pieces: Callable[[], Generator[pa.Array]], most: int) -> None:

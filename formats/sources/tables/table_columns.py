@@ -45,11 +45,9 @@ class TableColumns:
 
 
 def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> TableColumns:
-    """Find the use of each column of some tables.
+    """Find the use of each column of some tables, which must have the same columns.
 
-    Args:
-        tables: The files, whose columns are the same.
-        fields: image, label, key, or the name in the dataset, by the name of a column; None leaves one out.
+    ``fields`` has image, label, key, or the name in the dataset, by the name of a column; None omits one.
 
     Raises:
         SourceError: A file has other columns than the first.

@@ -173,10 +173,7 @@ def checked(rows: _Rows) -> _Rows:
 def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
     """Open a file: a ParquetFile, or a reader of the record batches of an Arrow stream.
 
-    Args:
-        path: Its path or URL.
-        size: Its bytes.
-        metadata: The ``metadata`` of an earlier ``ParquetFile``, which is then not read again.
+    The ``metadata`` of an earlier ParquetFile are not read again.
     """
     options: dict[str, Any] = {
         "metadata": metadata,

@@ -100,10 +100,8 @@ class LineFile:
 def open_lines(path: Path, scratch: Path, columns: Sequence[str] = ()) -> Iterator[LineFile]:
     """Open a text file, plain or compressed with gzip or zstd, or a Parquet file, and find its lines.
 
-    Args:
-        path: A regular file.
-        scratch: Folder on whose disk a compressed file is unpacked.
-        columns: Columns of a Parquet file that are read besides those of texts.
+    A compressed file is unpacked on the disk of ``scratch``. Of a Parquet file, ``columns`` are read besides
+    texts.
 
     Raises:
         SourceError: The file cannot be read, or unpacked; or a table lacks a column.

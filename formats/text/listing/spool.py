@@ -57,13 +57,7 @@ class TextSpool:
         values: Mapping[str, Any],
         others: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a sample.
-
-        Args:
-            key: Its name.
-            texts: A text for each field.
-            values: Numbers and texts of further columns, the same names in all samples.
-            others: Values that :func:`read_row_columns` finds beside the texts.
+        """Add a sample: a text for each field, values of columns, and others for :func:`read_row_columns`.
 
         Raises:
             ConfigError: A field has no text, or a column does not fit the first sample; names the key.
@@ -149,14 +143,10 @@ def spool_items(
     *,
     messages: bool = False,
 ) -> TextSpool:
-    """Keep the texts of an iterable; the caller closes the spool.
+    """Keep the texts of an iterable on the disk of ``scratch``; the caller closes the spool.
 
-    Args:
-        items: Texts, or mappings of fields, whose others are left out.
-        fields: Names of the fields; by default "text" of mappings and "tokens" for texts.
-        scratch: Folder on whose disk they are kept.
-        columns: Values of the mappings that are kept besides the texts.
-        messages: Whether the only field has messages of chats.
+    Items are texts, with the field "tokens", or mappings, by default with the field "text". The values of
+    ``columns`` are kept, too.
 
     Raises:
         ConfigError: An item is neither, or a field has no text, or the first item lacks a column.

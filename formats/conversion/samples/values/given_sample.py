@@ -98,13 +98,7 @@ class SampleChecker:
         self._label_of = {name: label for label, name in enumerate(self.classes)}
 
     def check(self, key: str, image: Any, label: Any, given: Mapping[str, Any]) -> GivenSample:
-        """Return a sample as it is stored.
-
-        Args:
-            key: Its name.
-            image: Its image, which is not examined.
-            label: Its label, a list of labels, or None.
-            given: Its other arguments by name.
+        """Return a sample as it is stored, with an image that is not examined and other arguments by name.
 
         Raises:
             ConfigError: It does not fit the first sample, or cannot be stored; names key and column.

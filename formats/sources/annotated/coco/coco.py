@@ -82,9 +82,8 @@ def list_coco_file(
             reader.handlers[name](value)
     names = reader.images.names
     if not names:
-        found_members = ", ".join(sorted(members)[:10]) or "nothing"
         raise SourceError(
-            f"the JSON object names no images: it has {found_members}",
+            f"the JSON object names no images: it has {', '.join(sorted(members)[:10]) or 'nothing'}",
             path=file,
             hint="give an object with images, annotations and categories, or an array of path and label",
         )

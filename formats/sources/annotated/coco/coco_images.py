@@ -25,9 +25,7 @@ _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 class Images:
     """The images of a file; an image gets its number when its id is first seen, anywhere in the file.
 
-    Args:
-        file: The file.
-        root: Folder of the images, or its URL.
+    ``root`` is the folder of the images, or its URL.
 
     Attributes:
         names: File name of each named image, in their order in the file.

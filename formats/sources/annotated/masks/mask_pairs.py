@@ -102,11 +102,8 @@ class Pairs(NamedTuple):
 def pair_files(listing: Listing, folder: SourceFolder, endings: tuple[str, ...], kind: str) -> Pairs:
     """Return the images that have a mask in a folder, and their masks; other images are skipped.
 
-    Args:
-        listing: The images.
-        folder: Folder of the masks.
-        endings: Endings of masks in place of Cityscapes' ``_leftImg8bit``; empty for the name of the image.
-        kind: Word for a mask in messages, such as "mask".
+    ``endings`` replace Cityscapes' ``_leftImg8bit`` in names of masks; an empty one stands for the name of
+    the image. ``kind`` is the word for a mask in messages.
 
     Raises:
         SourceError: The folder cannot be read, no image has a mask, or an image has two.

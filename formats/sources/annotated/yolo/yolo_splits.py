@@ -123,8 +123,7 @@ class YoloData:
 
     def _listed(self, path: Path) -> Iterator[Path]:
         """Absolute paths of the images that a list names."""
-        lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or ()]
-        lines = [line for line in lines if line]
+        lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
         bases = (path.parent, self.base)
         base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
         return (Path(os.path.normpath(base / line)) for line in lines)

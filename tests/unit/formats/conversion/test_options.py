@@ -1,4 +1,4 @@
-"""Options of a conversion: shares, resizes, and what is refused."""
+"""Options of a conversion: shares, resizes, and refused values."""
 
 import json
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The error for a source that has no image left."""
+"""The error for a source without a usable image."""
 
 from collections.abc import Callable
 from functools import partial

@@ -64,7 +64,7 @@ def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
         records = TextRecords(listing.format, tokenizer, "uint16", composition)
         samples = listing.read(np.arange(len(listing)))
-    expected = records.encode(samples)  # which also fills what objects keep
+    expected = records.encode(samples)  # this also fills the caches of the objects
     assert pickle.loads(pickle.dumps(records)).encode(samples) == expected
 
 

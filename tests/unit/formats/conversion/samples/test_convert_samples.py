@@ -1,4 +1,4 @@
-"""``stoker.convert`` of datasets in Python, and of what a function makes of their items."""
+"""``stoker.convert`` of datasets in Python, and of samples that a function makes of their items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stoker.Writer``: what it stores, what it refuses, and what a failure leaves."""
+"""``stoker.Writer``: the samples that it stores and refuses, and the remains of a failure."""
 
 from __future__ import annotations
 

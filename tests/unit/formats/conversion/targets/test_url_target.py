@@ -42,7 +42,7 @@ def stored(memory: Any, root: str) -> dict[str, bytes]:
         {"format": "tfrecord", "val": "25%"},
         {"format": "lmdb"},
         {"format": "tfrecord", "seed": 7},
-        {"shards": None, "shard_records": 1},  # of which the one of the broken image is none
+        {"shards": None, "shard_records": 1},  # the broken image makes no shard
     ],
 )
 def test_a_target_url_has_the_bytes_of_a_folder(

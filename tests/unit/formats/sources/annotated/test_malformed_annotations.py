@@ -1,4 +1,4 @@
-"""Malformed annotations of every kind, and what becomes of each: the table of docs/reference/errors.md."""
+"""Malformed annotations of every kind, and the outcome of each: the table of docs/reference/errors.md."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class TestHostileTrees:
                 raise PermissionError(13, "Permission denied", path)
             return scandir(path)
 
-        # Permissions do not stop root, who runs tests in containers.
+        # Permissions do not stop root, the user of tests in containers.
         monkeypatch.setattr(os, "scandir", refuse)
         self.check(root, {"b": "unreadable"})
 

@@ -1,4 +1,4 @@
-"""Wrong paths in a list: the error counts them, shows some, and says what is probably wrong with all."""
+"""Wrong paths in a list: the error counts them, shows some, and names the probable cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open Images, CrowdHuman and MOTChallenge become shards, and what is malformed in them is counted."""
+"""Open Images, CrowdHuman and MOTChallenge become shards, and their malformed objects are counted."""
 
 from __future__ import annotations
 
