@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.data.datasets import build, jpeg, pack, publish
+from helpers.data.datasets import build, jpeg, pack
 from helpers.data.pictures import encode, png
 from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker import ImageLoader
-from stoker.formats.dataset.manifest import Shard
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
 EXAMPLES = int(os.environ.get("STOKER_EXAMPLES", "0"))
@@ -157,12 +156,6 @@ def new_threads() -> Callable[[str], list[threading.Thread]]:
     return lambda name: [
         thread for thread in threading.enumerate() if thread not in before and thread.name.startswith(name)
     ]
-
-
-@pytest.fixture
-def republish() -> Callable[[Path, str, Sequence[Shard]], None]:
-    """``republish(folder, container, shards)`` writes the manifest that fits the index as it is now."""
-    return publish
 
 
 @pytest.fixture(scope="session")

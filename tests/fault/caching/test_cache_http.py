@@ -18,7 +18,6 @@ from helpers.processes.warm_python import WarmPython
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 from stoker.pipeline.caching.planned_reads import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
@@ -33,8 +32,7 @@ def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
 
 
 def present(cache: Path) -> int:
-    (state,) = cache.glob("*/.blocks")
-    return int(np.count_nonzero(np.fromfile(state, np.uint8))) * 4096
+    return sum(4096 * np.count_nonzero(np.fromfile(state, np.uint8)) for state in cache.glob("*/.blocks"))
 
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(1, block=16, window=2)])
@@ -90,17 +88,21 @@ def test_a_full_disk_costs_time_only(
     free: int | None,
 ) -> None:
     """Whether the loader sees the free space, or another program takes it."""
-    size, write = 40 * 4096, BlockFiles._write
+    size, pwrite, statvfs = 40 * 4096, os.pwrite, os.statvfs
     assert size < 0.7 * sum(file.stat().st_size for file in source.glob("*.tfrecord"))
 
-    def write_if_room(files: BlockFiles, file: int, offset: int, data: bytes) -> None:
-        if files.present_bytes + len(data) > size:
+    def write_if_room(file: int, data: bytes, offset: int) -> int:
+        if present(tmp_path) + len(data) > size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(files, file, offset, data)
+        return pwrite(file, data, offset)
 
-    monkeypatch.setattr(BlockFiles, "_write", write_if_room)
-    free_bytes = property(lambda files: free or max(0, size - files.present_bytes))
-    monkeypatch.setattr(BlockFiles, "free_bytes", free_bytes)
+    def stated(path: Any) -> os.statvfs_result:
+        values = list(statvfs(path))
+        values[1], values[4] = 1, max(0, size - present(tmp_path)) if free is None else free
+        return os.statvfs_result(values)
+
+    monkeypatch.setattr(os, "pwrite", write_if_room)
+    monkeypatch.setattr(os, "statvfs", stated)
     monkeypatch.setitem(
         CachePrefetcher.__init__.__kwdefaults__, "ahead", 1 << 30 if free is None else 16 * 4096
     )
@@ -243,7 +245,7 @@ def test_a_cache_that_cannot_be_written(
 
     opened = stoker.open(server.url, cache=tmp_path / "cache")
     with loader(opened) as remote:
-        monkeypatch.setattr(BlockFiles, "_write", is_full)
+        monkeypatch.setattr(os, "pwrite", is_full)
         with pytest.raises(WriteError, match="the disk of the cache is full") as full:
             epoch(remote)
         with pytest.raises(WriteError, match="the disk of the cache is full"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,18 @@ def publish(folder: Path, container: str, shards: Sequence[Shard]) -> None:
         index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
         classes=CLASSES,
     )
+    (folder / MANIFEST_NAME).write_text(manifest.to_json())
+
+
+def rewrite_index(folder: Path, **columns: Any) -> None:
+    """Replaces columns of the index of a dataset, leaves out those that are None, and mends the manifest."""
+    index = Index.open(folder / INDEX_NAME)
+    columns = {**{name: index.arrow(name) for name in index.types}, **columns}
+    # The old file is still mapped, and would change under the map.
+    write_index(folder / "new", {name: values for name, values in columns.items() if values is not None})
+    path = (folder / "new").rename(folder / INDEX_NAME)
+    stated = IndexFile(len(index), path.stat().st_size, file_digest(path))
+    manifest = replace(Manifest.load(folder), columns=Index.open(path).types, index=stated)
     (folder / MANIFEST_NAME).write_text(manifest.to_json())
 
 

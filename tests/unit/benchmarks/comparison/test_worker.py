@@ -13,7 +13,6 @@ from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
 from stoker.benchmarks.peers.base import PeerSource, Unsupported
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection import devices
 
 SOURCE = PeerSource(Path(), "tfrecord", (), Path(), 6, False, Path())
 
@@ -157,6 +156,6 @@ def test_copies_by_pytorch_are_noted() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "gpu_count", lambda: 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(ConfigError, match="'cuda' was asked for and 0 GPUs are visible"):
         run_bench(tmp_path, ["torch"], device="cuda")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.cache_folder import cache_folder
-from stoker.formats.caching import index_cache
-from stoker.formats.caching.index_cache import cached_index, cached_indexes, clear_indexes
+from stoker.formats.caching.index_cache import MOST_INDEXES, cached_index, cached_indexes, clear_indexes
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -62,12 +61,12 @@ def test_indexes_are_listed_and_cleared_by_their_source() -> None:
     assert not cached_indexes()
 
 
-def test_the_index_that_was_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_cache, "MOST_INDEXES", 2)
-    for time, origin in enumerate(("/a", "/b")):
-        os.utime(cached_index(origin, [], make), (1e9 - time, 1e9 - time))
-    cached_index("/c", [], make)
-    assert {one.origin for one in cached_indexes()} == {"/a", "/c"}
+def test_the_index_that_was_used_longest_ago_goes_first() -> None:
+    for number in range(MOST_INDEXES):
+        os.utime(cached_index(f"/{number}", [], make), (1e9 - number, 1e9 - number))
+    cached_index("/newest", [], make)
+    expected = {"/newest", *(f"/{number}" for number in range(MOST_INDEXES - 1))}
+    assert {one.origin for one in cached_indexes()} == expected
 
 
 def test_without_a_folder_that_can_be_written_an_index_lasts_as_long_as_the_process(cache: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from helpers.data.datasets import rewrite_index
 
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, StaleIndexError
 from stoker.formats.containers.registry import writable
 from stoker.formats.dataset import consistency
-from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
 Make = Callable[..., Path]
@@ -209,14 +209,9 @@ def test_an_error_of_another_type(make_dataset: Make) -> None:
     assert (error.record, error.key, error.hint) == (2, "k2", "look at it")
 
 
-def test_a_dataset_of_images_has_their_sizes(make_dataset: Make, republish: Callable[..., None]) -> None:
+def test_a_dataset_of_images_has_their_sizes(make_dataset: Make) -> None:
     folder = make_dataset()
-    dataset = stoker.open(folder)
-    names = ("shard", "record", "offset", "length", "crc")
-    write_index(
-        folder / INDEX_NAME, {name: dataset.column(name).copy() for name in names} | {"key": ["k"] * 6}
-    )
-    republish(folder, "tfrecord", dataset.manifest.shards)
+    rewrite_index(folder, height=None)
     with pytest.raises(StaleIndexError, match="lacks the columns"):
         stoker.open(folder)
 
@@ -225,21 +220,16 @@ def test_a_dataset_of_images_has_their_sizes(make_dataset: Make, republish: Call
 @pytest.mark.parametrize(("column", "value"), [("height", 0), ("width", -4)])
 def test_an_image_without_pixels_is_refused(
     make_dataset: Callable[..., Path],
-    republish: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
     small: bool,
     column: str,
     value: int,
 ) -> None:
     folder = make_dataset()
-    dataset = stoker.open(folder)
-    columns = {name: dataset.index.arrow(name) for name in dataset.index.types}
-    sizes = dataset.column(column).copy()
+    sizes = stoker.open(folder).column(column).copy()
     sizes[3] = value
-    write_index(folder / "new", {**columns, column: sizes})
-    (folder / "new").rename(folder / INDEX_NAME)
-    republish(folder, "tfrecord", dataset.manifest.shards)
-    if not small:
+    rewrite_index(folder, **{column: sizes})
+    if not small:  # as an index of more than 64 MiB
         monkeypatch.setattr(consistency, "_SMALL_INDEX", 0)
         assert len(stoker.open(folder).samples([2, 4])) == 2
     with pytest.raises(StaleIndexError, match=r"the image of row 3 has .* pixels in the index"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from stoker.errors import ConfigError
 from stoker.pipeline.images.annotations.objects import ObjectConfig
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.pictures import draw_pictures, original_pictures
-from stoker.pipeline.preview.scene import Scene, read_scene
+from stoker.pipeline.preview.scene import read_scene
 
 
 def scene_of(path, positions):
@@ -139,10 +140,11 @@ def test_transforms_of_batches_mix_the_pictures(thumbnails, coco, segmented):
         draw_pictures(scene_of(coco, range(6)), [*base, MixUp()], 0, 0)
 
 
-def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path, monkeypatch):
-    names = {0: "собака", 1: "<犬>"}
-    monkeypatch.setattr(Scene, "class_name", lambda _, label: names[label])
-    preview(coco, tmp_path / "page.html", samples=2)
+def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path):
+    manifest = shutil.copytree(coco, tmp_path / "named") / "dataset.json"
+    text = manifest.read_text("utf-8").replace("cup & <saucer>", "собака").replace("plate", "<犬>")
+    manifest.write_text(text, "utf-8")
+    preview(tmp_path / "named", tmp_path / "page.html", samples=2)
     page = (tmp_path / "page.html").read_text("utf-8")
     shown = re.findall(r'<span class="name"[^>]*>([^<]*)</span>', page)
     assert sorted(shown) == ["&lt;犬&gt; (crowd)", "собака"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import rewrite_index
 from helpers.data.shards.text_shards import N, make, same
 
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
-from stoker.formats.dataset.dataset import Dataset
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 
@@ -245,30 +246,20 @@ def test_a_damaged_payload_is_named(
 
 @pytest.mark.parametrize("by", [-1, 1])
 def test_a_payload_of_another_length_than_its_tokens_is_named(
-    shards: Path, monkeypatch: pytest.MonkeyPatch, by: int
+    shards: Path, copy: Callable[[Path], Path], by: int
 ) -> None:
-    column = Dataset.column
-
-    def off(dataset: Dataset, name: str) -> Any:
-        found = column(dataset, name)
-        return found + by * (np.arange(len(found)) == 50) if name == "q_length" else found
-
-    monkeypatch.setattr(Dataset, "column", off)
+    folder = copy(shards)
+    lengths = stoker.open(folder).column("q_length").copy()
+    lengths[50] += by
+    rewrite_index(folder, q_length=lengths)
     with pytest.raises(CorruptRecordError, match="bytes, and its tokens take") as error:
-        list(make(shards))
+        list(make(folder))
     assert error.value.key == stoker.open(shards).keys([50])[0]
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Callable[[Path], Path]:
-    def make_copy(folder: Path) -> Path:
-        target = tmp_path / "copy"
-        target.mkdir()
-        for path in folder.iterdir():
-            (target / path.name).write_bytes(path.read_bytes())
-        return target
-
-    return make_copy
+    return lambda folder: shutil.copytree(folder, tmp_path / "copy")
 
 
 def test_a_closed_loader_is_refused_and_stats_count_batches(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.command_line import run
+from helpers.data.datasets import rewrite_index
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import exif
 from helpers.processes.disk_calls import full_disk
@@ -18,9 +19,7 @@ from PIL import Image
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
 from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
-from stoker.formats.files.reading import file_digest
 from stoker.formats.sources.detect import find_format
 from stoker.formats.sources.source import Source
 from stoker.pipeline.commands.description.facts import class_table, facts
@@ -147,15 +146,8 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
 def test_verification_finds_a_false_index_of_objects(
     dataset: stoker.Dataset, name: str, values: list[Any], message: str | None
 ) -> None:
-    folder, index = dataset.path, dataset.index
-    columns = {column: index.arrow(column) for column in index.types}
-    columns[name] = pa.array([values], columns[name].type)
-    (folder / INDEX_NAME).unlink()
-    write_index(folder / INDEX_NAME, columns)
-    manifest = json.loads((folder / MANIFEST_NAME).read_text())
-    path = folder / INDEX_NAME
-    manifest["index"] = {"rows": 1, "bytes": path.stat().st_size, "digest": file_digest(path)}
-    (folder / MANIFEST_NAME).write_text(json.dumps(manifest))
+    folder = dataset.path
+    rewrite_index(folder, **{name: pa.array([values], dataset.index.arrow(name).type)})
     problems = stoker.verify(folder).problems
     if message is None:
         assert problems == ()
@@ -166,7 +158,7 @@ def test_verification_finds_a_false_index_of_objects(
     if "contradict" in message:
         with pytest.raises(StaleIndexError, match="the index is damaged"):
             stoker.open(folder).annotations([0])
-    assert len(Index.open(path)) == 1
+    assert len(Index.open(folder / INDEX_NAME)) == 1
 
 
 def test_info_describes_annotations(dataset: stoker.Dataset) -> None:
