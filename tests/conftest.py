@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker import ImageLoader
+from stoker.log import EventLog
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
 EXAMPLES = int(os.environ.get("STOKER_EXAMPLES", "0"))
@@ -82,6 +85,15 @@ def warm_torch(_own_cache: None) -> Iterator[WarmPython]:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that fail are tried again at once."""
     monkeypatch.setattr("stoker.formats.remote.retry._FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def every_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are logged each time, as if eleven seconds passed between them, and earlier tests had none."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("stoker.") and isinstance(log := vars(module).get("_LOG"), EventLog):
+            fresh = EventLog(log._logger.name.removeprefix("stoker."), count(0, 11).__next__)
+            monkeypatch.setattr(module, "_LOG", fresh)
 
 
 @pytest.fixture

@@ -67,8 +67,10 @@ def test_a_size_is_kept(source: Path, tmp_path: Path, serve: Callable[[Path], An
                 batches.append((batch.row.tolist(), batch.image.tobytes()))
                 assert present(tmp_path) <= size
             assert batches == epoch(local)
+        evicted = remote.stats().counters.bytes_evicted
     fetched = sum(stop - start for name, start, stop in server.requests if name.endswith(".tfrecord"))
     assert fetched > whole
+    assert evicted > 0
 
 
 def test_a_size_that_is_too_small_costs_time_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, 
 from stoker.formats.caching import file_fetcher
 from stoker.formats.caching import stage as staging
 from stoker.formats.caching.stage import stage
-from stoker.formats.files.publishing import remove
 
 
 @pytest.fixture(autouse=True)
@@ -152,13 +152,14 @@ def test_blocks_from_before_a_kill_are_verified(
 def test_staging_ends_after_an_interrupt_at_its_last_call(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(path: Path) -> None:
-        if path == tmp_path / staging._STATE_NAME and (tmp_path / "dataset.json").exists():
+    def interrupted(path: Path, **options: Any) -> None:
+        if path == tmp_path / ".stoker-stage" and (tmp_path / "dataset.json").exists():
             raise KeyboardInterrupt
-        remove(path)
+        rmtree(path, **options)
 
+    rmtree = shutil.rmtree
     with monkeypatch.context() as patch:
-        patch.setattr(staging, "remove", interrupted)
+        patch.setattr(shutil, "rmtree", interrupted)
         with pytest.raises(KeyboardInterrupt):
             stage(source, tmp_path)
     assert read_files(tmp_path) != read_files(source)

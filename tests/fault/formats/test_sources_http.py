@@ -11,7 +11,6 @@ import pytest
 
 import stoker
 from stoker.errors import StorageError
-from stoker.formats.external import shards as external_shards
 from stoker.formats.external.external_index import index
 
 
@@ -60,9 +59,8 @@ def test_external_shards_at_an_unreliable_server_are_read(
 
 
 def test_external_shards_at_a_server_without_ranges_are_an_error(
-    tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], monkeypatch: Any
+    tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any]
 ) -> None:
-    monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 512)
     folder = make_dataset()
     server = serve(folder)
     server.ranges = False

@@ -155,10 +155,9 @@ def test_more_columns_than_keras_takes_are_refused(thumbnails: Path) -> None:
         load(thumbnails, columns=columns)
 
 
-def test_epochs_that_differ_in_length_are_refused(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ImageLoader, "has_equal_epochs", False)
+def test_epochs_that_differ_in_length_are_refused(thumbnails: Path) -> None:
     with pytest.raises(ConfigError, match="this loader's epochs differ"):
-        load(thumbnails)
+        load(thumbnails, sizes={0: 8, 1: 16}, pixels_per_batch=1024, batch_size=None)
 
 
 @needs_tensorflow_backend

@@ -17,7 +17,6 @@ from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.caching.sparse_files import punch_hole
-from stoker.log import EventLog
 from stoker.pipeline.caching.block_requests import Requests
 
 
@@ -67,14 +66,10 @@ def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) 
     assert make(tmp_path).missing(np.arange(6)).tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("every_event")
 def test_the_least_recently_used_block_is_evicted(
-    tmp_path: Path,
-    contents: list[bytes],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, contents: list[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    # That of the module says nothing for ten seconds after another test has evicted blocks.
-    monkeypatch.setattr("stoker.formats.caching.block_files._LOG", EventLog("cache", lambda: 0.0))
     caplog.set_level("INFO", "stoker.cache")
     files, reader = make(tmp_path), Reader(contents)
     for low, high in files.runs(np.arange(6), 1 << 20):

@@ -10,6 +10,7 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 
 import stoker
 from stoker.augment import Resize
@@ -25,12 +26,6 @@ from stoker.formats.remote.store import Store
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
 
 ROOT = "memory://bucket/shards"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several requests for a shard."""
-    monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 500)
 
 
 @pytest.fixture
@@ -108,6 +103,21 @@ def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: 
         manifest = external_index.index([f"file://{path}" for path in paths], tmp_path / f"{container} there")
         assert manifest.container == container
         assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{container} here").fingerprint
+
+
+def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
+    rng = np.random.default_rng(0)
+    with tfrecord.Writer(tmp_path / "x.tfrecord") as writer:
+        for i in range(3):
+            image = encode(rng.integers(0, 256, (1200, 1200, 3), np.uint8), "PNG")
+            writer.write(b"", encode_example({"image/encoded": image, "image/class/label": [i]})[0], b"", b"")
+        writer.finish()
+    data = (tmp_path / "x.tfrecord").read_bytes()
+    assert len(data) > 8 << 20
+    memory.pipe("/bucket/x.tfrecord", data)
+    here, there = ([f"{root}/x.tfrecord"] for root in (tmp_path, "memory://bucket"))
+    expected = external_index.index(here, tmp_path / "here").fingerprint
+    assert external_index.index(there, tmp_path / "there").fingerprint == expected
 
 
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:

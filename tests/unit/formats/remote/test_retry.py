@@ -11,7 +11,6 @@ import pytest
 
 from stoker.errors import StorageError
 from stoker.formats.remote.store import Store
-from stoker.log import EventLog
 
 
 class Waits(threading.Event):
@@ -108,21 +107,17 @@ def test_permanent_errors_are_raised_at_once(
     assert not waits.seconds
 
 
-def test_tries_are_heard_once_in_ten_seconds(
+@pytest.mark.usefixtures("every_event")
+def test_tries_are_logged(
     store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seconds = iter([0.0, 4.0, 12.0])
-    monkeypatch.setattr("stoker.formats.remote.retry._LOG", EventLog("storage", lambda: next(seconds)))
-    fail(monkeypatch, memory, StatusError(503), 3)
+    fail(monkeypatch, memory, StatusError(503), 2)
     assert store.read("file") == b"content"
     assert [(record.name, record.levelname) for record in caplog.records] == [
         ("stoker.storage", "WARNING")
     ] * 2
     failed = "memory://bucket/file: being read failed (status 503)"
-    assert caplog.messages == [
-        f"{failed}; try 2 of 10 follows",
-        f"{failed}; try 4 of 10 follows (1 more since the last message)",
-    ]
+    assert caplog.messages == [f"{failed}; try {number} of 10 follows" for number in (2, 3)]
 
 
 @pytest.mark.parametrize(

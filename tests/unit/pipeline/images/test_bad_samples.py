@@ -14,7 +14,6 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import ConfigError, SampleError
 from stoker.formats.open import open as open_dataset
-from stoker.log import EventLog
 
 FIRST = "a bad sample was {}, 'k{}'"
 
@@ -37,11 +36,10 @@ def load(folder: Path, **options: Any) -> ImageLoader:
     return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
 
 
+@pytest.mark.usefixtures("every_event")
 def test_bad_samples_after_the_first_one_are_logged(
-    damaged: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    damaged: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = EventLog("samples", clock=iter([0.0, 11.0]).__next__)
-    monkeypatch.setattr("stoker.pipeline.execution.epochs.epoch_iterator._LOG", log)
     with load(damaged(40, [3, 12, 17, 30]), max_bad=1.0) as loader, pytest.warns(UserWarning, match="'k3'"):
         receive(loader)
     assert caplog.messages == ["a bad sample was skipped: 'k12', 'k17'", "a bad sample was skipped: 'k30'"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+import stoker
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import ConfigError
-from stoker.formats.remote import retry
 
 
 def load(dataset: Any, **given: Any) -> ImageLoader:
@@ -54,18 +54,25 @@ def test_the_cache_of_a_remote_dataset_is_counted(thumbnails: Path, tmp_path: Pa
     assert fetched[1] == (0, 0), "all was there"
 
 
+@pytest.mark.usefixtures("short_pauses")
 def test_tries_before_the_loader_do_not_count(
-    thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    thumbnails: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "_counted", [5])
-    with load(f"file://{thumbnails}", cache=tmp_path / "cache") as loader:
-        assert loader._counters().retries == 0
+    memory.put(f"{thumbnails}/", "/bucket/", recursive=True)
+    read, failures = type(memory).cat_file, [TimeoutError] * 3
+
+    def cat_file(self: Any, path: str, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(self, path, **options)
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+    dataset = stoker.open("memory://bucket", cache=tmp_path / "cache")
+    assert not failures
+    with load(dataset) as loader:
+        failures += [TimeoutError] * 2
         list(loader)
-        retry._counted[0] += 2
-        (handle,) = loader._producers._cache_prefetcher._handles.values()  # type: ignore[union-attr]  # it is remote
-        handle.files.blocks.bytes_evicted += 7
-        counters = loader.stats().counters
-    assert (counters.retries, counters.bytes_evicted) == (2, 7)
+        assert loader.stats().counters.retries == 2
 
 
 def test_figures_go_to_monitors(thumbnails: Path, caplog: pytest.LogCaptureFixture) -> None:

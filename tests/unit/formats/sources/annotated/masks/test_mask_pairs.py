@@ -16,7 +16,6 @@ import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-from stoker.log import EventLog
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -118,10 +117,10 @@ def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     assert stoker.verify(dataset.path, decode=True).ok
 
 
+@pytest.mark.usefixtures("every_event")
 def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
-    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
     convert(root, "other")
     for file in [*root.glob("images/*/*"), *root.glob("masks/*/*")]:
         file.rename(file.with_name(f"ADE_train_{file.name}"))
@@ -133,7 +132,6 @@ def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
     assert "masks such as a/ADE_train_0.png are taken as classes as they are, so class 0 is" in said
     assert "--mask-map ade20k" in said
     (root / "classes.txt").write_text("\n".join(map(str, range(151))))
-    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
     convert(root, "named")
     assert caplog.messages == [said]
 
