@@ -70,6 +70,7 @@ def test_tries_before_the_loader_do_not_count(
     dataset = stoker.open("memory://bucket", cache=tmp_path / "cache")
     assert not failures
     with load(dataset) as loader:
+        assert loader.stats().counters.retries == 0
         failures += [TimeoutError] * 2
         list(loader)
         assert loader.stats().counters.retries == 2
