@@ -42,7 +42,7 @@ def test_a_read_ahead_ends_after_an_interrupt_of_its_end(tmp_path: Path) -> None
 
 
 def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_threads: Callable[[str], list[threading.Thread]]
 ) -> None:
     files = block_files(tmp_path)
     read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
@@ -59,7 +59,7 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     monkeypatch.setattr(Worker, "end", end)
     monkeypatch.setattr(cache_prefetcher, "_PATIENCE", 60)
     begun.close()
-    assert not any(worker._thread.is_alive() for worker in begun._workers)
+    assert not new_threads("stoker-")
     begun.close()
 
 
@@ -103,7 +103,8 @@ def test_a_request_that_fails_leaves_no_block_pinned(tmp_path: Path) -> None:
     read_ahead.run()
     with pytest.raises(StorageError, match="no connection"):
         read_ahead.wait()
-    assert not files._pins.any()
+    files.fill(0, 4, zeros)
+    assert files.evict(1 << 30, np.zeros(4, np.int64)) == 4 * 4096
 
 
 def test_threads_that_could_not_be_started_are_started_later(
@@ -111,16 +112,16 @@ def test_threads_that_could_not_be_started_are_started_later(
 ) -> None:
     files = block_files(tmp_path)
     requests = Requests(files, zeros, 3, OneShotEvent())
-    start, left = Worker.start, 1
+    start, left = threading.Thread.start, 1
 
-    def limited(worker: Worker) -> None:
+    def limited(thread: threading.Thread) -> None:
         nonlocal left
         if not left:
             raise RuntimeError("can't start new thread")
         left -= 1
-        start(worker)
+        start(thread)
 
-    monkeypatch.setattr(Worker, "start", limited)
+    monkeypatch.setattr(threading.Thread, "start", limited)
     for number in (0, 1):
         left = number
         with pytest.raises(RuntimeError, match="can't start new thread"):

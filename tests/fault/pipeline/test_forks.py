@@ -131,8 +131,8 @@ def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path, run: Run) -> Non
     """Locks on an open file belong to both: without its locks the parent could lose blocks that it reads."""
     run(
         """
-import fcntl
 from types import SimpleNamespace
+import numpy as np
 from helpers.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
@@ -141,17 +141,23 @@ begun = CachedEpoch([read_ahead_over(block_files(FOLDER), requests)])
 begun.start()
 begun.wait()
 other = block_files(FOLDER)
-assert not other._lock(fcntl.F_WRLCK, 0, 4)
+other.fill(0, 4, lambda file, start, stop: bytes(stop - start))
+evict = lambda: other.evict(1 << 30, np.zeros(4, np.int64))
+assert not evict()
 
-def end():
-    begun._cleanup()  # as where it is dropped, or the interpreter ends
+def close():
     begun.close()
     return 7
 
-assert status(fork(end)) == 7
-assert not other._lock(fcntl.F_WRLCK, 0, 4)
+def drop():
+    globals().pop("begun")
+    return 7
+
+for end in (close, drop):
+    assert status(fork(end)) == 7
+    assert not evict()
 begun.close()
-assert other._lock(fcntl.F_WRLCK, 0, 4)
+assert evict() == 4 * 4096
 """,
         tmp_path,
     )

@@ -12,8 +12,8 @@ from stoker.pipeline.execution.threads import Worker
 atexit.register(lambda: print("a library goes;", "busy" if thread.is_alive() else "its worker has ended"))
 stopped = threading.Event()
 worker = Worker(stopped.wait, stopped.set, "busy")
-thread = worker._thread
 worker.start()
+(thread,) = [one for one in threading.enumerate() if one.name == "stoker-busy"]
 """
 
 

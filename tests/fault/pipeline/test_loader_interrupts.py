@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.processes.interrupts import ends, interrupted_everywhere
+from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import Resize
@@ -121,7 +123,9 @@ def test_a_pass_that_was_interrupted_before_its_first_batch_is_begun_again(
     interrupted_everywhere(make)
 
 
-def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None:
+def test_an_interrupted_close_is_completed_by_the_next(
+    thumbnails: Path, new_threads: Callable[[str], list[threading.Thread]]
+) -> None:
     """Also if the start of the pass was interrupted, so that the consumer has no iterator."""
 
     def make() -> tuple[Callable[[], Any], Callable[[], None]]:
@@ -133,9 +137,8 @@ def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None
             loader.close()
 
         def check() -> None:
-            worker = loader._worker
             loader.close()
-            assert worker is None or worker._ended.is_set() or not worker._has_begun
+            wait_until(lambda: not new_threads("stoker-prefetch"))
             assert loader._producers.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check
@@ -145,8 +148,7 @@ def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None
 
 def test_a_thread_that_waits_for_a_batch_gets_an_error_when_another_ends_the_pass() -> None:
     """Otherwise it would take the batches that it has for a whole epoch."""
-    batches, begin = passes(1)
-    running, _ = begin()
+    batches, _ = passes(1)
 
     class Closes:
         """A prefetcher that another thread closes while this one waits for a batch."""
@@ -159,6 +161,7 @@ def test_a_thread_that_waits_for_a_batch_gets_an_error_when_another_ends_the_pas
             ends(running.end)
             return next(batches)
 
-    running._batches = Closes()  # type: ignore[assignment]  # a stand-in
+    totals = StatsTotals()
+    running = EpochIterator(lambda *_: None, Closes(), Progress(0, Schedule(STEPS, 1)), totals)  # type: ignore[arg-type]  # a stand-in
     with pytest.raises(LoaderClosedError, match="ended by close"):
         next(running)

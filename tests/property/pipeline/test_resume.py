@@ -6,8 +6,9 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.steps import Step
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
+from stoker.pipeline.order.epoch_order import BlockShuffle
 
 Int64 = npt.NDArray[np.int64]
 
@@ -191,22 +192,28 @@ def test_every_stop_of_images_less_their_mean_loses_nothing(
         assert seen + together(others) == whole
 
 
-def test_loading_a_state_computes_no_order(
-    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Int64] = []
-    positions = FullShuffle.positions
-    monkeypatch.setattr(
-        FullShuffle,
-        "positions",
-        lambda self, epoch, draws: (asked.append(draws), positions(self, epoch, draws))[1],
-    )
-    loader = load(batch_size=1, prefetch=1, read_ahead=0)
+@dataclass(frozen=True)
+class Recorded:
+    """A sampler whose order is that of all samples, and notes what it is asked for."""
+
+    asked: list[Int64] = field(default_factory=list, repr=False)
+
+    def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
+        def positions(epoch: int, draws: Int64) -> Int64:
+            self.asked.append(draws)
+            return shuffled.positions(epoch, draws)
+
+        return SimpleNamespace(n=shuffled.n, distinct=True, positions=positions)
+
+
+def test_loading_a_state_computes_no_order(load: Callable[..., ImageLoader]) -> None:
+    sampler = Recorded()
+    loader = load(batch_size=1, prefetch=1, read_ahead=0, sampler=sampler)
     state = {**loader.state_dict(), "epoch": 10**6, "position": 50}
     loader.load_state_dict(state)
-    assert not asked
+    assert not sampler.asked
     next(iter(loader))
-    assert np.concatenate(asked).min() == 50
+    assert np.concatenate(sampler.asked).min() == 50
 
 
 def test_batches_that_are_ready_and_not_received_do_not_count(load: Callable[..., ImageLoader]) -> None:

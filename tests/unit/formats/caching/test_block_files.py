@@ -94,7 +94,7 @@ def test_an_interrupt_while_a_block_is_evicted_leaves_no_lock(
     files, others = make(tmp_path), make(tmp_path)
     files.fill(0, 1, Reader(contents))
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_punch", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("ctypes.CDLL", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             files.evict(BLOCK, np.zeros(6, np.int64))
     others.fill(0, 1, Reader(contents))
@@ -142,7 +142,7 @@ def test_blocks_of_another_reader_are_not_fetched_again(
         assert waits.wait(60)
         return contents[file][start:stop]
 
-    monkeypatch.setattr("stoker.formats.caching.block_files.time.sleep", noted)
+    monkeypatch.setattr(time, "sleep", noted)
     assert one.fill(0, 3, read) == SIZES[0]
     thread.join()
     assert reader.asked == []

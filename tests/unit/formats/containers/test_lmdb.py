@@ -5,8 +5,11 @@ import os
 import resource
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import lmdb as py_lmdb
 import numpy as np
@@ -183,29 +186,37 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(
     assert open_files() == []
 
 
-def test_other_errors_of_lmdb_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached")
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
+    """``fail(error)``: transactions of LMDB raise the error."""
+    opened = py_lmdb.open
 
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
-        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
-        with pytest.raises(py_lmdb.MapFullError):
-            writer.finish()
+    def refusing(error: Exception, *arguments: Any, **options: Any) -> Any:
+        env = opened(*arguments, **options)
+        return SimpleNamespace(begin=Mock(side_effect=error), close=env.close)
+
+    return lambda error: monkeypatch.setattr(py_lmdb, "open", partial(refusing, error))
+
+
+def test_other_errors_of_lmdb_pass(tmp_path: Path, fail: Callable[[Exception], None]) -> None:
+    fail(py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached"))
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer, pytest.raises(py_lmdb.MapFullError):
+        writer.finish()
 
 
 @pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])
 def test_a_short_write_on_a_disk_without_space_is_a_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: int
+    tmp_path: Path,
+    fail: Callable[[Exception], None],
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    code: int,
 ) -> None:
     """LMDB reports EIO for both."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise py_lmdb.Error("mdb_txn_commit: Input/output error")
-
+    fail(py_lmdb.Error("mdb_txn_commit: Input/output error"))
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
     with lmdb.Writer(tmp_path / "s.lmdb") as writer:
         writer.write(b"", b"", b"x", b"")
-        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
         with pytest.raises(OSError, match=r"s\.lmdb") as caught:
             writer.finish()
     assert caught.value.errno == code
