@@ -133,9 +133,7 @@ def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None
             loader.close()
 
         def check() -> None:
-            worker = (
-                loader._worker
-            )  # threads that are seen from outside may have been interrupted in their start
+            worker = loader._worker  # from outside, a thread that has not begun looks as if it ran
             loader.close()
             assert worker is None or worker._ended.is_set() or not worker._has_begun
             assert loader._producers.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
