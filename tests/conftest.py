@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker import ImageLoader
+from stoker.formats.caching.block_files import BlockFiles
 from stoker.log import EventLog
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
@@ -85,6 +86,12 @@ def warm_torch(_own_cache: None) -> Iterator[WarmPython]:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that fail are tried again at once."""
     monkeypatch.setattr("stoker.formats.remote.retry._FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches have blocks of 4096 bytes, so that small files have many; users choose no size."""
+    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
 
 
 @pytest.fixture

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.formats.caching.block_files import BlockFiles
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a block 4096 bytes where a test names no other size."""
-    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+def _small_blocks(small_blocks: None) -> None:
+    pass
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from helpers.processes.interrupts import ends, interrupted_everywhere
-from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import Resize
@@ -137,8 +136,9 @@ def test_an_interrupted_close_is_completed_by_the_next(
             loader.close()
 
         def check() -> None:
+            worker = loader._worker  # from outside, a thread that has not begun looks as if it ran
             loader.close()
-            wait_until(lambda: not new_threads("stoker-prefetch"))
+            assert worker is None or worker._ended.is_set() or not worker._has_begun
             assert loader._producers.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check

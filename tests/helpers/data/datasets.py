@@ -132,6 +132,13 @@ def converted(source: Any, target: Path, **options: Any) -> Dataset:
     return stoker.open(target)
 
 
+def verified(folder: Path) -> Dataset:
+    """The dataset in a folder, all of whose images a verification has decoded."""
+    report = stoker.verify(folder, decode=True)
+    assert report.ok, report.problems
+    return stoker.open(folder)
+
+
 def read_all(dataset: Dataset) -> list[bytes]:
     """The payload of each sample."""
     return [dataset.read(i) for i in range(len(dataset))]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import verified
 from helpers.data.shards.mds_shards import shard, write_mds
 from PIL import Image
 
@@ -23,12 +24,6 @@ from stoker.formats.external.external_index import index
 
 Jpeg = Callable[..., bytes]
 COLUMNS = {"image": "jpeg", "label": "int"}
-
-
-def opened(into: Path) -> stoker.Dataset:
-    report = stoker.verify(into, decode=True)
-    assert report.ok, report.problems
-    return stoker.open(into)
 
 
 def samples(make_jpeg: Jpeg, count: int) -> list[dict[str, Any]]:
@@ -70,7 +65,7 @@ def test_a_folder_of_shards_is_read_in_place(tmp_path: Path, make_jpeg: Jpeg) ->
     ]
     folder = write_mds(tmp_path / "mds", columns, [every[:3], every[3:]], ["sha1", "sha256"])
     manifest = index([folder], tmp_path / "into", classes=["cat", "dog"])
-    dataset = opened(tmp_path / "into")
+    dataset = verified(tmp_path / "into")
     assert manifest.container == "mds"
     assert [dataset.read(i) for i in range(5)] == [one["image"] for one in every]
     assert dataset.labels.tolist() == [0, 1, 0, 1, 0]
@@ -81,7 +76,7 @@ def test_a_folder_of_shards_is_read_in_place(tmp_path: Path, make_jpeg: Jpeg) ->
     assert (dataset.column("height_").tolist(), "x" in dataset.columns) == ([7] * 5, False)
     names = {"key": "caption", "label": "", "columns": {"points": "score"}}
     index([folder], tmp_path / "named", names=names)
-    named = opened(tmp_path / "named")
+    named = verified(tmp_path / "named")
     assert (named.keys([0]), named.tasks) == (["näme 0"], frozenset())
     assert set(named.columns) - set(dataset.columns) == {"points"}
 
@@ -95,7 +90,7 @@ def test_class_names_and_other_encodings_of_images(tmp_path: Path, make_jpeg: Jp
     ]
     every = [{"a": head + one.tobytes(), "label": name} for (head, one), name in zip(pil, "yx", strict=True)]
     index([write_mds(tmp_path / "pil", {"a": "pil", "label": "str"}, [every])], tmp_path / "into")
-    dataset = opened(tmp_path / "into")
+    dataset = verified(tmp_path / "into")
     assert (dataset.classes, dataset.labels.tolist()) == (("x", "y"), [1, 0])
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.RAW, Codec.PLANES]
     options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC"}
@@ -105,7 +100,7 @@ def test_class_names_and_other_encodings_of_images(tmp_path: Path, make_jpeg: Jp
     raw = [{"pixels": pixels.tobytes(), "h": 4, "w": 5}]
     folder = write_mds(tmp_path / "raw", {"pixels": "bytes", "h": "int", "w": "int"}, [raw])
     index([folder], tmp_path / "sized", names={"raw": True, "height": "h", "width": "w"})
-    assert opened(tmp_path / "sized").samples([0]).height.tolist() == [4]
+    assert verified(tmp_path / "sized").samples([0]).height.tolist() == [4]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import verified
 from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
 
 import stoker
@@ -18,12 +19,6 @@ from stoker.formats.external.external_index import index
 Jpeg = Callable[..., bytes]
 
 
-def opened(into: Path) -> stoker.Dataset:
-    report = stoker.verify(into, decode=True)
-    assert report.ok, report.problems
-    return stoker.open(into)
-
-
 @pytest.mark.parametrize("with_index", [False, True])
 def test_files_of_im2rec_are_read_in_place(tmp_path: Path, make_jpeg: Jpeg, with_index: bool) -> None:
     images = [make_jpeg(i, 12 + i, 16) for i in range(4)]
@@ -31,7 +26,7 @@ def test_files_of_im2rec_are_read_in_place(tmp_path: Path, make_jpeg: Jpeg, with
     write_recordio(path, [image(images[i], i % 2, 10 * i) for i in range(4)], with_index=with_index)
     before = path.read_bytes()
     manifest = index([tmp_path], tmp_path / "into", classes=["cat", "dog"])
-    dataset = opened(tmp_path / "into")
+    dataset = verified(tmp_path / "into")
     assert (manifest.container, [shard.name for shard in manifest.shards]) == ("recordio", ["train.rec"])
     assert [dataset.read(i) for i in range(4)] == images
     assert (dataset.labels.tolist(), dataset.keys(range(4))) == ([0, 1, 0, 1], ["0", "10", "20", "30"])
@@ -41,14 +36,14 @@ def test_files_of_im2rec_are_read_in_place(tmp_path: Path, make_jpeg: Jpeg, with
 def test_several_labels_and_numbers_that_are_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     several = [image(make_jpeg(0), [2.0, 0.0], 0), image(make_jpeg(1), [1.0], 1)]
     index([write_recordio(tmp_path / "a.rec", several)], tmp_path / "a")
-    dataset = opened(tmp_path / "a")
+    dataset = verified(tmp_path / "a")
     assert [dataset.lists("label", [i]).values.tolist() for i in range(2)] == [[2, 0], [1]]
     path = write_recordio(tmp_path / "b.rec", [image(make_jpeg(0), 0.5, 0)])
     with pytest.raises(SourceError, match=r"0\.5 is not whole") as caught:
         index([path], tmp_path / "b")
     assert (caught.value.shard, caught.value.record, caught.value.key) == ("b.rec", 0, "0")
     index([path], tmp_path / "b", names={"label_type": "float"})
-    assert opened(tmp_path / "b").labels.tolist() == [0.5]
+    assert verified(tmp_path / "b").labels.tolist() == [0.5]
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
@@ -60,7 +55,7 @@ def test_records_that_hold_the_magic_number_are_joined_beside_the_index(tmp_path
     assert [record.pieces for record in scan(path)] == [1, 3, 1]
     manifest = index([path], tmp_path / "into", names={"raw": True, "shape": (4, 5, 3)})
     assert [(shard.name, shard.records) for shard in manifest.shards] == [("x.rec", 3), ("joined-records", 1)]
-    dataset = opened(tmp_path / "into")
+    dataset = verified(tmp_path / "into")
     assert [dataset.read(i) for i in range(3)] == [one.tobytes() for one in pixels]
     assert dataset.keys(range(3)) == ["1", "2", "3"]
     options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC", "engine": engine}
@@ -74,14 +69,14 @@ def test_ids_that_no_writer_has_set_are_no_names(tmp_path: Path, make_jpeg: Jpeg
     index(
         [write_recordio(tmp_path / "x.rec", [image(make_jpeg(i), 0, 0) for i in range(2)])], tmp_path / "into"
     )
-    assert opened(tmp_path / "into").keys([0, 1]) == ["0", "x.rec:1"]
+    assert verified(tmp_path / "into").keys([0, 1]) == ["0", "x.rec:1"]
 
 
 def test_records_without_an_image_are_counted(tmp_path: Path, make_jpeg: Jpeg) -> None:
     """Files of faces begin with a record of two numbers and no image."""
     path = write_recordio(tmp_path / "x.rec", [image(b"", [9.0, 12.5], 0), image(make_jpeg(0), 3, 1)])
     assert index([path], tmp_path / "into").skipped == {"image whose header cannot be read": 1}
-    assert opened(tmp_path / "into").labels.tolist() == [3]
+    assert verified(tmp_path / "into").labels.tolist() == [3]
 
 
 @pytest.mark.parametrize(

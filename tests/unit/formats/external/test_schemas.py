@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import verified
 from helpers.data.shards.external_shards import write_tfrecord
 
 import stoker
@@ -24,9 +25,7 @@ def index(tmp_path: Path, records: list[dict[str, Feature]], **names: Any) -> st
     """The dataset of a TFRecord file of these records, verified."""
     path = write_tfrecord(tmp_path / "x", records)  # type: ignore[arg-type]  # a list of dicts
     external_index.index([path], tmp_path / "into", names=names)
-    report = stoker.verify(tmp_path / "into", decode=True)
-    assert report.ok, report.problems
-    return stoker.open(tmp_path / "into")
+    return verified(tmp_path / "into")
 
 
 def pixels(*shape: int) -> Any:

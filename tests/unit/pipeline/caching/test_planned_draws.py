@@ -13,7 +13,6 @@ import stoker
 from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
 from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching import planned_draws
 from stoker.pipeline.caching.planned_draws import (
     InvertedOrder,
@@ -50,9 +49,8 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def uses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CacheHandle, Any, int]]:
+def uses(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> list[tuple[CacheHandle, Any, int]]:
     """The reads of batches, in their order: the cache, the blocks, and the moment."""
-    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
     found: list[tuple[CacheHandle, Any, int]] = []
     monkeypatch.setattr(CacheHandle, "used", lambda *use: found.append(use))
     return found

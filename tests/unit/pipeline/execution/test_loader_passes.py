@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,20 +156,21 @@ class TestTheNextPass:
             first += batch.row.tolist()
         assert rows(loader) == first
 
-    def test_its_errors_are_raised_in_it(
-        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        make = ImageLoader._make_producer
-        failed: list[int] = []
+    def test_its_errors_are_raised_in_it(self, load: Callable[..., ImageLoader]) -> None:
+        failures = [ZeroDivisionError]
 
-        def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
-            if epoch == 1 and not failed:
-                failed.append(epoch)
-                raise ZeroDivisionError
-            return make(loader, schedule, epoch)
+        class Failing:
+            """A sampler that fails once, in epoch 1."""
 
-        monkeypatch.setattr(ImageLoader, "_make_producer", fail)
-        loader = load()
+            def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
+                return SimpleNamespace(n=61, distinct=True, positions=self.positions)
+
+            def positions(self, epoch: int, draws: Any) -> Any:
+                if epoch == 1 and failures:
+                    raise failures.pop()
+                return draws
+
+        loader = load(sampler=Failing())
         assert rows(loader) == list(range(61))
         running = iter(loader)
         with pytest.raises(ZeroDivisionError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
+from helpers.data.pictures import decode, encode
 from PIL import Image
 
 import stoker
@@ -105,12 +105,6 @@ def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np
 png = partial(encode, form="PNG")
 
 
-def pixels(data: bytes) -> np.ndarray[Any, Any]:
-    with Image.open(io.BytesIO(data)) as image:
-        assert len(image.getbands()) == 1
-        return np.asarray(image)
-
-
 def test_intact_files_that_are_no_masks_are_skipped() -> None:
     good = png(Image.fromarray(values()))
     assert mask_problem(good, (H, W)) is None
@@ -127,7 +121,7 @@ def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
         MaskRules(300),
         10**6,
     )
-    assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
+    assert {300} < set(np.unique(decode(data)).tolist()) <= {300, *range(256)}
 
 
 def test_values_do_not_depend_on_the_format_of_the_file() -> None:
@@ -138,11 +132,11 @@ def test_values_do_not_depend_on_the_format_of_the_file() -> None:
         palette.putdata(classes.reshape(-1).tolist())
         palette.putpalette([7] * 768)
         data = encode_mask(png(palette, bits=bits), (H, W), whole, MaskRules(), 10**6)
-        np.testing.assert_array_equal(pixels(data), classes)
+        np.testing.assert_array_equal(decode(data), classes)
         assert data[24:26] == bytes([8, 0])
     one_bit = Image.fromarray(values(most=1).astype(bool))
     np.testing.assert_array_equal(
-        pixels(encode_mask(png(one_bit), (H, W), whole, MaskRules(), 10**6)), values(most=1)
+        decode(encode_mask(png(one_bit), (H, W), whole, MaskRules(), 10**6)), values(most=1)
     )
 
 
@@ -168,7 +162,7 @@ def test_grey_of_few_bits_is_not_scaled(bits: int) -> None:
     data = encode_mask(
         grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 10**6
     )
-    np.testing.assert_array_equal(pixels(data), classes)
+    np.testing.assert_array_equal(decode(data), classes)
 
 
 def test_sixteen_bits() -> None:
@@ -177,7 +171,7 @@ def test_sixteen_bits() -> None:
     rules = MaskRules(classes=1 << 16)
     assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), rules, 10**6) == data
     half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), rules, 10**6)
-    np.testing.assert_array_equal(pixels(half), classes[1::2, 1::2])
+    np.testing.assert_array_equal(decode(half), classes[1::2, 1::2])
 
 
 def test_a_mask_has_no_more_pixels_than_allowed() -> None:

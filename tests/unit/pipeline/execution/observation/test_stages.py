@@ -13,15 +13,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
-from stoker.pipeline.execution.observation import stages
 from stoker.pipeline.execution.observation.stages import StageTimes, Trace, traced
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    time = [100.0]
-    monkeypatch.setattr(stages, "perf_counter", lambda: time[0])
-    return time
 
 
 def test_a_stage_inside_another_one_counts_by_itself_alone(now: list[float]) -> None:

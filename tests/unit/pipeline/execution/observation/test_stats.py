@@ -7,16 +7,8 @@ from dataclasses import replace
 import pytest
 
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.observation import stats
 from stoker.pipeline.execution.observation.counters import MakerStats, Traffic
 from stoker.pipeline.execution.observation.stats import StatsTotals
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    time = [100.0]
-    monkeypatch.setattr(stats, "perf_counter", lambda: time[0])
-    return time
 
 
 def test_statistics_before_the_first_pass() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.pictures import decode, png
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixtures.mix import mix
 from stoker.pipeline.order.mixtures.mixture import Mixture
 
@@ -245,9 +245,14 @@ def test_lists_of_a_column_come_from_the_right_datasets(
     assert found.values.tolist() == [22, 10, 11, 20, 21, 12]
 
 
-def test_a_mask_comes_from_the_right_dataset(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Dataset, "mask", lambda self, position: (self.path, position))
+def test_a_mask_comes_from_the_right_dataset(tmp_path: Path) -> None:
+    for number, name in enumerate(("a/0", "a/1", "b/0")):
+        for kind in ("images", "masks"):
+            (tmp_path / kind / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / kind / f"{name}.png").write_bytes(png(np.full((4, 4), number, np.uint8)))
+    folders = [tmp_path / "shards" / name for name in "ab"]
+    for folder in folders:
+        masks = tmp_path / "masks" / folder.name
+        stoker.convert(tmp_path / "images" / folder.name, folder, masks=masks, source_format="pairs")
     mixture = mix([(folder, 1) for folder in folders])
-    assert mixture.mask(0) == (folders[0], 0)
-    assert mixture.mask(25) == (folders[1], 5)
-    assert mixture.mask(26) == (folders[2], 0)
+    assert [int(decode(mixture.mask(position))[0, 0]) for position in range(3)] == [0, 1, 2]

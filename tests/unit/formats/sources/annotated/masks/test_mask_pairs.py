@@ -1,6 +1,5 @@
 """Images with masks of classes become shards."""
 
-import io
 import json
 import os
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
+from helpers.data.pictures import decode, encode
 from PIL import Image
 
 import stoker
@@ -32,12 +31,6 @@ png = partial(encode, form="PNG")
 def tiff(value: float) -> bytes:
     """A mask of 32 bits with one value in all pixels."""
     return encode(np.full((H, W), value, np.int32 if isinstance(value, int) else np.float32), "TIFF")
-
-
-def pixels(data: bytes) -> np.ndarray[Any, Any]:
-    with Image.open(io.BytesIO(data)) as image:
-        assert len(image.getbands()) == 1
-        return np.asarray(image)
 
 
 @pytest.fixture
@@ -106,7 +99,7 @@ def test_a_flipped_bit_in_a_mask_is_found(root: Path, container: Any) -> None:
 
 def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     dataset = convert(root, resize="fill=48x48", ignore_index=200)
-    mask = pixels(dataset.mask(0))
+    mask = decode(dataset.mask(0))
     assert mask.shape == (48, 48)
     np.testing.assert_array_equal(mask[:8], 200)
     np.testing.assert_array_equal(mask[-8:], 200)
@@ -154,8 +147,8 @@ def test_the_names_of_cityscapes(tmp_path: Path) -> None:
         stoker.convert(dst=tmp_path / "out", **folders, mask_map="cityscapes")
     stoker.convert(dst=tmp_path / "out", **folders, mask_map="none")
     dataset = stoker.open(tmp_path / "out")
-    np.testing.assert_array_equal(pixels(dataset.mask(0)), values(3))
-    np.testing.assert_array_equal(pixels(dataset.mask(1)), values(2))
+    np.testing.assert_array_equal(decode(dataset.mask(0)), values(3))
+    np.testing.assert_array_equal(decode(dataset.mask(1)), values(2))
 
 
 def test_folders_may_be_nested_differently(root: Path) -> None:
