@@ -206,7 +206,7 @@ def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
     assert "name a recipe, such as --transforms coco-ssd" in said
     (tmp_path / "text").write_text("a few words\n")
     run("convert-text", tmp_path / "text", tmp_path / "words")
-    assert "images that have one label each, or boxes" in run("bench", tmp_path / "words", status=1)
+    assert "images with one label each, or boxes" in run("bench", tmp_path / "words", status=1)
 
 
 def test_bench_and_preview_of_objects(run: Run, photos: Path, tmp_path: Path) -> None:
