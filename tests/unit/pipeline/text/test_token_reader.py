@@ -181,8 +181,8 @@ class Evicted:
     """A loader near the end of a remote document in pieces, after the cache has evicted all of it.
 
     Attributes:
-        loader: The loader; eight batches of 4,000 tokens of its pass are left, so that the next pass begins after
-            the first of them was received.
+        loader: The loader. Eight batches of 4,000 tokens of its pass are left, so the next pass begins after$
+            the first one.
         fetched: Bytes of each request since then.
         damage: Functions, each of which changes the answer to a request.
     """
