@@ -692,13 +692,13 @@ class ImageArray:
         composition: dict[str, npt.NDArray[Any]] = ...,
         last_steps: PythonSteps | None = None,
     ) -> None: ...
-    def finish(self, pixels: npt.NDArray[np.uint8]) -> None:
+    def finish(self, pixels: Sequence[npt.NDArray[np.uint8]]) -> None:
         """Finish images from their pixels, on the calling thread. No batch can take the images then.
 
         It uses colours and boxes to erase only: geometry and steps come before the pixels.
 
         Args:
-            pixels: (M, 3, H, W), the whole images before their colours.
+            pixels: The whole images before their colours, in parts of (K, 3, H, W).
 
         Raises:
             ValueError: The pixels have another shape than ``out``, or there are steps.

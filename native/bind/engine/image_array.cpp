@@ -58,13 +58,28 @@ BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int lay
     images_.steps = steps->take(kept_);
 }
 
-void BoundImageArray::finish(const PlanarImages& pixels) {
+namespace {
+
+// Returns the first byte of each image of this size.
+std::vector<const std::uint8_t*> images_of(const std::vector<PlanarImages>& parts, Size size) {
+    std::vector<const std::uint8_t*> found;
+    for (const PlanarImages& part : parts) {
+        require(part.shape(2) == static_cast<std::size_t>(size.height) &&
+                    part.shape(3) == static_cast<std::size_t>(size.width),
+                "pixels must have the size of out");
+        for (std::size_t i = 0; i < part.shape(0); ++i) found.push_back(part.data() + 3 * i * size.pixels());
+    }
+    return found;
+}
+
+}  // namespace
+
+void BoundImageArray::finish(const std::vector<PlanarImages>& parts) {
     KeptArrays kept;
     const ImageArray images = take(kept);
     const auto [height, width] = images.output;
-    require(pixels.shape(0) == images.count && pixels.shape(2) == static_cast<std::size_t>(height) &&
-                pixels.shape(3) == static_cast<std::size_t>(width),
-            "pixels must have as many images as out, of the same size");
+    const std::vector<const std::uint8_t*> pixels = images_of(parts, images.output);
+    require(pixels.size() == images.count, "pixels must have as many images as out");
     require(composition_.image == nullptr && images.steps.empty() && images.last_steps == nullptr,
             "steps and images of several samples come before the pixels");
     SampleColumns whole{};
@@ -76,7 +91,7 @@ void BoundImageArray::finish(const PlanarImages& pixels) {
     thread_local PlanarImage part;  // a row, or the whole image if its mean is needed
     const std::size_t plane = images.output.pixels();
     for (std::size_t i = 0; i < images.count; ++i) {
-        const std::uint8_t* planes = pixels.data() + 3 * i * plane;
+        const std::uint8_t* planes = pixels[i];
         const Target target = images.target(i);
         if (images.uses_mean(i)) {
             part.reset(target.height, target.width);

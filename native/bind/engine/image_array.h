@@ -29,7 +29,7 @@ class BoundImageArray {
     // Moves the images and their arrays to a batch. This is possible once, because threads execute steps from then on.
     ImageArray take(KeptArrays& kept);
     // Stores images on the calling thread, from their pixels before colours. No batch can take the images then.
-    void finish(const PlanarImages& pixels);
+    void finish(const std::vector<PlanarImages>& parts);
     // Returns the samples of each image; it is empty if each image shows one sample.
     Composition composition() const;
 

@@ -24,6 +24,8 @@ from .steps import pack_images
 
 __all__ = ["PIXELS_DTYPE", "PIXELS_LAYOUT", "UnfinishedEngine", "UnfinishedImages"]
 
+_PART_BYTES = 1 << 20  # for larger arrays Ray starts threads, which cost more than they gain on busy cores
+
 PIXELS_DTYPE: Final = "uint8"
 PIXELS_LAYOUT: Final = "NCHW"
 
@@ -33,19 +35,19 @@ class UnfinishedImages:
     """M images before their colours.
 
     Attributes:
-        pixels: (M, 3, H, W) uint8, RGB.
+        pixels: (K, 3, H, W) uint8, RGB, of one part of the images after the other.
         params: The parameters of the remaining steps: colours, and boxes to erase.
         image_format: Form of the finished images.
     """
 
-    pixels: npt.NDArray[np.uint8]
+    pixels: Sequence[npt.NDArray[np.uint8]]
     params: ImageParams
     image_format: ImageFormat
 
     @property
     def nbytes(self) -> int:
         """Bytes of the pixels."""
-        return self.pixels.nbytes
+        return sum(part.nbytes for part in self.pixels)
 
     def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the finished images, bit for bit those of the engine; ``empty`` makes the array.
@@ -53,7 +55,7 @@ class UnfinishedImages:
         The calling thread does the work, without the interpreter's lock.
         """
         form = self.image_format
-        out = empty(form.shape(len(self.pixels), self.params.size), form.numpy_dtype)
+        out = empty(form.shape(len(self.params), self.params.size), form.numpy_dtype)
         images = pack_images(self.params, out, LAYOUT_NUMBERS[form.layout], exact=False)
         _native.ImageArray(**images).finish(self.pixels)
         return out
@@ -89,7 +91,7 @@ class UnfinishedEngine:
         """See :meth:`NativeEngine.collect`."""
         result = self._engine.collect()
         images, *others = (
-            UnfinishedImages(pixels, _after_pixels(params), self._image_format)
+            UnfinishedImages(_parts(pixels), _after_pixels(params), self._image_format)
             for pixels, params in zip(result.columns, self._left.popleft(), strict=True)
         )
         return replace(result, images=images, others=tuple(others))
@@ -97,6 +99,12 @@ class UnfinishedEngine:
     def close(self) -> None:
         """See :meth:`NativeEngine.close`."""
         self._engine.close()
+
+
+def _parts(pixels: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+    """The images of an array, (M, 3, H, W), in parts that Ray copies without new threads."""
+    count = max(1, _PART_BYTES // max(1, pixels[:1].nbytes))
+    return [pixels[i : i + count] for i in range(0, len(pixels), count)]
 
 
 def _before_colors(params: ImageParams) -> ImageParams:
