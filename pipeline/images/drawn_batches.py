@@ -22,7 +22,7 @@ DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
 
 __all__ = ["DrawnBatch", "ParameterDraws"]
 
-_AT_ONCE = 512  # samples: a call of NumPy costs about as much for 64
+_AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as much
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class PlannedBatch:
 
 
 def batches_at_first(schedule: Schedule) -> int:
-    """How many batches are planned at once in the beginning: one, so that it comes soon, or all of a few."""
+    """How many batches are planned first: all if they are few, otherwise one, which comes soon."""
     return len(schedule) if len(schedule) <= _FEW else 1
 
 

@@ -82,7 +82,7 @@ class TextLoaderConfig:
 
     @property
     def reads_padded(self) -> bool:
-        """Whether sequences can be read as padded rows, of which ``maker`` makes arrays."""
+        """Whether sequences can be read as padded rows, which ``maker`` turns into arrays."""
         return self.maker.fill is not None and not self.segments
 
     @property

@@ -1,4 +1,4 @@
-// The header of an image file, of which only the start and the end are read.
+// The header of an image file, found by reading only the start and the end of the file.
 #pragma once
 
 #include <cstdint>
