@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.transforms.custom_steps import RandomUpset
-from tests.helpers.transforms.transform_examples import CASES
+from helpers.transforms.custom_steps import RandomUpset
+from helpers.transforms.transform_examples import CASES
 
 from stoker.augment import (
     AugMix,
