@@ -98,8 +98,10 @@ class GeometryState:
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
 
-    def place(self, size: tuple[int, int], origin: Float, scale: Float, start: Float, stop: Float) -> None:
-        """Put whole sources at places of an output, which shows them from ``start`` to ``stop``.
+    def map_to_output(
+        self, size: tuple[int, int], origin: Float, scale: Float, start: Float, stop: Float
+    ) -> None:
+        """Map whole sources to an output, which shows them from ``start`` to ``stop``.
 
         Args:
             size: Height and width of the output, pixels.

@@ -181,9 +181,9 @@ class TransformState:
         plain = not antialias and chosen != Interpolation.NEAREST
         (self.warp or self.geometry).resize(size, chosen.plain if plain else chosen)
 
-    def place(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
-        """Put whole images at places of an output, before all other changes; see ``GeometryState.place``."""
-        self.geometry.place(size, origin, scale, start, stop)
+    def map_to_output(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
+        """Map whole images to an output, before all other changes; see ``GeometryState.map_to_output``."""
+        self.geometry.map_to_output(size, origin, scale, start, stop)
 
     def merge_layers(self, transform: str, share: npt.NDArray[np.int32]) -> None:
         """Merge layers by their shares, (N,) of 65536; ConfigError where colours have changed before."""

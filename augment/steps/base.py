@@ -36,7 +36,7 @@ class Step:
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last
     (:mod:`stoker.augment.steps.custom`). C++ gets the fields that ``_native.STEP_COLUMNS`` names, in the
     dtypes that it states. DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
-    ``tests/helpers/transforms/transform_examples.py`` states how far engines may differ.
+    ``tests/helpers/transforms/step_examples.py`` states how far engines may differ.
 
     Attributes:
         operation: Name under which C++ registers the operation, in snake case; empty for a step that C++ does

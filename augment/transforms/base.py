@@ -112,7 +112,7 @@ class Transform(Description):
 
 @dataclass(frozen=True)
 class RandomTransform(Transform):
-    """Base of transforms whose only argument is the probability ``p``, for which they draw a number."""
+    """Base of transforms whose only field is the probability ``p``; decided by their first number."""
 
     p: float = 0.5
 

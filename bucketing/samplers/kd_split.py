@@ -40,8 +40,8 @@ def kd_order(lengths: Int64, size: int) -> Int64:
         middles = starts[halved] + (batches[halved] + 1) // 2 * size
         bounds = np.insert(starts, halved + 1, middles)
         chosen = np.argmin([_padded(lengths[order], bounds, starts) for order in ranked], axis=0)
-        by_place = np.repeat(chosen, ends - starts)
-        order = np.stack(ranked)[by_place, np.arange(len(lengths))]
+        by_slot = np.repeat(chosen, ends - starts)
+        order = np.stack(ranked)[by_slot, np.arange(len(lengths))]
         numbers = np.repeat(np.arange(len(bounds)), np.diff(bounds, append=len(lengths)))
         # NumPy sorts 16 bits by counting.
         part = np.empty(len(lengths), np.uint16 if len(bounds) <= 1 << 16 else np.int64)

@@ -22,7 +22,7 @@ from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.publishing import NextVersion, publish_version
 from ..files.publishing import move_durably, remove, sync_folder, write_durably
 from ..sources.classes.class_names import check_classes
-from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
+from .joining import JoinedDataset, check_parts, join_classes, join_manifest, write_joined_index
 from .like_dataset import convert_like
 from .locked_dataset import locked_dataset, staging_folder
 from .summary import ChangeSummary
@@ -75,9 +75,9 @@ def append(
         try:
             made = convert_like(last, folder, src, unfinished, classes=names, **given)
             made_manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
-            new = Part(unfinished, _with_meaning(made_manifest, last, src))
+            new = JoinedDataset(unfinished, _with_meaning(made_manifest, last, src))
             already = _has_all(folder, last, new)
-            grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")
+            grown = last if already else _publish(JoinedDataset(folder, last), new, f"append {_name(src)}")
         except (WriteError, StorageError):
             raise  # the same call resumes
         except StokerError:
@@ -122,7 +122,7 @@ def _name(src: Any) -> str:
     return "samples from Python"
 
 
-def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
+def _has_all(folder: Path, last: Manifest, new: JoinedDataset) -> bool:
     """Return whether a dataset has every sample of another, apart from its place in the shards."""
     known, found = Index.open(folder / last.index.file), Index.open(new.index)
     places = pc.index_in(found.arrow("key"), value_set=known.arrow("key"))
@@ -134,7 +134,7 @@ def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
     )
 
 
-def _publish(dataset: Part, new: Part, words: str) -> Manifest:
+def _publish(dataset: JoinedDataset, new: JoinedDataset, words: str) -> Manifest:
     """Move the shards of the new samples into the dataset, and make its next version."""
     folder, last, added = dataset.folder, dataset.manifest, new.manifest.shards
     parts = (dataset, new)
@@ -153,7 +153,7 @@ def _publish(dataset: Part, new: Part, words: str) -> Manifest:
     return grown
 
 
-def _moved(new: Part, number: int, folder: Path, version: int) -> Shard:
+def _moved(new: JoinedDataset, number: int, folder: Path, version: int) -> Shard:
     """Rename a shard and its sidecar files into the dataset's folder."""
     shards, container = new.manifest.shards, new.manifest.container
     shard = shards[number]
@@ -164,7 +164,7 @@ def _moved(new: Part, number: int, folder: Path, version: int) -> Shard:
     return replace(shard, name=name)
 
 
-def _append_skipped(folder: Path, new: Part, staging: Path) -> None:
+def _append_skipped(folder: Path, new: JoinedDataset, staging: Path) -> None:
     more = (new.folder / SKIPPED_NAME).read_bytes()
     if more:
         path = folder / SKIPPED_NAME

@@ -23,7 +23,7 @@ from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.index_writing import write_index
 from ..dataset.manifest import IndexFile, Manifest, Option, Shard
 
-__all__ = ["Part", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
+__all__ = ["JoinedDataset", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
 
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
@@ -33,7 +33,7 @@ _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
 
 
 @dataclass(frozen=True)
-class Part:
+class JoinedDataset:
     """A dataset that is joined with others.
 
     Attributes:
@@ -50,7 +50,7 @@ class Part:
         return self.folder / self.manifest.index.file
 
 
-def check_parts(parts: Sequence[Part]) -> None:
+def check_parts(parts: Sequence[JoinedDataset]) -> None:
     """Check that the samples of datasets have one form.
 
     Raises:
@@ -86,7 +86,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
     return compared
 
 
-def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
+def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
     """Return the names of all classes: those of the first dataset, then the new ones of the others.
 
     Raises:
@@ -108,7 +108,7 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in every for name in names))
 
 
-def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
+def write_joined_index(parts: Sequence[JoinedDataset], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
     columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
     first_shard = 0
@@ -120,7 +120,9 @@ def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Pat
     merge_parts(files, out)
 
 
-def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path) -> Path:
+def _rewritten(
+    part: JoinedDataset, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path
+) -> Path:
     """Write an index with new numbers of shards and classes; return its path, or the old one if it fits."""
     index = Index.open(part.index)
     label_of = _label_of(part.manifest.classes, classes)
@@ -154,7 +156,7 @@ def _filled(name: str, index: Index) -> pa.Array:
 
 
 def join_manifest(
-    parts: Sequence[Part],
+    parts: Sequence[JoinedDataset],
     classes: tuple[str, ...],
     shards: Sequence[Shard],
     index: Path,
@@ -189,7 +191,7 @@ def join_manifest(
     )
 
 
-def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
+def _joined_ids(parts: Sequence[JoinedDataset], classes: tuple[str, ...]) -> tuple[int | str, ...]:
     """Return the source's id of each class; -1 if datasets have none or another one for it."""
     ids: dict[str, set[int | str]] = {name: set() for name in classes}
     for part in parts:

@@ -28,7 +28,7 @@ from ..files.publishing import (
 )
 from ..files.reading import check_named
 from ..remote.store import is_url
-from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
+from .joining import JoinedDataset, check_parts, join_classes, join_manifest, write_joined_index
 from .locked_dataset import STAGING_NAME, staging_folder
 from .summary import ChangeSummary
 
@@ -78,11 +78,11 @@ def merge(
                 raise
 
 
-def _part(path: str | os.PathLike[str]) -> Part:
+def _part(path: str | os.PathLike[str]) -> JoinedDataset:
     """Return a dataset whose shards and index are whole."""
     plain, version = split_version(path)
     folder = local_folder(plain)
-    part = Part(folder, with_sha256(load_version(folder, version), read_sha256(folder), folder))
+    part = JoinedDataset(folder, with_sha256(load_version(folder, version), read_sha256(folder), folder))
     if find_container(part.manifest.container).payload_files is not None:
         raise DatasetError(
             "the dataset is an index of image files, and there are no shards to merge",
@@ -113,7 +113,7 @@ def _remove_unpublished(target: Path) -> None:
 
 
 def _publish(
-    parts: list[Part], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
+    parts: list[JoinedDataset], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
 ) -> ChangeSummary:
     index = staging / INDEX_NAME
     write_joined_index(parts, classes, index)
@@ -122,7 +122,7 @@ def _publish(
     for part in parts:
         for shard in part.manifest.shards:
             name = f"shard-{len(shards):05d}-of-{total:05d}"
-            shards.append(_place_shard(part, shard, name, target, copy=copy))
+            shards.append(_take_shard(part, shard, name, target, copy=copy))
     manifest = join_manifest(parts, classes, shards, index, name=None, options=_options(parts))
     change = f"merge {' '.join(str(part.folder) for part in parts)}"
     contents = {
@@ -142,7 +142,7 @@ def _publish(
     return ChangeSummary(target, 1, manifest.index.rows, added=manifest.index.rows)
 
 
-def _place_shard(part: Part, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
+def _take_shard(part: JoinedDataset, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
     """Link, copy or refer to a shard under a new name without a suffix; return its entry in the manifest."""
     placed = replace(shard, name=name + Path(shard.name).suffix, path=None)
     if shard.path is not None and is_url(shard.path):
@@ -178,7 +178,7 @@ def _copy(source: Path, target: Path, place: Callable[[Path, Path], object]) -> 
     sync(target)
 
 
-def _copy_sidecars(part: Part, shard: Shard, placed: Shard, target: Path) -> None:
+def _copy_sidecars(part: JoinedDataset, shard: Shard, placed: Shard, target: Path) -> None:
     for sidecar in find_container(part.manifest.container).sidecars:
         source = part.folder / sidecar.name(shard.name, external=shard.path is not None)
         if source.exists():
@@ -190,7 +190,7 @@ def _content(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
-def _options(parts: list[Part]) -> dict[str, Option]:
+def _options(parts: list[JoinedDataset]) -> dict[str, Option]:
     """Return the options that all datasets have in common."""
     first, *others = (part.manifest.options for part in parts)
     common = {

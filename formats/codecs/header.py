@@ -16,7 +16,7 @@ from .npy import NPY_SIGNATURE, read_npy_header
 from .orientation import exif_orientation
 from .registry import PILLOW_CODECS, open_image
 
-__all__ = ["MAX_PIXELS", "Header", "read_header"]
+__all__ = ["MAX_PIXELS", "ImageHeader", "read_header"]
 
 MAX_PIXELS = 178_956_970
 """Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
@@ -25,7 +25,7 @@ _WIDTH, _HEIGHT = 0x0100, 0x0101  # tags of TIFF
 
 
 @dataclass(frozen=True)
-class Header:
+class ImageHeader:
     """The header of an encoded image.
 
     Attributes:
@@ -41,7 +41,7 @@ class Header:
     orientation: int
 
 
-def read_header(data: Any) -> Header:
+def read_header(data: Any) -> ImageHeader:
     """Return the header of an encoded image, any C-contiguous buffer; no pixel is decoded.
 
     Raises:
@@ -62,7 +62,7 @@ def read_header(data: Any) -> Header:
         raise DecodeError(f"the image has {width} x {height} pixels")
     # Orientations 5 to 8 exchange height and width (Exif 2.32, tag 274).
     size = (width, height) if orientation >= 5 else (height, width)
-    return Header(Codec(codec), *size, orientation)
+    return ImageHeader(Codec(codec), *size, orientation)
 
 
 def _ask_pillow(data: Any) -> tuple[int, int, int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from stoker.errors import DecodeError
 
 from .codec import Codec
-from .header import Header, read_header
+from .header import ImageHeader, read_header
 
 Read = Callable[[int, int], bytes]
 
@@ -24,7 +24,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 
 
-def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
+def read_partial_header(read: Read, length: int) -> tuple[ImageHeader, bytes | None]:
     """Return the header of an encoded image, and its bytes if all of them had to be read.
 
     ``read`` returns bytes of the image, given an offset and a length.
@@ -47,7 +47,7 @@ def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
     return read_header(whole), whole
 
 
-def _from_start(start: bytes, read: Read, length: int) -> Header | None:
+def _from_start(start: bytes, read: Read, length: int) -> ImageHeader | None:
     """Return the header in the first bytes of an image; None if they are not enough."""
     if start.startswith(_JPEG):
         return read_header(start)
@@ -59,7 +59,7 @@ def _from_start(start: bytes, read: Read, length: int) -> Header | None:
     return None
 
 
-def _webp_header(start: bytes) -> Header | None:
+def _webp_header(start: bytes) -> ImageHeader | None:
     """Return the header of a WebP without EXIF and animation (RFC 9649, sections 2.5 to 2.7)."""
     chunk = start[12:16]
     if chunk == b"VP8X" and not start[20] & (_HAS_EXIF | _IS_ANIMATED):
@@ -71,4 +71,4 @@ def _webp_header(start: bytes) -> Header | None:
         width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
     else:
         return None
-    return Header(Codec.WEBP, height, width, 1) if width and height else None
+    return ImageHeader(Codec.WEBP, height, width, 1) if width and height else None

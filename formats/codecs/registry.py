@@ -58,8 +58,7 @@ class ImageCodec:
         decode: Decodes a payload in Python, given the payload, the height and width of the index, and the
             most pixels. Returns (H, W, 3) uint8 RGB with the EXIF orientation applied. Raises
             ImageTooLargeError for more pixels, and almost any exception for a damaged payload. The reference
-            engine always calls it; other engines call it for codecs that C++ does not decode, and for images
-            that C++ refuses unless ``strict``.
+            engine always calls it; other engines call it for codecs that C++ does not decode.
         engines: Names of the engines, besides the native one, that decode payloads themselves. All others
             get pixels from ``decode``.
         pillow_formats: Pillow's names of the formats that this codec stands for.
@@ -70,8 +69,9 @@ class ImageCodec:
             None for codecs whose files must be decoded for this check.
         grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None if no image is grey,
             or the header does not state it.
-        strict: Whether the error of C++ counts, because C++ refuses damage that Pillow does not see.
-            Otherwise Pillow decodes an image that C++ refuses, and the error of Pillow counts.
+        strict: Whether C++ refuses damage that Pillow does not see, so that the error of C++ counts.
+            Otherwise C++ reads every file that Pillow reads. ``decode`` then gives the error of a damaged
+            file its words, so that they are the same with every engine.
         lossy: Whether encoding changes pixels; masks may not use it.
         resized_as_jpeg: Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG.
         written_as: What C++ returns for this target: a finished JPEG, or raw pixels, which ``compress``

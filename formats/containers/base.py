@@ -20,13 +20,13 @@ from .messages.wire import Span
 
 __all__ = [
     "Container",
-    "Part",
     "PayloadFiles",
     "Read",
     "ReadStart",
     "Record",
+    "RecordPart",
+    "ShardWriter",
     "Sidecar",
-    "Writer",
     "Writing",
     "WrittenShard",
 ]
@@ -40,7 +40,7 @@ ReadStart = Callable[[str, int], bytes | None]
 the most bytes to return. Returns None if there is no such regular file."""
 
 
-class Part(NamedTuple):
+class RecordPart(NamedTuple):
     """One named part of a record.
 
     Attributes:
@@ -75,7 +75,7 @@ class Record(NamedTuple):
     offset: int
     length: int
     view: memoryview
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RecordPart, ...] = ()
     pieces: int = 1
     read: Read | None = None
 
@@ -103,13 +103,13 @@ class WrittenShard:
     crc: npt.NDArray[np.uint32]
 
 
-class Writer(Protocol):
+class ShardWriter(Protocol):
     """Writes one shard and its sidecar files; a context manager that always closes its files.
 
     It does not sync or rename files, because the conversion publishes the shard.
     """
 
-    def __enter__(self) -> Writer: ...
+    def __enter__(self) -> ShardWriter: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
@@ -169,7 +169,7 @@ class Writing:
     """
 
     suffix: str
-    writer: Callable[[Path], Writer]
+    writer: Callable[[Path], ShardWriter]
     wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
     wrap_arrays: Callable[[Sequence[StoredArray]], tuple[bytes, list[int]]] | None = None
 

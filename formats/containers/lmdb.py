@@ -25,7 +25,7 @@ from .base import Container, ReadStart, Record, Writing, WrittenShard
 from .lmdb_pages import BadPageError, walk
 from .messages.datum import parse_image, wrap_arrays, wrap_image
 
-__all__ = ["LMDB", "Writer", "scan"]
+__all__ = ["LMDB", "LMDBWriter", "scan"]
 
 _DATA_FILE = "data.mdb"
 _MAGIC = b"\xde\xc0\xef\xbe"
@@ -54,8 +54,8 @@ def _recognizes(read_start: ReadStart) -> bool:
     return (read_start("", size) or b"")[_MAGIC_OFFSET:] == _MAGIC
 
 
-class Writer:
-    """Writes one LMDB shard, see :class:`stoker.formats.containers.base.Writer`.
+class LMDBWriter:
+    """Writes one LMDB shard, see :class:`stoker.formats.containers.base.ShardWriter`.
 
     Keys are Caffe's: the record's position in eight digits, an underscore and the sample's name
     (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the
@@ -75,7 +75,7 @@ class Writer:
         with _os_errors(self._path):
             self._env = lmdb.open(os.fspath(self._path), map_size=self._map_size, **options)
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> LMDBWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -171,5 +171,5 @@ LMDB = Container(
     data_url=_data_url,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".lmdb", writer=Writer, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
+    writing=Writing(suffix=".lmdb", writer=LMDBWriter, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
 )

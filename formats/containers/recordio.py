@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.header import Header, read_header
+from ..codecs.header import ImageHeader, read_header
 from ..files.reading import open_regular, read_at
 from .base import Container, ReadStart, Record
 from .messages.image_record import ExternalSample, FeatureNames, Label
@@ -143,7 +143,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     return ExternalSample(payload, header, record.key.decode(), _label(labels, count, names), "")
 
 
-def _header(record: Record, payload: Span, names: FeatureNames) -> Header:
+def _header(record: Record, payload: Span, names: FeatureNames) -> ImageHeader:
     if not names.raw:
         return read_header(record.view[payload.offset :])
     if names.shape is None:

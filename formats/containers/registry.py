@@ -47,7 +47,8 @@ class ContainerRow(NamedTuple):
         load: Imports the module and returns the container.
         plural: Plural noun for its shards in messages and help, such as "TFRecord files".
         can_write: Whether the container has a :class:`~.base.Writing`, so that conversions can write it.
-        suffix: Suffix that finds its files in a folder at a URL; empty if none is usual.
+        suffix: Suffix of its files, which finds them in a folder or at a URL, and names the container of a
+            file that no container recognises; empty if its files have no usual suffix.
         is_external: Whether other programs write it, so that ``stoker index`` reads its shards.
     """
 

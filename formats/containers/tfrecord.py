@@ -26,7 +26,7 @@ from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from .messages.image_example import parse_image, wrap_arrays, wrap_image
 from .messages.image_record import FeatureNames
 
-__all__ = ["DALI_INDEX", "TFRECORD", "Writer", "masked_crc", "scan"]
+__all__ = ["DALI_INDEX", "TFRECORD", "TFRecordWriter", "masked_crc", "scan"]
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -52,8 +52,8 @@ def _dali_index_line(value_offset: int, value_length: int) -> bytes:
 DALI_INDEX = Sidecar(".idx", "DALI", _dali_index_line)
 
 
-class Writer:
-    """Writes one TFRecord shard and its DALI index, see :class:`stoker.formats.containers.base.Writer`."""
+class TFRecordWriter:
+    """Writes one TFRecord shard and its DALI index; a :class:`~stoker.formats.containers.base.ShardWriter`."""
 
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
@@ -65,7 +65,7 @@ class Writer:
         # For each payload. A shard may have millions, so these are the smallest types that hold the numbers.
         self._offsets, self._lengths, self._checksums = array("q"), array("I"), array("I")
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> TFRecordWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -191,7 +191,9 @@ TFRECORD = Container(
     recognizes=_recognizes,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".tfrecord", writer=Writer, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
+    writing=Writing(
+        suffix=".tfrecord", writer=TFRecordWriter, wrap_image=wrap_image, wrap_arrays=wrap_arrays
+    ),
     sidecars=(DALI_INDEX,),
     feature_names=FeatureNames(),
 )

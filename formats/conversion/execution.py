@@ -16,7 +16,7 @@ from ..concurrency.cores import available_cores, check_threads
 from ..files.paths import is_inside
 from ..remote.store import is_url
 from .plan import ConversionPlan
-from .run import Progress, Run
+from .run import ConversionRun, Progress
 from .runners.local_runner import LocalRunner
 from .runners.ray_runner import RayRunner
 from .targets.folder_target import convert_to_folder
@@ -100,7 +100,7 @@ def execute(
     if engine not in get_args(Engine):
         raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
-    run = Run(plan, runner, report, allow_loss)
+    run = ConversionRun(plan, runner, report, allow_loss)
     if is_url(dst):
         made = convert_to_url(run, str(dst), overwrite=overwrite)
     else:

@@ -15,7 +15,7 @@ from .shards.planned_shard import ShardContext
 from .shards.shard_file import ShardResult
 from .targets.loss import check_loss
 
-__all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
+__all__ = ["ConversionRun", "Progress", "ProgressCounter", "Runner", "ShardMaker", "no_progress"]
 
 Progress = Callable[[int, int, int, str], None]
 """The user's callback. The converting thread calls it with the samples done, the samples in all, the source
@@ -72,7 +72,7 @@ Runner = Callable[[ConversionPlan, ShardMaker, Sequence[int], ProgressCounter], 
 
 
 @dataclass
-class Run:
+class ConversionRun:
     """A plan that is being converted.
 
     Attributes:

@@ -14,12 +14,12 @@ from ..containers.base import Container, Record
 from ..dataset.manifest import Shard
 from ..files.reading import file_digest
 
-__all__ = ["JoinedPlace", "JoinedRecords"]
+__all__ = ["JoinedRecord", "JoinedRecords"]
 
 _NAME = "joined-records"
 
 
-class JoinedPlace(NamedTuple):
+class JoinedRecord(NamedTuple):
     """The place of a record: the number of the shard, its position there, and the first byte of its value."""
 
     shard: int
@@ -36,14 +36,14 @@ class JoinedRecords:
         self._container = container
         self._records = self._bytes = 0
 
-    def add(self, record: Record) -> JoinedPlace:
+    def add(self, record: Record) -> JoinedRecord:
         """Write a record in one piece, and return its place."""
         if self._container.join is None:
             raise SourceError(f"the record lies in {record.pieces} pieces, which cannot be read in place")
         data, before = self._container.join(record.view)
         with self._path.open("ab") as file:
             file.write(data)
-        place = JoinedPlace(self._number, self._records, self._bytes + before)
+        place = JoinedRecord(self._number, self._records, self._bytes + before)
         self._records += 1
         self._bytes += len(data)
         return place

@@ -18,10 +18,10 @@ from ..dataset.columns.annotations import AnnotationInfo
 from ..dataset.columns.strings import each, take_strings
 
 __all__ = [
+    "FileRanges",
     "ListedBlocks",
     "ListedFiles",
     "ListedObjects",
-    "ListedPlaces",
     "Listing",
     "Skip",
     "count_reasons",
@@ -95,7 +95,7 @@ class ListedFiles:
 
 
 @dataclass(frozen=True)
-class ListedPlaces:
+class FileRanges:
     """Where images lie in larger files, such as archives.
 
     Attributes:
@@ -112,7 +112,7 @@ class ListedPlaces:
     offset: npt.NDArray[np.int64]
     pieces: npt.NDArray[np.int32] | None = None
 
-    def take(self, rows: npt.NDArray[np.int64]) -> ListedPlaces:
+    def take(self, rows: npt.NDArray[np.int64]) -> FileRanges:
         """The places of the images at ``rows``, (M,) int64."""
         pieces = None if self.pieces is None else self.pieces[rows]
         return replace(self, file=self.file[rows], offset=self.offset[rows], pieces=pieces)
@@ -207,7 +207,7 @@ class Listing(ListedFiles):
     missing_classes: tuple[Skip, ...] = ()
     objects: ListedObjects | None = None
     masks: ListedFiles | None = None
-    places: ListedPlaces | None = None
+    places: FileRanges | None = None
     blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
     category_ids: tuple[int | str, ...] = ()

@@ -11,14 +11,14 @@ from functools import lru_cache
 
 from stoker.errors import DecodeError, ImageTooLargeError
 
-from ..codecs.header import Header, read_header
+from ..codecs.header import ImageHeader, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
 from ..containers.recordio import LENGTH_BYTES, join_pieces
 from ..files.paths import is_regular
 from ..files.reading import read_at
 from ..remote.store import Store, is_url
 
-__all__ = ["SkippedError", "check_image", "looks_like_image", "read_place", "read_source_file"]
+__all__ = ["SkippedError", "check_image", "looks_like_image", "read_byte_range", "read_source_file"]
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
@@ -90,7 +90,7 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
         raise SkippedError("unreadable", error.strerror or "") from error
 
 
-def read_place(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
+def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
     """Read an image of ``size`` bytes at an offset of a file or URL that had ``file_size`` bytes when listed.
 
     In a RecordIO file the image may lie in several pieces.
@@ -106,11 +106,11 @@ def read_place(file: str, file_size: int, offset: int, size: int, pieces: int = 
         folder, _, name = file.rpartition("/")
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
-        data = _read_local_place(file, file_size, offset, stored)
+        data = _read_local_range(file, file_size, offset, stored)
     return _checked(join_pieces(data) if pieces > 1 else data)
 
 
-def _read_local_place(file: str, file_size: int, offset: int, size: int) -> bytes:
+def _read_local_range(file: str, file_size: int, offset: int, size: int) -> bytes:
     try:
         descriptor = os.open(file, _OPEN_FLAGS)
         try:
@@ -152,7 +152,7 @@ def _store(url: str) -> Store:
     return Store(url)
 
 
-def check_image(data: bytes, max_pixels: int) -> Header:
+def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     """Read the header of an image, and check that the file is whole where the codec allows it.
 
     No pixel is decoded: JPEG and WebP must have their end, and the chunks of PNG their checksums.

@@ -30,7 +30,7 @@ from .listing.row_values import read_row_columns
 from .listing.spool import spool_items
 from .listing.text_listing import open_text
 from .record_processes import check_processes
-from .training.composition import find_composition
+from .training.text_composer import find_composer
 
 __all__ = ["convert_text"]
 
@@ -147,7 +147,7 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
-    composition = find_composition(fields, messages, chat_template, train_on, tokenizer)
+    composition = find_composer(fields, messages, chat_template, train_on, tokenizer)
     if is_chat := messages is not None:
         fields = [str(messages)]
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))

@@ -24,7 +24,7 @@ from .listing.text_listing import TextListing
 from .record_processes import choose_processes, record_maker
 from .records import IDS_FEATURE, TextRecords
 from .training.chat_template import TemplateError
-from .training.composition import Composition
+from .training.text_composer import TextComposer
 
 __all__ = ["TextOptions", "convert_listing"]
 
@@ -90,7 +90,7 @@ def convert_listing(
     shards: ShardOptions,
     num_threads: int | None,
     overwrite: bool,
-    composition: Composition | None = None,
+    composition: TextComposer | None = None,
     processes: int | None = 0,
     report: Progress = no_progress,
 ) -> Summary:
@@ -118,7 +118,7 @@ def convert_listing(
         return execute(plan, dst, max(threads, number), overwrite=overwrite, report=report)
 
 
-def _texts(listing: TextListing, composition: Composition | None, rows: range) -> list[str]:
+def _texts(listing: TextListing, composition: TextComposer | None, rows: range) -> list[str]:
     """All texts of some lines, without those that the conversion skips."""
     found = [one for one in listing.texts(np.asarray(rows)) if not isinstance(one, Skip)]
     if composition is None:

@@ -14,7 +14,7 @@ from ..conversion.shards.encoder import EncodedRecord
 from ..sources.listing import Skip
 from .listing.line_format import SampleLines
 from .records import TextRecords
-from .training.composition import Composition
+from .training.text_composer import TextComposer
 
 Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
 
@@ -37,7 +37,7 @@ def check_processes(given: int | None) -> int | None:
     return index(given)
 
 
-def choose_processes(given: int | None, composition: Composition | None, size: int, threads: int) -> int:
+def choose_processes(given: int | None, composition: TextComposer | None, size: int, threads: int) -> int:
     """Return the number of processes that make records; 0 for the threads of this process.
 
     By default there are as many as threads if the composition holds the interpreter's lock, the source is

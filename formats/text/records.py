@@ -22,7 +22,7 @@ from ..sources.listing import Skip
 from ..tokenization.tokenizers import Ids, Lengths, Tokenizer
 from .listing.line_format import LineFormat, SampleLines
 from .training.chat_template import TemplateError
-from .training.composition import Composition, trained_runs
+from .training.text_composer import TextComposer, trained_runs
 
 __all__ = ["IDS_FEATURE", "TextRecords"]
 
@@ -43,7 +43,7 @@ class TextRecords:
     format: LineFormat
     tokenizer: Tokenizer
     dtype: str
-    composition: Composition | None = None
+    composition: TextComposer | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class TextRecords:
         if self.composition is None:
             fields = range(len(self.fields))
             return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None
-        ids, lengths, starts, ends = self.tokenizer.encode_places(
+        ids, lengths, starts, ends = self.tokenizer.encode_with_offsets(
             [one.text for one in texts], special=self.composition.adds_special_tokens
         )
         if self.composition.trains_all:

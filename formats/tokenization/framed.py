@@ -68,9 +68,9 @@ class Framed:
         at, tokens = self._added(lengths)
         return np.insert(ids, at, tokens), self._longer(lengths)
 
-    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """See :class:`Tokenizer`."""
-        ids, lengths, starts, ends = self.inner.encode_places(texts, special=special)
+        ids, lengths, starts, ends = self.inner.encode_with_offsets(texts, special=special)
         if not special:
             return ids, lengths, starts, ends
         at, tokens = self._added(lengths)

@@ -52,7 +52,7 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
-    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """As :meth:`encode`, with the place of each token in its text.
 
         Args:
@@ -84,7 +84,7 @@ class Bytes:
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), lengths
 
-    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """See :class:`Tokenizer`; a character of several bytes has several tokens."""
         ids, lengths = self.encode(texts)
         characters = np.cumsum((ids & 0xC0) != 0x80)  # all bytes but the later ones of a character
@@ -152,9 +152,9 @@ class Whitespace:
         ids, lengths, _, _ = self._ids.encode(texts)
         return ids, lengths
 
-    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """See :class:`Tokenizer`."""
-        return self._ids.encode(texts, places=True)
+        return self._ids.encode(texts, with_offsets=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Whitespace, (self.words, self.name, self.pad_id)  # each process makes its own table of ids
@@ -228,7 +228,7 @@ class File:
         ids = np.fromiter((token for one in encoded for token in one), np.int32, int(lengths.sum()))
         return ids, lengths
 
-    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """See :class:`Tokenizer`."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=special)
         lengths = np.fromiter((len(one.ids) for one in encoded), np.int64, len(encoded))

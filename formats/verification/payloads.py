@@ -19,7 +19,7 @@ from ..codecs.npy import decode_npy
 from ..codecs.registry import CODECS
 from ..containers.base import PayloadFiles
 from ..dataset.columns.annotation_columns import MASK_COLUMNS
-from ..dataset.columns.array_columns import place_of
+from ..dataset.columns.array_columns import range_columns
 from ..dataset.index import Index
 from ..dataset.reading.samples import NO_CHECKSUM, Samples
 from ..files.reading import open_regular, read_at
@@ -46,7 +46,7 @@ def payload_problems(
     if "mask_offset" in index.types:
         yield from _damaged(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
     for name in arrays:
-        yield from _damaged(files, _Rows.of(f"array {name!r}", index, rows, place_of(name), None))
+        yield from _damaged(files, _Rows.of(f"array {name!r}", index, rows, range_columns(name), None))
 
 
 @dataclass(frozen=True)

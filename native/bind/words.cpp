@@ -33,9 +33,9 @@ class WordIds {
         const Texts texts(words);
         for (const std::string_view word : texts.views()) table_.add(word);
     }
-    nb::tuple encode(nb::handle given, bool places) const {
+    nb::tuple encode(nb::handle given, bool with_offsets) const {
         const Texts texts(given);
-        EncodedWords found = without_gil([&] { return encode_words(table_, texts.views(), places); });
+        EncodedWords found = without_gil([&] { return encode_words(table_, texts.views(), with_offsets); });
         return nb::make_tuple(array_of(std::move(found.ids)), array_of(std::move(found.lengths)),
                               array_of(std::move(found.starts)), array_of(std::move(found.ends)));
     }
@@ -55,7 +55,7 @@ void add_texts(WordCounts& counts, nb::handle given) {
 void bind_words(nb::module_& m) {
     nb::class_<WordIds>(m, "WordIds")
         .def(nb::init<nb::handle>(), "words"_a)
-        .def("encode", &WordIds::encode, "texts"_a, "places"_a = false);
+        .def("encode", &WordIds::encode, "texts"_a, "with_offsets"_a = false);
     nb::class_<WordCounts>(m, "WordCounts")
         .def(nb::init<>())
         .def("add", add_texts, "texts"_a)

@@ -44,20 +44,20 @@ std::shared_ptr<const Descriptor> OpenFiles::open(std::size_t file, const std::s
     const std::lock_guard<std::mutex> lock(mutex_);
     if (auto found = find(file)) return found;
     recent_.emplace_front(file, opened);
-    places_[file] = recent_.begin();
+    entries_[file] = recent_.begin();
     if (recent_.size() > kMostRecent) {
         dropped = std::move(recent_.back().second);
-        places_.erase(recent_.back().first);
+        entries_.erase(recent_.back().first);
         recent_.pop_back();
     }
     return opened;
 }
 
 std::shared_ptr<const Descriptor> OpenFiles::find(std::size_t file) {
-    const auto place = places_.find(file);
-    if (place == places_.end()) return nullptr;
-    recent_.splice(recent_.begin(), recent_, place->second);
-    return place->second->second;
+    const auto entry = entries_.find(file);
+    if (entry == entries_.end()) return nullptr;
+    recent_.splice(recent_.begin(), recent_, entry->second);
+    return entry->second->second;
 }
 
 }  // namespace stoker

@@ -44,7 +44,7 @@ class OpenFiles {
 
     std::mutex mutex_;
     Recent recent_;  // used last first
-    std::unordered_map<std::size_t, Recent::iterator> places_;
+    std::unordered_map<std::size_t, Recent::iterator> entries_;
 };
 
 }  // namespace stoker

@@ -57,7 +57,7 @@ std::int32_t count_characters(const char* from, const char* to) {
         std::count_if(from, to, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
 }
 
-void find_places(std::string_view text, EncodedWords& found) {
+void find_offsets(std::string_view text, EncodedWords& found) {
     const char* at = text.data();
     std::int32_t characters = 0;
     for_each_word(text, [&](std::string_view word) {
@@ -75,7 +75,7 @@ std::string_view WordTable::word(std::size_t number) const {
     return std::string_view(bytes_).substr(starts_[number], starts_[number + 1] - starts_[number]);
 }
 
-std::size_t WordTable::place(std::string_view word, std::uint32_t hash) const {
+std::size_t WordTable::slot_of(std::string_view word, std::uint32_t hash) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = hash & mask;
     while (slots_[at].number >= 0 &&
@@ -84,17 +84,17 @@ std::size_t WordTable::place(std::string_view word, std::uint32_t hash) const {
     return at;
 }
 
-std::int32_t WordTable::find(std::string_view word) const { return slots_[place(word, hash_of(word))].number; }
+std::int32_t WordTable::find(std::string_view word) const { return slots_[slot_of(word, hash_of(word))].number; }
 
 std::int32_t WordTable::add(std::string_view word) {
     const std::uint32_t hash = hash_of(word);
-    std::size_t at = place(word, hash);
+    std::size_t at = slot_of(word, hash);
     if (slots_[at].number >= 0) return slots_[at].number;
     if (size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
         throw std::length_error("there are more words than numbers of 32 bits");
     if (2 * size() >= slots_.size()) {
         grow();
-        at = place(word, hash);
+        at = slot_of(word, hash);
     }
     bytes_ += word;
     starts_.push_back(bytes_.size());
@@ -138,14 +138,14 @@ std::vector<std::string> WordCounts::frequent(std::int64_t least, std::size_t mo
     return found;
 }
 
-EncodedWords encode_words(const WordTable& table, std::span<const std::string_view> texts, bool places) {
+EncodedWords encode_words(const WordTable& table, std::span<const std::string_view> texts, bool with_offsets) {
     EncodedWords found;
     found.lengths.reserve(texts.size());
     for (const std::string_view text : texts) {
         const std::size_t before = found.ids.size();
         for_each_word(text, [&](std::string_view word) { found.ids.push_back(std::max(table.find(word), 0)); });
         found.lengths.push_back(static_cast<std::int64_t>(found.ids.size() - before));
-        if (places) find_places(text, found);
+        if (with_offsets) find_offsets(text, found);
     }
     return found;
 }

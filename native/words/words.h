@@ -29,8 +29,8 @@ class WordTable {
         std::int32_t number = -1;  // -1 for an empty slot
     };
 
-    // Returns the place of a word in the slots, or of the empty slot that it would take.
-    std::size_t place(std::string_view word, std::uint32_t hash) const;
+    // Returns the slot of a word, or the empty slot that it would take.
+    std::size_t slot_of(std::string_view word, std::uint32_t hash) const;
     void grow();
 
     std::string bytes_;  // the bytes of all words, end to end
@@ -61,7 +61,7 @@ struct EncodedWords {
 };
 
 // Encodes texts in UTF-8. The id of a word is its number in the table, or 0 if the table lacks it. Starts and ends stay
-// empty unless `places` is true.
-EncodedWords encode_words(const WordTable& table, std::span<const std::string_view> texts, bool places);
+// empty unless `with_offsets` is true.
+EncodedWords encode_words(const WordTable& table, std::span<const std::string_view> texts, bool with_offsets);
 
 }  // namespace stoker

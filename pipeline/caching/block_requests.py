@@ -13,9 +13,9 @@ import numpy.typing as npt
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.cached_dataset import cache_errors
 
-from ..execution.threads import Worker
+from ..execution.threads import WorkerThread
 
-__all__ = ["Request", "Requests"]
+__all__ = ["BlockRequest", "BlockRequests"]
 
 _REQUEST_BYTES = 8 << 20
 # Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
@@ -23,7 +23,7 @@ _REQUEST_BYTES = 8 << 20
 _PATIENCE = 2.0
 
 
-class Request(Future[int]):
+class BlockRequest(Future[int]):
     """A request for neighbouring blocks; its result is the number of bytes fetched.
 
     Attributes:
@@ -34,10 +34,10 @@ class Request(Future[int]):
     is_wanted = True
 
 
-_Job = tuple[Request, int, int]
+_Job = tuple[BlockRequest, int, int]
 
 
-class Requests:
+class BlockRequests:
     """A queue of requests for blocks, with the threads that fetch them.
 
     Args:
@@ -66,7 +66,7 @@ class Requests:
         self._stop = stop
         self._make_room = make_room
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._running: dict[int, Request] = {}
+        self._running: dict[int, BlockRequest] = {}
         self._guard = threading.Lock()
         self._threads = 0
         self.hits = self.misses = 0
@@ -76,7 +76,7 @@ class Requests:
         """Bytes of the blocks in flight; the last block of a file counts as a whole one."""
         return len(self._running) * self._files.block_bytes
 
-    def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, Request]:
+    def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, BlockRequest]:
         """Request the blocks that are missing; neighbours share a request.
 
         Args:
@@ -92,7 +92,7 @@ class Requests:
             self.hits += len(blocks) - len(missing)
             new = missing[[block not in self._running for block in missing.tolist()]]
             for low, high in self._files.runs(new, _REQUEST_BYTES):
-                request = Request()
+                request = BlockRequest()
                 self._running.update(dict.fromkeys(range(low, high), request))
                 self._jobs.put((request, low, high))
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
@@ -108,7 +108,7 @@ class Requests:
 
     def _start(self) -> None:
         while self._threads < self._connections:
-            Worker(self._work, self.close, "fetch", patience=_PATIENCE).start()
+            WorkerThread(self._work, self.close, "fetch", patience=_PATIENCE).start()
             self._threads += 1
 
     def _work(self) -> None:

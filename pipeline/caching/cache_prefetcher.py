@@ -27,9 +27,9 @@ from stoker.processes import Cleanup
 
 from ..execution.interrupts import OneShotEvent
 from ..execution.observation.counters import Counters
-from ..execution.threads import Worker
+from ..execution.threads import WorkerThread
 from ..order.sample_source import SampleSource
-from .block_requests import Requests
+from .block_requests import BlockRequests
 from .cache_read_ahead import CacheReadAhead
 from .planned_draws import NextUse, PlannedDraws, make_next_use
 from .planned_reads import BatchReads, CacheHandle
@@ -151,7 +151,7 @@ def _open_cache(
     never = 0 if next_use is None else np.iinfo(np.int64).min
     last_use = np.full(int(files.blocks.first[-1]), never, np.int64)
     make_room = partial(files.blocks.evict, last_use=last_use)
-    requests = Requests(files.blocks, files.fetch, connections, stop, make_room)
+    requests = BlockRequests(files.blocks, files.fetch, connections, stop, make_room)
     return CacheHandle(dataset, files, requests, last_use, PartChecksums(files.blocks), next_use)
 
 
@@ -188,7 +188,7 @@ class CachedEpoch:
 
     def __init__(self, read_aheads: Sequence[CacheReadAhead]) -> None:
         self._read_aheads = read_aheads
-        self._workers = [Worker(one.run, one.end, "read-ahead") for one in read_aheads]
+        self._workers = [WorkerThread(one.run, one.end, "read-ahead") for one in read_aheads]
         self._cleanup = Cleanup(self, _end, read_aheads, self._workers)
 
     def start(self) -> None:
@@ -216,7 +216,7 @@ class CachedEpoch:
         self._cleanup()
 
 
-def _end(read_aheads: Sequence[CacheReadAhead], workers: Sequence[Worker]) -> None:
+def _end(read_aheads: Sequence[CacheReadAhead], workers: Sequence[WorkerThread]) -> None:
     for one in read_aheads:
         one.end()
     for worker in workers:

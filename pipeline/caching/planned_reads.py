@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
 from stoker.formats.caching.payload_parts import PartChecksums, Ranges
 
-from .block_requests import Request, Requests
+from .block_requests import BlockRequest, BlockRequests
 from .planned_draws import NextUse
 
 Int64 = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class CacheHandle:
 
     dataset: CachedDataset
     files: CachedFiles
-    requests: Requests
+    requests: BlockRequests
     last_use: Int64
     part_checksums: PartChecksums
     next_use: NextUse | None = None
@@ -90,7 +90,7 @@ class PlannedReads:
     parts: PayloadParts | None
     blocks: Int64
     moment: int | None = None
-    requests: set[Request] = field(default_factory=set)
+    requests: set[BlockRequest] = field(default_factory=set)
 
 
 def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:

@@ -19,13 +19,13 @@ from stoker.log import EventLog
 
 from ..execution.observation.counters import Traffic
 from ..execution.threads import stopping
-from .request import Request
+from .request import BatchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .own_memory import OwnMemory
-    from .ray_pool import Answer, RayPool, Worker
+    from .ray_pool import Answer, RayPool, RayWorker
     from .started_batches import MadeBatches, WantedBatches
 
 __all__ = ["Dispatcher"]
@@ -75,18 +75,18 @@ class Dispatcher:
         self._made = self._listed = self._turned = clock()
         self._seconds: deque[float] = deque(maxlen=_KNOWN)
         self._next = 0
-        self._open: dict[int, Request] = {}  # those that are asked of workers
-        self._pending: list[Request] = []  # those without a maker, the oldest first
+        self._open: dict[int, BatchRequest] = {}  # those that are asked of workers
+        self._pending: list[BatchRequest] = []  # those without a maker, the oldest first
         # In the order of this process's engine.
-        self._here: deque[tuple[Request, Callable[[], MadeBatches]]] = deque()
+        self._here: deque[tuple[BatchRequest, Callable[[], MadeBatches]]] = deque()
         self._changed = threading.Condition()
         self._stopped = False
         self._memory = memory
 
-    def ask(self, wanted: WantedBatches, begin: Callable[[], Callable[[], MadeBatches]]) -> Request:
-        """Ask for some batches; see :class:`Request`."""
+    def ask(self, wanted: WantedBatches, begin: Callable[[], Callable[[], MadeBatches]]) -> BatchRequest:
+        """Ask for some batches; see :class:`BatchRequest`."""
         with self._changed:
-            request = Request(self._next, wanted, begin)
+            request = BatchRequest(self._next, wanted, begin)
             self._next += 1
             self._pending.append(request)
             try:
@@ -97,7 +97,7 @@ class Dispatcher:
         self._begin_here()
         return request
 
-    def wait(self, request: Request) -> MadeBatches:
+    def wait(self, request: BatchRequest) -> MadeBatches:
         """Wait for the batches of a request, and make batches here meanwhile.
 
         Raises:
@@ -137,7 +137,7 @@ class Dispatcher:
         is_late = self._clock() - self._made > _STARTUP
         return is_late and all(one.starting is not None for one in workers)
 
-    def _workers(self) -> list[Worker]:
+    def _workers(self) -> list[RayWorker]:
         return [] if self._pool is None else list(self._pool.workers.values())
 
     def _begin_here(self) -> None:
@@ -169,7 +169,7 @@ class Dispatcher:
         return True
 
     def _finish(
-        self, request: Request, value: MadeBatches | None = None, error: BaseException | None = None
+        self, request: BatchRequest, value: MadeBatches | None = None, error: BaseException | None = None
     ) -> bool:
         """Take the first answer to a request; return whether it is the first."""
         with self._changed:

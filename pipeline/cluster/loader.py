@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import Cleanup
 
-from ..execution.threads import Worker
+from ..execution.threads import WorkerThread
 from ..order.changes.steered_loader import SteeredLoader
 from .batch_maker import Copy
 from .dispatcher import Dispatcher
@@ -109,7 +109,7 @@ class SharedLoader(SteeredLoader):
             in_flight=in_flight,
             memory=OwnMemory(self._allocate),
         )
-        thread = Worker(self._dispatcher.run, self._dispatcher.stop, "workers", _PATIENCE)
+        thread = WorkerThread(self._dispatcher.run, self._dispatcher.stop, "workers", _PATIENCE)
         self._end_workers = Cleanup(self, _end, self._dispatcher, thread)
         thread.start()
 
@@ -152,6 +152,6 @@ def _begin_here(reference: weakref.ref[SharedLoader], wanted: WantedBatches) -> 
     return StartedBatches(loader, wanted).collect
 
 
-def _end(dispatcher: Dispatcher, thread: Worker) -> None:
+def _end(dispatcher: Dispatcher, thread: WorkerThread) -> None:
     thread.end(_PATIENCE)
     dispatcher.close()

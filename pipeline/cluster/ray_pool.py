@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .ray_workers import RayWorkers
     from .started_batches import WantedBatches
 
-__all__ = ["Answer", "RayPool", "Worker"]
+__all__ = ["Answer", "RayPool", "RayWorker"]
 
 _LOG = EventLog("workers")
 _RESTARTS = 3  # of a worker on one machine
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(eq=False)
-class Worker:
+class RayWorker:
     """A process on one machine of the cluster.
 
     Attributes:
@@ -107,7 +107,7 @@ class RayPool:
                 f"an argument of the loader cannot be sent to workers: {error}",
                 hint="Leave out of the transforms what holds open files, locks or devices.",
             ) from error
-        self.workers: dict[str, Worker] = {}
+        self.workers: dict[str, RayWorker] = {}
         self.refused: dict[str, str] = {}
         self.update(self.listed())
 
@@ -141,7 +141,7 @@ class RayPool:
             scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=False),
         )
         actor = maker.remote(self._arguments, cpus)
-        self.workers[node] = Worker(node, name, cpus, actor, actor.start.remote(), restarts)
+        self.workers[node] = RayWorker(node, name, cpus, actor, actor.start.remote(), restarts)
         if self._left is not None:
             self._left -= cpus
 
@@ -160,7 +160,7 @@ class RayPool:
             _LOG.info("kill", f"the worker on {worker.name} could not be ended: {error}")
         return list(worker.running.values())
 
-    def ask(self, worker: Worker, number: int, wanted: WantedBatches) -> None:
+    def ask(self, worker: RayWorker, number: int, wanted: WantedBatches) -> None:
         """Ask a worker for some batches."""
         worker.running[worker.actor.make.remote(wanted)] = number
 
@@ -189,14 +189,14 @@ class RayPool:
             return Answer(reference, error=value)
         return Answer(reference, value, nbytes=getattr(value, "nbytes", 0))
 
-    def worker_of(self, reference: Any) -> Worker | None:
+    def worker_of(self, reference: Any) -> RayWorker | None:
         """The worker that gives this answer; None if it has been forgotten."""
         found = (
             one for one in self.workers.values() if one.starting is reference or reference in one.running
         )
         return next(found, None)
 
-    def started(self, worker: Worker, answer: Answer) -> None:
+    def started(self, worker: RayWorker, answer: Answer) -> None:
         """Use a worker whose copy equals the loader; refuse the machine of any other."""
         if reasons := list(self._reasons(answer)):
             self._refuse(worker, "; ".join(reasons))
@@ -215,12 +215,12 @@ class RayPool:
             yield "its C++ module is another one than that of this process"
         yield from differences("", self._copy.identity, found.identity)
 
-    def _refuse(self, worker: Worker, reason: str) -> None:
+    def _refuse(self, worker: RayWorker, reason: str) -> None:
         self.refused[worker.name] = reason
         self.forget(worker.node)
         _LOG.warning(f"refused {worker.name}", f"the worker on {worker.name} makes no batches: {reason}")
 
-    def died(self, worker: Worker, error: Exception | None) -> list[int]:
+    def died(self, worker: RayWorker, error: Exception | None) -> list[int]:
         """Restart a worker, unless it has died too often; return the numbers of its requests."""
         lost = self.forget(worker.node)
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]

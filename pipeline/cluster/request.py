@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["Request"]
+__all__ = ["BatchRequest"]
 
 
 @dataclass(eq=False)
-class Request:
+class BatchRequest:
     """Consecutive batches that a producer waits for.
 
     Attributes:
@@ -35,5 +35,5 @@ class Request:
     done: bool = False
     sent: dict[str, float] = field(default_factory=dict)
 
-    def __lt__(self, other: Request) -> bool:
+    def __lt__(self, other: BatchRequest) -> bool:
         return self.number < other.number

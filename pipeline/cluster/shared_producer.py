@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..execution.epochs.epoch_iterator import Steps
     from ..execution.observation.stats import StatsTotals
     from .dispatcher import Dispatcher
-    from .request import Request
+    from .request import BatchRequest
 
 __all__ = ["SharedProducer"]
 
@@ -34,7 +34,7 @@ class SharedProducer:
         schedule: Steps,
         *,
         complete: Callable[[Any], FinishedBatch],
-        ask: Callable[[int, int], Request],
+        ask: Callable[[int, int], BatchRequest],
         together: Callable[[int], int],
         dispatcher: Dispatcher,
         totals: StatsTotals,
@@ -47,7 +47,7 @@ class SharedProducer:
         self._dispatcher = dispatcher
         self._totals = totals
         self._next = 0
-        self._in_flight: deque[Request] = deque()
+        self._in_flight: deque[BatchRequest] = deque()
         self._made: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
 
     def start(self) -> int:

@@ -25,7 +25,7 @@ from .prefetch import BatchProducer, Prefetcher
 from .ranks.ranks import Ranks, check_ranks
 from .refusals import Refusals
 from .state import State
-from .threads import Worker
+from .threads import WorkerThread
 
 __all__ = ["Loader"]
 
@@ -57,7 +57,7 @@ class Loader(Observed, Refusals, ABC):
         self._progress: Progress | None = None
         self._pass: weakref.ref[EpochIterator] | None = None
         self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass of self._next
-        self._worker: Worker | None = None  # one at a time: two would mix their batches
+        self._worker: WorkerThread | None = None  # one at a time: two would mix their batches
         self._totals = StatsTotals()
         self._closed = False
         self._owner = OwnerProcess()

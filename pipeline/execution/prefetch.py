@@ -20,7 +20,7 @@ from .interrupts import check_owner, move_next
 from .observation.nvtx_ranges import show_native_ranges
 from .observation.stages import profiler_range
 from .observation.stats import StatsTotals
-from .threads import Worker
+from .threads import WorkerThread
 
 __all__ = ["BatchProducer", "Prefetcher"]
 
@@ -117,7 +117,7 @@ class Prefetcher(Generic[T]):
         self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # the rest of the items handed over together
         channel = self._channel
         show_native_ranges()
-        self.worker = Worker(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
+        self.worker = WorkerThread(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
         # Before the start: an interrupt may come in between.
         self._finalizer = weakref.finalize(self, self.worker.end, _PATIENCE)
 

@@ -17,16 +17,16 @@ from stoker.processes import OwnerProcess
 
 from .interrupts import OneShotEvent
 
-__all__ = ["Worker", "stopping"]
+__all__ = ["WorkerThread", "stopping"]
 
 _PREFIX = "stoker-"
 _PATIENCE = 5.0  # seconds for which interrupts are put off when the interpreter ends
 
-_running: dict[threading.Thread, Worker] = {}
+_running: dict[threading.Thread, WorkerThread] = {}
 os.register_at_fork(after_in_child=_running.clear)
 
 
-class Worker:
+class WorkerThread:
     """A daemon thread that another thread can stop and wait for.
 
     Args:
@@ -93,7 +93,7 @@ class Worker:
 
 
 def stopping() -> bool:
-    """Whether the calling thread is a worker's, and :meth:`Worker.end` was called."""
+    """Whether the calling thread is a worker's, and :meth:`WorkerThread.end` was called."""
     worker = _running.get(threading.current_thread())
     return worker is not None and worker.is_stopping
 
@@ -112,7 +112,7 @@ def _end_all() -> None:
 
 def _end_running() -> None:
     began = time.monotonic()
-    ended: set[Worker] = set()
+    ended: set[WorkerThread] = set()
     # Repeated: a worker may have started another one before it was told to stop.
     while workers := [worker for worker in list(_running.values()) if worker not in ended]:
         for worker in workers:

@@ -98,9 +98,9 @@ class QuotaSchedule:
     def assign(self, epoch: int, draws: Int64) -> GroupDraws:
         """Groups of ``draws``, (M,) int64 in ``range(n)``, of ``epoch``."""
         before = [epoch * quota for quota in self.quotas.tolist()]
-        return self.place_in_cycles(before, *self.groups(epoch, draws))
+        return self.locate_in_cycles(before, *self.groups(epoch, draws))
 
-    def place_in_cycles(self, before: Sequence[int], group: Int64, earlier: Int64) -> GroupDraws:
+    def locate_in_cycles(self, before: Sequence[int], group: Int64, earlier: Int64) -> GroupDraws:
         """Return M draws of groups, (M,) int64, each after ``earlier``, (M,) int64, draws of its group.
 
         ``before`` counts draws of each group before those. They are Python's integers: epochs have no bound.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
-from .names import NAME_SIZE, Name, font, place_names
+from .names import NAME_SIZE, Name, font, lay_out_names
 from .pictures import Marks
 
 Color = tuple[int, int, int]
@@ -105,7 +105,7 @@ def named_marks(
         (k, legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else ""))
         for k in reversed(_by_size(marks))
     ]
-    placed = place_names(names, boxes, (width, height), density)
+    placed = lay_out_names(names, boxes, (width, height), density)
     return [(name, _object_color(marks, legend, name.number)) for name in placed]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ImageFont
 
-__all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "length", "place_names", "shorten"]
+__all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "lay_out_names", "length", "shorten"]
 
 LETTERS = 4
 """Factor by which text is drawn larger before it is reduced, to smooth it."""
@@ -60,7 +60,7 @@ def shorten(text: str, width: float, size: float) -> str:
     return kept(max(0, longest))
 
 
-def place_names(
+def lay_out_names(
     names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
 ) -> list[Name]:
     """Give each name in turn a free place at a corner of its box; leave out names without one.

@@ -24,7 +24,7 @@ from stoker.formats.tokenization.decoding import make_decoder
 from .page import html_page
 from .scene import shown_positions
 
-__all__ = ["PackedRow", "Passage", "ShownText", "TextSheet", "preview_text"]
+__all__ = ["Passage", "ShownRow", "ShownText", "TextSheet", "preview_text"]
 
 _STYLE = """
 section { max-width: 860px; padding: 16px 0; border-top: 1px solid var(--rule); }
@@ -78,7 +78,7 @@ class ShownText:
 
 
 @dataclass(frozen=True)
-class PackedRow:
+class ShownRow:
     """A packed row of an epoch.
 
     Attributes:
@@ -112,7 +112,7 @@ class TextSheet:
     title: str
     facts: tuple[str, ...]
     samples: tuple[ShownText, ...]
-    row: PackedRow | None
+    row: ShownRow | None
     marks_trained: bool
 
 
@@ -198,7 +198,7 @@ class _Texts:
             if b > a
         )
 
-    def packed_row(self, length: int, seed: int) -> PackedRow:
+    def packed_row(self, length: int, seed: int) -> ShownRow:
         """A packed row of epoch 0 of the first field, with the median number of sequences."""
         field = self._fields[0]
         lengths = self._dataset.column(length_column(field)).astype(np.int64)
@@ -206,7 +206,7 @@ class _Texts:
         order = np.argsort(np.diff(plan.offsets), kind="stable")
         pieces = plan.pieces(int(order[len(order) // 2]))
         own = zip(plan.rows[pieces].tolist(), plan.lengths[pieces].tolist(), strict=True)
-        return PackedRow(length, tuple(self.of(row, tokens)[0] for row, tokens in own))
+        return ShownRow(length, tuple(self.of(row, tokens)[0] for row, tokens in own))
 
 
 def _render(sheet: TextSheet) -> str:
@@ -232,7 +232,7 @@ def _text(passages: Iterable[Passage], *, marks: bool) -> str:
     return f'<p class="text">{"".join(pieces)}</p>'
 
 
-def _packed(row: PackedRow, *, marks: bool) -> str:
+def _packed(row: ShownRow, *, marks: bool) -> str:
     """The row as a bar with a part for each segment, and the segments below it."""
     colors = [f"hsl({number * _HUES % 360} 60% 55%)" for number in range(len(row.segments))]
     parts = "".join(

@@ -18,7 +18,7 @@ from ..preview.pictures import Picture
 from ..preview.sheet import in_grid, sheet_of
 from .drawn import DrawnSample, draw_batch
 from .making import AnyLoader, make_loader, read_json
-from .texts import ShownText, read_texts, text_page
+from .texts import ShownSequence, read_texts, text_page
 
 __all__ = ["Replayed", "draw_samples", "replay"]
 
@@ -41,7 +41,7 @@ class Replayed:
     rank: int
     world_size: int
     batch: Any
-    samples: list[DrawnSample] | list[ShownText]
+    samples: list[DrawnSample] | list[ShownSequence]
 
     def to_json(self) -> dict[str, Any]:
         """Samples and parameters as JSON data, without pixels."""

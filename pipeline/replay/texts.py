@@ -16,13 +16,13 @@ from ..preview.page import html_page
 from ..text.config import TextLoaderConfig
 from ..text.planning.schedule import TextSchedule
 
-__all__ = ["ShownText", "read_texts", "text_page"]
+__all__ = ["ShownSequence", "read_texts", "text_page"]
 
 _STYLE = "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
 
 
 @dataclass(frozen=True)
-class ShownText:
+class ShownSequence:
     """A sequence of a batch.
 
     Attributes:
@@ -42,7 +42,7 @@ class ShownText:
     fields: dict[str, str]
 
 
-def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> list[ShownText]:
+def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> list[ShownSequence]:
     """Read and decode the sequences of the first batch of a schedule.
 
     Raises:
@@ -58,7 +58,7 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
         line = np.repeat(np.arange(len(slices.groups) - 1), np.diff(slices.groups))
     keys = config.dataset.keys(slices.positions)
     return [
-        ShownText(
+        ShownSequence(
             int(line[i]),
             int(slices.positions[i]),
             keys[i],
@@ -85,7 +85,7 @@ def _decoder(dataset: SampleSource) -> Callable[[list[int]], str]:
     return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
 
 
-def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownText]) -> str:
+def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownSequence]) -> str:
     """The sequences as a page of HTML, which refers to no other file."""
     names = list(texts[0].fields) if texts else []
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "sample", "tokens", *names))
@@ -94,6 +94,6 @@ def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownText]) -> s
     return html_page(title, _STYLE, facts, "", body)
 
 
-def _line(one: ShownText) -> str:
+def _line(one: ShownSequence) -> str:
     cells = [str(one.line), one.key, f"{one.first} to {one.first + one.tokens - 1}", *one.fields.values()]
     return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"

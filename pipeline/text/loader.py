@@ -19,9 +19,9 @@ from ..caching.cache_prefetcher import CachePrefetcher, make_cache_prefetcher, r
 from ..cluster.ray_workers import RayWorkers
 from ..engines.selection.devices import (
     BatchPlacement,
+    choose_placement,
     device_name,
     numbered_device,
-    place_batches,
     this_machine,
 )
 from ..execution.observation.counters import Counters
@@ -241,7 +241,7 @@ class TextLoader(CheckpointedText):
         super().__init__(config, ranks, prefetch)
         adapters.specialize_loader(self, output)
         self._cache_prefetcher = make_cache_prefetcher(config.dataset, config.planned_draws)
-        self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
+        self._adapter = adapters.load(framework, self._choose_placement(device, framework, pin_memory))
         self._use_workers(workers)
 
     def __repr__(self) -> str:
@@ -249,9 +249,11 @@ class TextLoader(CheckpointedText):
         batches = f"{len(self)} batches of {len(self.shapes())} shapes"
         return f"<TextLoader of {self.dataset!r}: {batches}, rank {ranks.rank} of {ranks.world_size}>"
 
-    def _place_batches(self, device: Any, framework: adapters.Framework, pin_memory: bool) -> BatchPlacement:
+    def _choose_placement(
+        self, device: Any, framework: adapters.Framework, pin_memory: bool
+    ) -> BatchPlacement:
         device = device_name(device)
-        return place_batches(
+        return choose_placement(
             numbered_device(device, this_machine(device), self._ranks.local_rank),
             made_on="cpu",
             pin_memory=pin_memory,

@@ -160,13 +160,14 @@ class WordIds:
 
     def __init__(self, words: Sequence[str]) -> None: ...
     def encode(
-        self, texts: Sequence[str], places: bool = False
+        self, texts: Sequence[str], with_offsets: bool = False
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return the ids of the words of N texts; it releases the GIL.
 
         Returns:
-            Ids of all T words, end to end, (T,), and the number of words of each text, (N,); with ``places``
-            also the first character of each word in its text, and its end, (T,) each; empty otherwise.
+            Ids of all T words, end to end, (T,), and the number of words of each text, (N,). With
+            ``with_offsets`` also the first character of each word in its text, and its end, (T,) each; empty
+            otherwise.
 
         Raises:
             UnicodeEncodeError: A text has half of a surrogate pair.

@@ -141,7 +141,7 @@ def test_external_shards_with_a_local_index_are_read(
     (tmp_path / "theirs" / "parts").mkdir(parents=True)
     paths = [tmp_path / "theirs" / name for name in ("a.tfrecord-00000", "parts/b.tfrecord")]
     for number, path in enumerate(paths):
-        with tfrecord.Writer(path) as writer:
+        with tfrecord.TFRecordWriter(path) as writer:
             for i in range(10):
                 example = {"image/encoded": make_jpeg(i), "image/class/label": [number]}
                 writer.write(b"", encode_example(example)[0], b"", b"")

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from stoker.pipeline.execution.threads import Worker
+from stoker.pipeline.execution.threads import WorkerThread
 
 
 def test_an_interrupted_end_waits_again() -> None:
@@ -33,7 +33,7 @@ def test_an_interrupted_end_waits_again() -> None:
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     sender = threading.Thread(target=signals, args=(threading.get_ident(),))
-    worker = Worker(run, lambda: None, "test")
+    worker = WorkerThread(run, lambda: None, "test")
     worker.start()
     try:
         sender.start()

@@ -110,4 +110,4 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         stop = np.minimum(np.where(lower | (tile == WHOLE), corner + extent, center), 2 * size)
         seen = [np.rint((edge - size) * factor + shift) for edge in (start, stop)]
         state.use_fill(self.fill)
-        state.place(as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen)
+        state.map_to_output(as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen)

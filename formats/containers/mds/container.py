@@ -11,7 +11,7 @@ import numpy as np
 from stoker.errors import CorruptRecordError, SourceError
 
 from ...files.reading import open_regular, read_at
-from ..base import Container, Part, ReadStart, Record
+from ..base import Container, ReadStart, Record, RecordPart
 from ..messages.image_record import ExternalSample, FeatureNames, Label
 from ..messages.wire import Span
 from ..parts.labels import to_label
@@ -58,7 +58,7 @@ def scan(path: Path) -> Iterator[Record]:
             ) from error
 
 
-def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[Part, ...]:
+def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[RecordPart, ...]:
     """Return the place of each column's value in a sample."""
     varying = sum(column.size is None for column in columns)
     at = 4 * varying
@@ -70,7 +70,7 @@ def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[Part, ...]:
     parts = []
     for column in columns:
         size = next(sizes) if column.size is None else column.size
-        parts.append(Part(column.name, "", Span(at, size), column.encoding))
+        parts.append(RecordPart(column.name, "", Span(at, size), column.encoding))
         at += size
     if at != len(view):
         raise BadShardError(f"the sample has {len(view)} bytes, and its columns take {at}")
@@ -114,7 +114,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     )
 
 
-def _only_image(parts: Sequence[Part]) -> Part:
+def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
     """Return the only column of images, or else the only one of bytes."""
     images = [part for part in parts if part.encoding in IMAGES]
     found = images or [part for part in parts if part.encoding == "bytes"]
@@ -126,7 +126,7 @@ def _only_image(parts: Sequence[Part]) -> Part:
     )
 
 
-def _label(part: Part, view: memoryview, names: FeatureNames) -> Label:
+def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
     """Return the label in a column: a number, or the name of a class."""
     value = decode_value(part, view)
     return (

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ...files.reading import read_at
 
-__all__ = ["BadShardError", "Column", "Header", "parse_columns", "read_header", "starts_as_shard"]
+__all__ = ["BadShardError", "Column", "MDSHeader", "parse_columns", "read_header", "starts_as_shard"]
 
 _COUNT = 4  # bytes of a number
 _MOST_DESCRIPTION = 1 << 20  # bytes
@@ -39,7 +39,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Header:
+class MDSHeader:
     """The header of a shard.
 
     Attributes:
@@ -56,7 +56,7 @@ class Header:
         return len(self.offsets) - 1
 
 
-def read_header(descriptor: int, size: int) -> Header:
+def read_header(descriptor: int, size: int) -> MDSHeader:
     """Return the header of an open shard of ``size`` bytes.
 
     Raises:
@@ -79,7 +79,7 @@ def read_header(descriptor: int, size: int) -> Header:
         described = json.loads(data[start - _COUNT :])
     except (ValueError, RecursionError) as error:
         raise BadShardError(f"the description of the columns is not JSON: {error}") from error
-    return Header(parse_columns(described), offsets)
+    return MDSHeader(parse_columns(described), offsets)
 
 
 def _first_numbers(data: bytes) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...files.reading import open_regular, read_at
-from .header import BadShardError, Header, parse_columns
+from .header import BadShardError, MDSHeader, parse_columns
 
 __all__ = ["INDEX_FILE", "check_index_file"]
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 28
 _CHUNK = 1 << 20
 
 
-def check_index_file(path: Path, size: int, header: Header) -> None:
+def check_index_file(path: Path, size: int, header: MDSHeader) -> None:
     """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one.
 
     Raises:

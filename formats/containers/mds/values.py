@@ -9,8 +9,8 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ...codecs.header import Header, read_header
-from ..base import Part
+from ...codecs.header import ImageHeader, read_header
+from ..base import RecordPart
 from ..messages.image_record import FeatureNames, Value
 from ..messages.wire import Span
 from ..parts.raw_pixels import raw_header
@@ -29,12 +29,12 @@ _PIL = struct.Struct("<III")  # width, height, bytes of the mode
 _CHANNELS = {b"RGB": 3, b"L": 1}
 
 
-def is_value(part: Part) -> bool:
+def is_value(part: RecordPart) -> bool:
     """Return whether a column holds one number or one text."""
     return part.encoding in _VALUES
 
 
-def decode_value(part: Part, view: memoryview) -> Value:
+def decode_value(part: RecordPart, view: memoryview) -> Value:
     """Return the number or the text of a column.
 
     Raises:
@@ -59,8 +59,8 @@ def decode_value(part: Part, view: memoryview) -> Value:
 
 
 def find_image(
-    part: Part, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
-) -> tuple[Span, Header]:
+    part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
+) -> tuple[Span, ImageHeader]:
     """Return the place of the image in a column, and its header.
 
     ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
@@ -84,7 +84,7 @@ def find_image(
     return part.span, raw_header(part.span.length, names.shape or sides, any_channels=names.shape is None)
 
 
-def _pil_image(part: Part, view: memoryview) -> tuple[Span, Header]:
+def _pil_image(part: RecordPart, view: memoryview) -> tuple[Span, ImageHeader]:
     """Return the pixels of an image that Pillow's ``tobytes`` wrote."""
     offset, length = part.span
     if length >= _PIL.size:

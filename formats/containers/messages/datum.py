@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stoker.errors import CorruptRecordError, SourceError
 
 from ...codecs.codec import Codec
-from ...codecs.header import Header, read_header
+from ...codecs.header import ImageHeader, read_header
 from ..base import Record
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .wire import LENGTH, VARINT, Span, delimited, fields, signed, varint
@@ -155,7 +155,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
             hint="images are read from what Caffe's convert_imageset writes, with --encoded or without",
         )
     if planar and not datum.encoded:
-        header = Header(Codec.PLANES, datum.height, datum.width, 1)
+        header = ImageHeader(Codec.PLANES, datum.height, datum.width, 1)
     else:
         header = read_header(datum.data.of(record.view))
     return ExternalSample(datum.data, header, key, datum.label, "")

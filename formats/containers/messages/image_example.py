@@ -8,7 +8,7 @@ from typing import cast
 from stoker.errors import SourceError
 
 from ...codecs.codec import Codec
-from ...codecs.header import Header, read_header
+from ...codecs.header import ImageHeader, read_header
 from ..base import Record
 from ..parts.example_objects import parse_objects
 from ..parts.labels import to_label
@@ -182,7 +182,7 @@ def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
     return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
 
 
-def _objects(features: _Features, names: FeatureNames, header: Header) -> ExternalObjects | None:
+def _objects(features: _Features, names: FeatureNames, header: ImageHeader) -> ExternalObjects | None:
     if not names.objects:
         return None
     start = f"{names.objects}/"
@@ -193,7 +193,7 @@ def _objects(features: _Features, names: FeatureNames, header: Header) -> Extern
     return parse_objects(numbers, header)
 
 
-def _example_header(record: Record, features: _Features, names: FeatureNames, payload: Span) -> Header:
+def _example_header(record: Record, features: _Features, names: FeatureNames, payload: Span) -> ImageHeader:
     """Return the header of the image; for raw pixels, features or the user state their size."""
     if names.shape is not None:
         return raw_header(payload.length, names.shape)
@@ -205,7 +205,7 @@ def _example_header(record: Record, features: _Features, names: FeatureNames, pa
         height, width = _sides(features, "image/height", "image/width")
         if height < 1 or width < 1 or height * width * 3 != payload.length:
             raise SourceError(f"{payload.length} bytes of raw pixels are not {height} x {width} RGB")
-        return Header(Codec.RAW, height, width, 1)
+        return ImageHeader(Codec.RAW, height, width, 1)
     return read_header(payload.of(record.view))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:  # the help of the command line loads no NumPy
-    from ...codecs.header import Header
+    from ...codecs.header import ImageHeader
     from .example import Feature
     from .wire import Span
 
@@ -218,7 +218,7 @@ class ExternalSample:
     """
 
     payload: Span
-    header: Header
+    header: ImageHeader
     key: str
     label: Label | None
     text: str

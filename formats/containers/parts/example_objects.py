@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from stoker.errors import SourceError
 
-from ...codecs.header import Header
+from ...codecs.header import ImageHeader
 from ..messages.image_record import ExternalObjects
 
 __all__ = ["parse_objects"]
@@ -21,7 +21,7 @@ _MOST_SHARE = 1.1
 """The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
 
 
-def parse_objects(numbers: Mapping[str, list[float]], header: Header) -> ExternalObjects | None:
+def parse_objects(numbers: Mapping[str, list[float]], header: ImageHeader) -> ExternalObjects | None:
     """Return the objects of a record; None if the record states no objects.
 
     ``numbers`` has the features of objects that hold numbers, by name without the common start.

@@ -7,7 +7,7 @@ from math import prod
 from stoker.errors import SourceError
 
 from ...codecs.codec import Codec
-from ...codecs.header import MAX_PIXELS, Header
+from ...codecs.header import MAX_PIXELS, ImageHeader
 from ..messages.image_record import is_pixel_shape
 
 __all__ = ["raw_header"]
@@ -15,7 +15,7 @@ __all__ = ["raw_header"]
 _CHANNELS = (3, 1)
 
 
-def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> Header:
+def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> ImageHeader:
     """Return the header of raw pixels, uint8, rows from the top.
 
     ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
@@ -41,4 +41,4 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
             f"the image has {words} pixels, more than {MAX_PIXELS}",
             hint="check the size that is stated for it",
         )
-    return Header(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)
+    return ImageHeader(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)

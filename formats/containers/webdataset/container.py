@@ -11,10 +11,10 @@ from pathlib import Path
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
-from ...codecs.header import Header, read_header
+from ...codecs.header import ImageHeader, read_header
 from ...codecs.partial_header import read_partial_header
 from ...files.reading import open_regular, read_at
-from ..base import Container, Part, Read, ReadStart, Record
+from ..base import Container, Read, ReadStart, Record, RecordPart
 from ..messages.image_record import ExternalSample, FeatureNames, LeftOutError
 from ..messages.wire import Span
 from .headers import BLOCK, BadArchiveError, parse_header
@@ -112,7 +112,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     )
 
 
-def _read_header(record: Record, image: Span) -> tuple[Header, bytes | None]:
+def _read_header(record: Record, image: Span) -> tuple[ImageHeader, bytes | None]:
     """Return the header of an image; and the image, if all of it was fetched for that."""
     if record.read is None:
         return read_header(image.of(record.view)), None
@@ -120,7 +120,7 @@ def _read_header(record: Record, image: Span) -> tuple[Header, bytes | None]:
     return read_partial_header(lambda offset, length: read(first + offset, length), image.length)
 
 
-def image_part(parts: SampleParts, names: FeatureNames) -> Part:
+def image_part(parts: SampleParts, names: FeatureNames) -> RecordPart:
     """Return the member of a sample that is its image.
 
     Raises:
@@ -134,7 +134,7 @@ def image_part(parts: SampleParts, names: FeatureNames) -> Part:
     return image
 
 
-def _read_part(record: Record, part: Part) -> bytes:
+def _read_part(record: Record, part: RecordPart) -> bytes:
     if record.read is not None:
         return record.read(record.offset + part.span.offset, part.span.length)
     return bytes(part.span.of(record.view))

@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-__all__ = ["BLOCK", "BadArchiveError", "Header", "parse_header", "parse_pax", "text_of"]
+__all__ = ["BLOCK", "BadArchiveError", "TarHeader", "parse_header", "parse_pax", "text_of"]
 
 BLOCK = 512
 """Bytes of a header; members start at multiples of it."""
@@ -36,7 +36,7 @@ class BadArchiveError(Exception):
         self.key: str | None = None
 
 
-class Header(NamedTuple):
+class TarHeader(NamedTuple):
     """One header block.
 
     Attributes:
@@ -52,7 +52,7 @@ class Header(NamedTuple):
     block: bytes
 
 
-def parse_header(block: bytes) -> Header:
+def parse_header(block: bytes) -> TarHeader:
     """Return the header in a block of 512 bytes.
 
     Raises:
@@ -66,7 +66,7 @@ def parse_header(block: bytes) -> Header:
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == _USTAR:
         name = prefix.partition(b"\0")[0] + b"/" + name
-    return Header(name, _number(size), kind, block)
+    return TarHeader(name, _number(size), kind, block)
 
 
 def _signed_sum(block: bytes) -> int:

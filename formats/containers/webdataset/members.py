@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..base import Read
-from .headers import BLOCK, BadArchiveError, Header, parse_header, parse_pax, text_of
+from .headers import BLOCK, BadArchiveError, TarHeader, parse_header, parse_pax, text_of
 
 __all__ = ["Member", "compression", "find_members"]
 
@@ -102,7 +102,7 @@ def _cut_short(block: bytes) -> BadArchiveError:
     )
 
 
-def _member(read: Read, start: int, data: int, header: Header, pax: Mapping[bytes, bytes]) -> Member:
+def _member(read: Read, start: int, data: int, header: TarHeader, pax: Mapping[bytes, bytes]) -> Member:
     """Return the member that a header and the extensions before it describe."""
     name = pax.get(b"GNU.sparse.name", pax.get(b"path", header.name))
     size = header.size
@@ -138,7 +138,7 @@ def _check_global(records: Mapping[bytes, bytes]) -> None:
             raise BadArchiveError(f"a global PAX header sets {text_of(keyword)} of all members")
 
 
-def _behind_sparse_map(read: Read, at: int, header: Header) -> int:
+def _behind_sparse_map(read: Read, at: int, header: TarHeader) -> int:
     """Return the offset after the blocks that continue the map of a sparse file."""
     goes_on = header.block[_SPARSE_CONTINUES]
     while goes_on:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.errors import SourceError
 
-from ..base import Part
+from ..base import RecordPart
 from ..messages.image_record import Value
 
 __all__ = ["SampleParts"]
@@ -24,12 +24,12 @@ _NAME_ANOTHER = "name another member for this value, or leave its option out"
 class SampleParts:
     """The parts of one sample; ``read`` returns the bytes of a part."""
 
-    def __init__(self, parts: tuple[Part, ...], read: Callable[[Part], bytes]) -> None:
-        self._parts: Mapping[str, Part] = {part.name: part for part in parts}
+    def __init__(self, parts: tuple[RecordPart, ...], read: Callable[[RecordPart], bytes]) -> None:
+        self._parts: Mapping[str, RecordPart] = {part.name: part for part in parts}
         self._read = read
         self._document: Any = None
 
-    def first(self, names: str) -> Part | None:
+    def first(self, names: str) -> RecordPart | None:
         """Return the first part that has one of some suffixes, ``jpg;png``; None if none has."""
         for suffix in _suffixes(names):
             if suffix in self._parts:
@@ -75,7 +75,7 @@ class SampleParts:
                 ) from error
         return self._document
 
-    def _text(self, part: Part) -> str:
+    def _text(self, part: RecordPart) -> str:
         if part.kind:
             return ""
         if part.span.length > _LONGEST:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..base import Part, Read
+from ..base import Read, RecordPart
 from ..messages.wire import Span
 from .headers import BadArchiveError
 from .members import Member, find_members
@@ -35,7 +35,7 @@ class TarSample(NamedTuple):
     key: str
     offset: int
     length: int
-    parts: tuple[Part, ...]
+    parts: tuple[RecordPart, ...]
 
 
 def find_samples(read: Read, size: int) -> Iterator[TarSample]:
@@ -102,7 +102,8 @@ def _split(name: str) -> tuple[str, str] | None:
 def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
     start, last = members[0][1].start, members[-1][1]
     parts = [
-        Part(suffix, member.kind, Span(member.offset - start, member.length)) for suffix, member in members
+        RecordPart(suffix, member.kind, Span(member.offset - start, member.length))
+        for suffix, member in members
     ]
     if len(dict(members)) < len(parts):
         raise BadArchiveError(f"two members of {key} have one name")

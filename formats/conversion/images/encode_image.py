@@ -8,7 +8,7 @@ from stoker import _native
 
 from ...codecs.codec import Codec
 from ...codecs.decode import decode_rgb
-from ...codecs.header import Header
+from ...codecs.header import ImageHeader
 from ...codecs.registry import CODECS
 from ...codecs.transcode import TranscodeRules, target_codec, transcode
 from ...sources.source_reader import SkippedError, check_image
@@ -59,7 +59,7 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
         raise SkippedError("broken image", str(error)) from error
 
 
-def _kept(data: bytes, header: Header, *, restarts: bool) -> EncodedImage:
+def _kept(data: bytes, header: ImageHeader, *, restarts: bool) -> EncodedImage:
     """Return an image as it is, or, where it is a JPEG and ``restarts``, the same with restart markers."""
     size = (header.height, header.width)
     marked, reason, detail = None, "", ""
@@ -69,7 +69,7 @@ def _kept(data: bytes, header: Header, *, restarts: bool) -> EncodedImage:
     return EncodedImage(marked or data, header.codec, *size, header.orientation, size, unmarked)
 
 
-def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptions) -> EncodedImage:
+def _transcode(data: bytes, header: ImageHeader, target: Codec, options: ConvertOptions) -> EncodedImage:
     rules = TranscodeRules(
         mode=options.mode,
         height=options.height,

@@ -21,7 +21,7 @@ from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
 from ...dataset.manifest import TOKENIZER_NAME
 from ...sources.listing import ListedBlocks, Listing, Skip
-from ...sources.source_reader import SkippedError, read_place, read_source_file
+from ...sources.source_reader import SkippedError, read_byte_range, read_source_file
 from ..options import ConvertOptions
 from ..shards.encoder import EncodedRecord
 from .encode_image import EncodedImage, encode_image
@@ -32,8 +32,8 @@ from .sample_record import (
     RecordRules,
     band_columns,
     encode_record,
+    make_range_columns,
     object_columns,
-    place_columns,
 )
 
 if TYPE_CHECKING:  # a conversion of tables alone loads Parquet
@@ -112,7 +112,7 @@ class ImageEncoder(ImageColumns):
             return read_source_file(root, source.key, source.size, follow_links=follow_links)
         file, offset = int(places.file[source.row]), int(places.offset[source.row])
         pieces = 1 if places.pieces is None else int(places.pieces[source.row])
-        return read_place(places.files[file], places.file_sizes[file], offset, source.size, pieces)
+        return read_byte_range(places.files[file], places.file_sizes[file], offset, source.size, pieces)
 
     def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
         assert self.images is not None, "given for every listing with blocks"
@@ -175,7 +175,7 @@ class ImageEncoder(ImageColumns):
             # Without any record, the first sample of the listing tells which columns there are.
             columns |= object_columns(samples, self._objects(np.zeros(1, np.int64))[0])
         if listing.masks is not None:
-            columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in details], ends)
+            columns |= make_range_columns(tuple(MASK_COLUMNS), [one.mask for one in details], ends)
         return columns
 
     def strict_error(self, skip: Skip) -> DecodeError:

@@ -23,7 +23,7 @@ from ...containers.messages.image_record import ImageRecord, StoredArray
 from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
 from ...dataset.columns.annotations import AnnotationInfo, Annotations
-from ...dataset.columns.array_columns import PLACE_TYPES
+from ...dataset.columns.array_columns import RANGE_TYPES
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import Origin
 from ...dataset.index import BAND_COLUMNS
@@ -37,20 +37,20 @@ from .object_features import object_features
 from .resize_geometry import ResizeGeometry, resize_geometry
 
 __all__ = [
+    "ByteRange",
     "ImageColumns",
     "ImageSample",
-    "Place",
     "RecordDetails",
     "RecordRules",
     "band_columns",
     "encode_record",
+    "make_range_columns",
     "object_columns",
-    "place_columns",
 ]
 
 _PADDING = 255  # value of padding in masks without an ignore_index
 
-Place = tuple[int, int, int]
+ByteRange = tuple[int, int, int]
 """Bytes in a record: their offset from the end of the payload, their number, and their CRC32C."""
 
 
@@ -125,8 +125,8 @@ class RecordDetails(NamedTuple):
     """The facts about a record for columns of the index, besides its payload."""
 
     objects: Annotations | None
-    mask: Place
-    arrays: tuple[Place, ...]
+    mask: ByteRange
+    arrays: tuple[ByteRange, ...]
     bands: npt.NDArray[np.uint32]
     origin: Origin
 
@@ -152,8 +152,8 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
     stored = _image_record(sample._replace(objects=objects, mask=mask), image, rules)
     prefix, suffix = find_writing(options.container).wrap_image(stored)
-    mask_place = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
-    places: tuple[Place, ...] = ()
+    mask_range = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
+    places: tuple[ByteRange, ...] = ()
     if sample.arrays:
         more, places = _wrap_arrays(options.container, sample.arrays, len(suffix))
         suffix += more
@@ -168,7 +168,7 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         suffix=suffix,
         attributes=(image.codec, image.height, image.width, image.orientation),
         skipped=skipped,
-        details=RecordDetails(objects, mask_place, places, bands, _origin(image.source, geometry))
+        details=RecordDetails(objects, mask_range, places, bands, _origin(image.source, geometry))
         if known
         else None,
     )
@@ -202,7 +202,7 @@ def _origin(source: tuple[int, int], geometry: ResizeGeometry) -> Origin:
 
 def _wrap_arrays(
     container: str, arrays: Sequence[StoredArray], after: int
-) -> tuple[bytes, tuple[Place, ...]]:
+) -> tuple[bytes, tuple[ByteRange, ...]]:
     """The bytes of arrays in a record, and their places; ``after`` bytes lie between them and the payload."""
     wrap = find_writing(container).wrap_arrays
     if wrap is None:
@@ -244,8 +244,8 @@ def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]
     return {name: lists.to_arrow() for name in BAND_COLUMNS}
 
 
-def place_columns(
-    names: Sequence[str], places: Sequence[Place], ends: npt.NDArray[np.int64]
+def make_range_columns(
+    names: Sequence[str], places: Sequence[ByteRange], ends: npt.NDArray[np.int64]
 ) -> dict[str, pa.Array]:
     """Index columns of the offset, the length and the checksum of N pieces of records.
 
@@ -258,5 +258,5 @@ def place_columns(
     table[:, 0] += ends
     return {
         name: pa.array(values).cast(arrow_type)
-        for name, arrow_type, values in zip(names, PLACE_TYPES.values(), table.T, strict=True)
+        for name, arrow_type, values in zip(names, RANGE_TYPES.values(), table.T, strict=True)
     }

@@ -14,7 +14,7 @@ from stoker.errors import DecodeError
 
 from ...dataset.columns.annotation_columns import MASK_COLUMNS
 from ...dataset.columns.annotations import AnnotationInfo, Annotations
-from ...dataset.columns.array_columns import array_types, place_of, shape_column
+from ...dataset.columns.array_columns import array_types, range_columns, shape_column
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
 from ...dataset.manifest import TOKENIZER_NAME
@@ -31,8 +31,8 @@ from ..images.sample_record import (
     RecordRules,
     band_columns,
     encode_record,
+    make_range_columns,
     object_columns,
-    place_columns,
 )
 from ..options import ConvertOptions
 from ..shards.encoder import EncodedRecord
@@ -169,11 +169,11 @@ class SampleEncoder(ImageColumns):
             objects = [self._with_keypoints(one.objects) for one in records if one.objects is not None]
             columns |= object_columns(objects, objects[0])
         if form.segmentation:
-            columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in records], ends)
+            columns |= make_range_columns(tuple(MASK_COLUMNS), [one.mask for one in records], ends)
         if captions := [one.captions for one in details if one.captions is not None]:
             columns |= CaptionTokens.join(captions).columns()
         for at, name in enumerate(form.arrays):
-            columns |= place_columns(place_of(name), [one.arrays[at] for one in records], ends)
+            columns |= make_range_columns(range_columns(name), [one.arrays[at] for one in records], ends)
             shapes = np.array([one.sample.arrays[at].shape for one in details], np.int64)
             counts = np.full(len(shapes), form.arrays[name].sides)
             shape = ListColumn.of_counts(counts, shapes.reshape(-1)).to_arrow()

@@ -10,7 +10,7 @@ from stoker.errors import SampleError, SourceError
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
 from ..plan import ConversionPlan
-from ..run import Run
+from ..run import ConversionRun
 from ..shards.planned_shard import write_shard
 from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
@@ -19,7 +19,7 @@ from .published import PublishedDatasets, count_published
 __all__ = ["convert_to_folder"]
 
 
-def convert_to_folder(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
+def convert_to_folder(run: ConversionRun, folder: Path, *, overwrite: bool) -> PublishedDatasets:
     """Make the shards of a plan that are missing in a folder, and publish its datasets there.
 
     Raises: As :func:`stoker.convert`.
@@ -34,7 +34,7 @@ def convert_to_folder(run: Run, folder: Path, *, overwrite: bool) -> PublishedDa
             return _convert(run, folder, overwrite=overwrite)
 
 
-def _convert(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
+def _convert(run: ConversionRun, folder: Path, *, overwrite: bool) -> PublishedDatasets:
     state = FolderState.enter(folder, run.plan, overwrite=overwrite)
     numbers = range(len(run.plan.shards))
     missing = [number for number in numbers if state.finished(number) is None]

@@ -22,7 +22,7 @@ from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...dataset.versions.naming import is_of_version
 from ...remote.store import Store
 from ..plan import ConversionPlan, DatasetPlan
-from ..run import Run
+from ..run import ConversionRun
 from ..shards.planned_shard import ShardContext, write_shard
 from ..shards.shard_file import ShardResult, published_names, shard_files
 from .already_converted import FoundDataset, find_converted
@@ -55,7 +55,7 @@ def upload_files(store: Store, folder: Path, files: Iterable[Path]) -> None:
             store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
 
 
-def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
+def convert_to_url(run: ConversionRun, url: str, *, overwrite: bool) -> PublishedDatasets:
     """Make the shards of a plan that are missing at a URL, and publish its datasets there.
 
     Raises: As :func:`stoker.convert`.

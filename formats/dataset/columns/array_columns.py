@@ -20,13 +20,13 @@ from .list_column import ListColumn
 
 __all__ = [
     "ARRAY_DTYPES",
-    "PLACE_TYPES",
+    "RANGE_TYPES",
     "ArrayColumn",
     "array_types",
     "check_arrays",
     "common_shape",
     "merged_column",
-    "place_of",
+    "range_columns",
     "shape_column",
 ]
 
@@ -37,7 +37,7 @@ ARRAY_DTYPES = (
 )
 """NumPy's names of the element types of arrays."""
 
-PLACE_TYPES: dict[str, pa.DataType] = {"offset": pa.int64(), "length": pa.int64(), "crc": pa.uint32()}
+RANGE_TYPES: dict[str, pa.DataType] = {"offset": pa.int64(), "length": pa.int64(), "crc": pa.uint32()}
 """Types of the index columns that locate bytes in a record."""
 
 _SHAPE_TYPE = pa.large_list(pa.int64())
@@ -67,7 +67,7 @@ class ArrayColumn:
         return None not in self.shape
 
 
-def place_of(name: str) -> tuple[str, str, str]:
+def range_columns(name: str) -> tuple[str, str, str]:
     """Return the index columns of offset, length and checksum of an array column."""
     return f"{name}_offset", f"{name}_length", f"{name}_crc"
 
@@ -79,7 +79,10 @@ def shape_column(name: str) -> str:
 
 def array_types(name: str) -> dict[str, pa.DataType]:
     """Return the index columns of an array column and their types."""
-    return {**dict(zip(place_of(name), PLACE_TYPES.values(), strict=True)), shape_column(name): _SHAPE_TYPE}
+    return {
+        **dict(zip(range_columns(name), RANGE_TYPES.values(), strict=True)),
+        shape_column(name): _SHAPE_TYPE,
+    }
 
 
 def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from stoker.errors import DatasetError, DecodeError, SampleError
 
 from ...codecs.decode import decode_rgb
 from ..columns.annotation_columns import is_object_column
-from ..columns.array_columns import place_of, shape_column
+from ..columns.array_columns import range_columns, shape_column
 from ..index import KNOWN_COLUMNS
 from .stored_samples import StoredSamples
 
@@ -75,7 +75,7 @@ def _label(dataset: StoredSamples, position: int) -> int | float | list[int] | N
 def _columns(dataset: StoredSamples, position: int) -> dict[str, Any]:
     """Return the columns that Stoker does not know."""
     columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
-    places = {place for name in dataset.arrays for place in (*place_of(name), shape_column(name))}
+    places = {place for name in dataset.arrays for place in (*range_columns(name), shape_column(name))}
     for name, arrow_type in dataset.types.items():
         if name in KNOWN_COLUMNS or name == "label" or name in places or is_object_column(name, arrow_type):
             continue

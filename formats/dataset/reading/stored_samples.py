@@ -16,7 +16,7 @@ from ...containers.registry import find_container
 from ...files.reading import open_regular, read_at
 from ..columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from ..columns.annotations import Annotations
-from ..columns.array_columns import ArrayColumn, place_of, shape_column
+from ..columns.array_columns import ArrayColumn, range_columns, shape_column
 from ..columns.list_column import ListColumn, take_lists
 from ..columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
 from ..index import Index
@@ -159,7 +159,7 @@ class StoredSamples(SelectedRows):
                 f"the dataset has no array column {name!r}", path=self.path, hint=f"it has {known}"
             )
         row = int(self._to_rows([position])[0])
-        data = self._read(position, row, place_of(name), f"array {name!r}")
+        data = self._read(position, row, range_columns(name), f"array {name!r}")
         try:
             shape = self.index.lists(shape_column(name)).take([row]).values
             if shape.min(initial=0) < 0:

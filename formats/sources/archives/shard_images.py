@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dataset.columns.strings import Strings
-from ..listing import ListedBlocks, ListedPlaces, Listing, Skip
+from ..listing import FileRanges, ListedBlocks, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 
 __all__ = ["Gathered", "ShardImage", "ShardImages"]
@@ -92,7 +92,7 @@ class Gathered:
         blocks = places = None
         if compressed_column is None:
             cut = pieces.astype(np.int32) if pieces.max() > 1 else None
-            places = ListedPlaces(tuple(files), sizes, file, offset.copy(), cut)
+            places = FileRanges(tuple(files), sizes, file, offset.copy(), cut)
         else:
             zeros, at = np.zeros(len(rows), np.int32), record.astype(np.int32)
             blocks = ListedBlocks(tuple(files), sizes, compressed_column, file, zeros, at, kind="mds")

@@ -1,6 +1,6 @@
 """Tar archives as a source, grouped into samples as WebDataset does.
 
-Listing reads only headers and small members; :class:`..listing.ListedPlaces` has the places of the images. At
+Listing reads only headers and small members; :class:`..listing.FileRanges` has the places of the images. At
 a URL the archive is read in windows, and the bytes between two windows are not fetched.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from stoker.errors import SourceError, with_details
 
 from ...concurrency.bounded_map import thread_map
-from ...containers.base import Part, Read
+from ...containers.base import Read, RecordPart
 from ...containers.messages.image_record import FeatureNames, LeftOutError, Value
 from ...containers.webdataset.container import TAR_NAMES, archive_error, image_part
 from ...containers.webdataset.headers import BadArchiveError
@@ -128,7 +128,7 @@ def _image_or_skip(
 
 
 def _image(sample: TarSample, read: Read, names: FeatureNames) -> ShardImage:
-    def content(part: Part) -> bytes:
+    def content(part: RecordPart) -> bytes:
         return read(sample.offset + part.span.offset, part.span.length)
 
     parts = SampleParts(sample.parts, content)

@@ -15,7 +15,7 @@ from stoker.augment.steps import BatchStep, Step
 from stoker.augment.steps.custom import split_last_custom
 from stoker.errors import EngineError, StokerError
 
-from .batch import Batch
+from .pending_batch import PendingBatch
 
 Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class CustomSteps:
         one_size: Whether all images have one size, so that an array can hold several.
     """
 
-    def __init__(self, steps: tuple[Step, ...], batch: Batch, *, one_size: bool) -> None:
+    def __init__(self, steps: tuple[Step, ...], batch: PendingBatch, *, one_size: bool) -> None:
         self._steps = steps
         self._samples = len(batch.status)
         # Errors refer to frames that refer to the batch in C++, which refers to this object.

@@ -22,11 +22,11 @@ from ..base import EngineSettings, Result, Status, Work
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
-from .batch import Batch
 from .custom_steps import CustomSteps, split_custom
 from .image_memory import ImageMemory, clear_images
 from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
+from .pending_batch import PendingBatch
 from .steps import EXECUTES, pack_images
 
 __all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
@@ -65,7 +65,7 @@ class NativeEngine:
         self._buffers = _native.BufferPool(_SPARE_BUFFERS)
         self._memory = ImageMemory(settings.image_format, settings.allocate or self._buffers.array)
         self._step_memory = _native.BufferPool(2 * settings.num_threads)
-        self._under_way: deque[Batch] = deque()
+        self._in_flight: deque[PendingBatch] = deque()
         self._closed = False
 
     def submit(self, work: Work) -> None:
@@ -76,15 +76,15 @@ class NativeEngine:
         """
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
-        self._buffers.keep_at_least(len(self._under_way) + 1 + _SPARE_BUFFERS)
+        self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
         images = self._memory.arrays(work)
-        batch = Batch(work, images, np.empty(len(work.samples), np.uint8))
+        batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
         on_host = self._on_host(work.samples)
         batch.waiting += len(on_host)
         for i in on_host:
             self._python.submit(self._decode, batch, i)
         self._one_less(batch)
-        self._under_way.append(batch)
+        self._in_flight.append(batch)
 
     def collect(self) -> Result:
         """Wait for the oldest batch and return it.
@@ -92,13 +92,13 @@ class NativeEngine:
         Raises:
             EngineError: No batch is in flight, or it could not be started.
         """
-        if not self._under_way:
+        if not self._in_flight:
             raise EngineError("no batch is in flight", hint="Submit one first.")
-        batch = self._under_way[0]
+        batch = self._in_flight[0]
         batch.started.wait()
         if batch.job:
             self._wait_for(batch, batch.job)
-        self._under_way.popleft()
+        self._in_flight.popleft()
         if batch.error:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
         subtract_means(batch.work.columns, batch.images, self._settings.image_format.layout, self._python)
@@ -117,11 +117,11 @@ class NativeEngine:
         """Stop the threads and close the files; batches in flight are lost."""
         self._closed = True
         self._pool.close()
-        for batch in list(self._under_way):
+        for batch in list(self._in_flight):
             if batch.job:
                 batch.job.cancel()
         self._python.shutdown(wait=True, cancel_futures=True)
-        self._under_way.clear()
+        self._in_flight.clear()
         self._shards.close()
 
     def _on_host(self, samples: Samples) -> Sequence[int]:
@@ -131,7 +131,7 @@ class NativeEngine:
         found: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
         return found
 
-    def _decode(self, batch: Batch, i: int) -> None:
+    def _decode(self, batch: PendingBatch, i: int) -> None:
         samples = batch.work.samples
 
         def pixels() -> npt.NDArray[Any]:
@@ -152,7 +152,7 @@ class NativeEngine:
         finally:
             self._one_less(batch)
 
-    def _wait_for(self, batch: Batch, job: _native.Job) -> None:
+    def _wait_for(self, batch: PendingBatch, job: _native.Job) -> None:
         """Wait for a job, and record what is wrong with the samples that C++ could not execute."""
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
@@ -160,7 +160,7 @@ class NativeEngine:
                 found, samples = (Status(int(batch.status[i])), job.reason(i)), batch.work.samples
                 batch.failed[i] = described(found, self._shards, samples, i, self._settings.max_pixels)
 
-    def _one_less(self, batch: Batch) -> None:
+    def _one_less(self, batch: PendingBatch) -> None:
         """Start the batch if it waits for nothing any more."""
         with batch.lock:
             batch.waiting -= 1
@@ -172,7 +172,7 @@ class NativeEngine:
             batch.error = error
             batch.started.set()
 
-    def _start(self, batch: Batch) -> None:
+    def _start(self, batch: PendingBatch) -> None:
         """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]

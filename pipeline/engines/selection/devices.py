@@ -14,10 +14,10 @@ from .gpus import gpu_count
 __all__ = [
     "BatchPlacement",
     "Machine",
+    "choose_placement",
     "device_name",
     "has_dali",
     "numbered_device",
-    "place_batches",
     "this_machine",
 ]
 
@@ -97,7 +97,7 @@ def numbered_device(device: str | None, machine: Machine, local_rank: int) -> st
     return f"cuda:{local_rank % machine.gpus}" if device == "cuda" else device
 
 
-def place_batches(
+def choose_placement(
     device: str | None, *, made_on: str, pin_memory: bool, copies_from_pinned: bool
 ) -> BatchPlacement:
     """Decide where a loader hands out its batches.

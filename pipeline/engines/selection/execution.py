@@ -9,7 +9,7 @@ from stoker.errors import ConfigError
 
 from ...execution.ranks.ranks import Ranks
 from ..registry import ENGINES
-from .devices import BatchPlacement, Machine, numbered_device, place_batches
+from .devices import BatchPlacement, Machine, choose_placement, numbered_device
 
 __all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]
 
@@ -58,7 +58,7 @@ def plan_execution(
        wanted on the CPU.
     2. The engine and its device are those of :func:`choose_engine`. Where "auto" has a choice of several
        engines for a GPU, batches are handed out there, and ``fastest`` chooses.
-    3. Batches are placed as :func:`~stoker.pipeline.engines.selection.devices.place_batches` says.
+    3. Batches are placed as :func:`~stoker.pipeline.engines.selection.devices.choose_placement` says.
     4. Threads are those asked for, or else this rank's share of the machine's cores.
     5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
 
@@ -92,7 +92,7 @@ def plan_execution(
     name, engine_device = choose_engine(
         engine, device, needs, machine, ranks.local_rank, last_custom=last_custom
     )
-    placement = place_batches(
+    placement = choose_placement(
         numbered_device(device, machine, ranks.local_rank),
         made_on=engine_device,
         pin_memory=pin_memory,

@@ -17,7 +17,7 @@ from stoker.formats.dataset.columns.annotations import Annotations
 Float = npt.NDArray[np.float64]
 Owner = npt.NDArray[np.int64]
 
-__all__ = ["deciding_objects", "place_boxes", "place_keypoints"]
+__all__ = ["deciding_objects", "output_boxes", "output_keypoints"]
 
 
 def deciding_objects(annotations: Annotations) -> Objects:
@@ -26,7 +26,7 @@ def deciding_objects(annotations: Annotations) -> Objects:
     return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
 
 
-def place_boxes(
+def output_boxes(
     params: ImageParams,
     boxes: npt.NDArray[np.float32],
     owner: Owner,
@@ -51,7 +51,7 @@ def place_boxes(
     )
 
 
-def place_keypoints(
+def output_keypoints(
     params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Owner, swap: tuple[int, ...]
 ) -> Float:
     """Keypoints of the output, (M, K, 3) float64; see :func:`transform_keypoints`."""

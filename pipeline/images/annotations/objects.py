@@ -19,7 +19,7 @@ from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.list_column import expand_ranges
 
 from .mask_drawing import MaskMemory, draw_segments
-from .object_geometry import place_boxes, place_keypoints
+from .object_geometry import output_boxes, output_keypoints
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
@@ -137,7 +137,7 @@ def transform_objects(
         config: Columns to make, and which objects to drop from all of them.
         memory: Memory that masks are drawn into; None allocates.
     """
-    boxes, keep = place_boxes(
+    boxes, keep = output_boxes(
         params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
     )
     displaced = displace_boxes(params, boxes, annotations.owner)
@@ -157,7 +157,7 @@ def transform_objects(
     if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in config.columns:
-        placed = place_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        placed = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
         columns["keypoints"] = displace_keypoints(params, placed, kept.owner)
     if "masks" in config.columns:
         masks = draw_segments(

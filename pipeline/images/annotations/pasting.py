@@ -19,7 +19,7 @@ from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.random import sequence, unit_interval
 
 from .mask_drawing import MaskMemory, draw_segments
-from .object_geometry import place_boxes
+from .object_geometry import output_boxes
 from .objects import BatchObjects, ObjectConfig
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -86,7 +86,7 @@ def _pasted(
     drawn = unit_interval(sequence(composition.paste.keys[owner], np.arange(len(owner)) - first))
     chosen = (layer > 0) & (drawn < composition.paste.share) & ~annotations.crowd
     kept = {"min_visible": config.min_visible, "min_size": config.min_size}
-    _, seen = place_boxes(params, annotations.boxes, owner, **kept)
+    _, seen = output_boxes(params, annotations.boxes, owner, **kept)
     return np.asarray(chosen & seen)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.columns.array_columns import ArrayColumn, place_of, shape_column
+from stoker.formats.dataset.columns.array_columns import ArrayColumn, range_columns, shape_column
 
 from ...adapters import Adapter
 from ...engines.shard_files import open_shards
@@ -180,7 +180,7 @@ class ArrayReader:
         self, name: str, positions: Int64
     ) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
         """The bytes of N arrays, (length,) uint8 each, and the damaged ones by position."""
-        where = dict(zip(("offset", "length", "crc"), place_of(name), strict=True), shard="shard")
+        where = dict(zip(("offset", "length", "crc"), range_columns(name), strict=True), shard="shard")
         samples = {column: self._dataset.values(index, positions) for column, index in where.items()}
         n = len(positions)
         # C++ only compares bytes of an unknown codec with their checksum.

@@ -25,8 +25,8 @@ _ROUNDS = 1 << 40  # part p numbers its rounds from p times this, so no two part
 class WeightPart:
     """A part of a training in which all datasets keep their weights.
 
-    It consists of rounds, each with exact quotas. A part of a schedule is one round. The last part has no end
-    and repeats rounds of an epoch's length.
+    It consists of rounds, each with exact quotas. Each part of a schedule is one round, except for the last:
+    it has no end, and repeats rounds that are as long as an epoch.
 
     Attributes:
         begin: First draw, counted over all epochs.
@@ -92,7 +92,7 @@ class MovingWeights:
             own = np.flatnonzero(rounds == one)
             found, earlier = quotas.groups(number * _ROUNDS + skipped + one, places[own])
             counted = [b + (skipped + one) * q for b, q in zip(before, part.quotas, strict=True)]
-            group[own], cycle[own], offset[own] = schedule.place_in_cycles(counted, found, earlier)
+            group[own], cycle[own], offset[own] = schedule.locate_in_cycles(counted, found, earlier)
         return GroupDraws(group, cycle, offset)
 
     def _round(self, number: int, schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:

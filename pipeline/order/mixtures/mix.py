@@ -43,8 +43,8 @@ def mix(
     Args:
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
         samples: Draws in an epoch; by default the number of samples of all datasets together.
-        schedule: Later weights, by the first step of the training that has them: ``{10_000: (0.5, 0.5)}``.
-            Each part between two steps has exact shares. Text is planned for whole epochs: an epoch that
+        schedule: Weights that apply from a step of the training on: ``{10_000: (0.5, 0.5)}``. Each part
+            between two steps has exact shares. Text is planned for whole epochs: an epoch that
             spans two parts mixes the shares of both.
         global_batch: Samples of a step on all ranks, by which ``schedule`` counts. After a resume with
             another number of ranks or batch size it stays the same.

@@ -17,10 +17,10 @@ from helpers.processes.interrupts import interrupted_everywhere
 import stoker
 from stoker.errors import StorageError, WriteError
 from stoker.pipeline.caching import cache_prefetcher
-from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.caching.block_requests import BlockRequests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 from stoker.pipeline.execution.interrupts import OneShotEvent
-from stoker.pipeline.execution.threads import Worker
+from stoker.pipeline.execution.threads import WorkerThread
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -48,15 +48,15 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
     begun = CachedEpoch([read_ahead])
     begun.start()
-    end = Worker.end
+    end = WorkerThread.end
 
-    def interrupted(worker: Worker, seconds: float | None = None) -> None:
+    def interrupted(worker: WorkerThread, seconds: float | None = None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Worker, "end", interrupted)
+    monkeypatch.setattr(WorkerThread, "end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         begun.close()
-    monkeypatch.setattr(Worker, "end", end)
+    monkeypatch.setattr(WorkerThread, "end", end)
     monkeypatch.setattr(cache_prefetcher, "_PATIENCE", 60)
     begun.close()
     assert not new_threads("stoker-")
@@ -75,7 +75,7 @@ def test_an_unwanted_request_is_not_begun(tmp_path: Path) -> None:
         read.append(start // 4096)
         return zeros(file, start, end)
 
-    requests = Requests(files, reads, 1, stop)
+    requests = BlockRequests(files, reads, 1, stop)
     first, second, third = (requests.request(np.array([block]))[block] for block in (0, 1, 2))
     assert begun.wait(60)
     second.is_wanted = False
@@ -111,7 +111,7 @@ def test_threads_that_could_not_be_started_are_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = block_files(tmp_path)
-    requests = Requests(files, zeros, 3, OneShotEvent())
+    requests = BlockRequests(files, zeros, 3, OneShotEvent())
     start, left = threading.Thread.start, 1
 
     def limited(thread: threading.Thread) -> None:

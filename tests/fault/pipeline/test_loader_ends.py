@@ -19,7 +19,7 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.caching.block_requests import BlockRequests
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor
@@ -198,7 +198,7 @@ def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
 
 def test_a_thread_that_holds_the_locks_of_a_cache_can_close_it(tmp_path: Path) -> None:
     files = BlockFiles(tmp_path, ["data"], [1 << 20])
-    requests = Requests(files, lambda file, begin, end: bytes(end - begin), 2, threading.Event())
+    requests = BlockRequests(files, lambda file, begin, end: bytes(end - begin), 2, threading.Event())
     blocks = np.arange(2)
     files.pin(blocks)
 

@@ -58,7 +58,11 @@ class DiskFault:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda descriptor: None)
             places: list[tuple[Any, str]] = [(os, "write"), (os, "fsync"), (Path, "rename"), (Path, "mkdir")]
-            places += [(module.Writer, name) for module in (tfrecord, lmdb) for name in ("write", "finish")]
+            places += [
+                (writer, name)
+                for writer in (tfrecord.TFRecordWriter, lmdb.LMDBWriter)
+                for name in ("write", "finish")
+            ]
             for place, name in places:
                 patch.setattr(place, name, self.wrap(getattr(place, name), f"{place.__name__}.{name}"))
             yield

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow
+from helpers.transforms.step_examples import STEP_CASES
 
 from stoker.augment import (
     CenterCrop,
@@ -92,13 +93,14 @@ RNG = np.random.default_rng(0)
 COLOR = (np.eye(3, 4) + RNG.normal(0, 0.2, (N, 3, 4)) * (1, 1, 1, 40)).astype(np.float32)
 MEAN = RNG.normal(0, 0.2, (N, 3, 3)).astype(np.float32)
 STEPS = {
+    name: (case.step.take(np.arange(N) % 3), *case.dali) for name, case in STEP_CASES.items() if case.dali
+}
+# Parameters that differ between all samples.
+VARIED = {
     "affine": (steps.Affine(WHERE, COLOR, None), 1, 0.001),
-    "affine with the mean": (steps.Affine(WHERE, COLOR, MEAN), 1, 0.001),
+    "affine by the mean": (steps.Affine(WHERE, COLOR, MEAN), 1, 0.001),
     "posterize": (steps.Posterize(WHERE, (np.arange(N) % 9).astype(np.uint8)), 0, 0),
     "solarize": (steps.Solarize(WHERE, (np.arange(N) * 23).astype(np.int16)), 0, 0),
-    "autocontrast": (steps.Autocontrast(WHERE), 0, 0),
-    # DALI's result is already rounded when Pillow's formula is applied to it.
-    "equalize": (steps.Equalize(WHERE), 1, 0.3),
     "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
     "compress": (steps.Compress(WHERE, (np.arange(N) * 8 + 5).astype(np.uint8)), 0, 0),
     "blur": (steps.Blur(WHERE, (5, 7), RNG.uniform(0.1, 3, (N, 2)).astype(np.float32)), 1, 0.01),
@@ -106,24 +108,25 @@ STEPS = {
 
 
 def test_every_step_of_dali_has_an_example() -> None:
-    elsewhere = {"Distort", "WeightedSum"}  # they have tests of their own below
-    assert {type(step).__name__ for step, _, _ in STEPS.values()} | elsewhere == DALI_STEPS
+    assert {type(step).__name__ for step, _, _ in STEPS.values()} == DALI_STEPS
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_step_is_near_the_reference(dataset: Dataset, name: str) -> None:
-    step, most, mean = STEPS[name]
+@pytest.mark.parametrize(
+    "case", [*STEPS.values(), *VARIED.values()], ids=[*STEPS, *(f"varied {n}" for n in VARIED)]
+)
+def test_a_step_is_near_the_reference(dataset: Dataset, case: tuple[steps.Step, float, float]) -> None:
+    step, most, mean = case
     params = with_steps(dataset, step)
     check(dataset, params, most, mean)
     changed, plain = both(dataset, params)[0], both(dataset, with_steps(dataset))[0]
-    assert np.array_equal(changed[~WHERE], plain[~WHERE])
+    assert np.array_equal(changed[~step.where], plain[~step.where])
     assert not np.array_equal(changed, plain)
 
 
 @pytest.mark.parametrize("side", [1, 2, 3])
 def test_steps_on_small_images_are_near_the_reference(dataset: Dataset, side: int) -> None:
     params = draw(dataset, CenterCrop(side))
-    check(dataset, replace(params, steps=(STEPS["sharpen"][0], STEPS["posterize"][0])), 1, 0.1)
+    check(dataset, replace(params, steps=(VARIED["sharpen"][0], VARIED["posterize"][0])), 1, 0.1)
 
 
 def test_a_step_for_no_sample_changes_nothing(dataset: Dataset) -> None:
@@ -132,7 +135,8 @@ def test_a_step_for_no_sample_changes_nothing(dataset: Dataset) -> None:
 
 
 def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
-    chain = [STEPS[name][0] for name in ("posterize", "autocontrast", "solarize", "affine", "blur")]
+    varied = [VARIED[name][0] for name in ("posterize", "solarize", "affine", "blur")]
+    chain = [varied[0], steps.Autocontrast(WHERE), *varied[1:]]
     check(dataset, with_steps(dataset, *chain), 2, 0.05)
     assert not np.array_equal(
         both(dataset, with_steps(dataset, *chain))[0], both(dataset, with_steps(dataset, *chain[::-1]))[0]
@@ -201,8 +205,8 @@ def test_a_batch_of_warped_and_other_samples_is_near_the_reference(
 def test_mixed_chains_are_near_the_reference(dataset: Dataset) -> None:
     turned = np.stack([np.array(((0.8, 0.3, k), (-0.3, 0.8, 9), (0, 0, 1))) for k in range(N)])
     chains = (
-        (STEPS["posterize"][0], steps.Distort(WHERE, turned, (9, 80, 200))),
-        (STEPS["autocontrast"][0], STEPS["affine with the mean"][0]),
+        (VARIED["posterize"][0], steps.Distort(WHERE, turned, (9, 80, 200))),
+        (steps.Autocontrast(WHERE), VARIED["affine by the mean"][0]),
     )
     weights = RNG.dirichlet(np.ones(3), N).astype(np.float32)
     params = with_steps(dataset, steps.WeightedSum(np.arange(N) % 4 > 0, weights, chains))

@@ -21,7 +21,7 @@ import pytest
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
 from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
-from helpers.transforms.step_examples import EXACT, MEAN, WHERE, WITHIN_A_LEVEL, N, rows
+from helpers.transforms.step_examples import MEAN, STEP_CASES, WHERE, N, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -37,6 +37,7 @@ from stoker.pipeline.engines.base import ImageFormat
 
 Pixels = npt.NDArray[np.uint8]
 SIZES = [(1, 1), (2, 5), (3, 3), (37, 97), (40, 200)]
+EXACT = {name: case.step for name, case in STEP_CASES.items() if not case.native}
 
 
 whole_batch = partial(whole, n=N)
@@ -61,26 +62,16 @@ def difference(images: list[Pixels], params: ImageParams, path: Path) -> npt.NDA
 
 
 def test_every_native_step_has_an_example() -> None:
-    examples = [*EXACT.values(), *WITHIN_A_LEVEL.values()]
-    assert {step.operation for step in examples} == set(_native.STEP_COLUMNS)
+    assert {case.step.operation for case in STEP_CASES.values()} == set(_native.STEP_COLUMNS)
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_steps_equal_the_reference(name: str, size: tuple[int, int], tmp_path: Path) -> None:
-    images = [pixels_of(*size, seed) // (1 + seed) for seed in range(N)]
-    params = whole_batch(size, size, steps=(EXACT[name],))
-    assert difference(images, params, tmp_path / "shard").max() == 0
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", WITHIN_A_LEVEL)
-def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
-    """The engine sums in float32 or 14 bits, the reference in float64: a few pixels differ at a tie."""
-    images = [pixels_of(*size, seed) for seed in range(N)]
-    params = whole_batch(size, size, steps=(WITHIN_A_LEVEL[name],))
-    found = difference(images, params, tmp_path / "shard")
-    assert found.max() <= 1
+@pytest.mark.parametrize("name", STEP_CASES)
+def test_a_step_is_near_the_reference(name: str, size: tuple[int, int], tmp_path: Path) -> None:
+    case = STEP_CASES[name]
+    images = [pixels_of(*size, seed) // (1 if case.native else 1 + seed) for seed in range(N)]
+    found = difference(images, whole_batch(size, size, steps=(case.step,)), tmp_path / "shard")
+    assert found.max() <= case.native
     assert found.mean() < 0.05
 
 
@@ -258,7 +249,7 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     """The same bytes of all steps, of warps and of resizes from every level that this machine has."""
     size, path, digests = (51, 77), tmp_path / "shard", set()
     samples = samples_of([pixels_of(61, 77, seed).tobytes() for seed in range(N)], path, (61, 77), Codec.RAW)
-    steps = [*EXACT.values(), *WITHIN_A_LEVEL.values()]
+    steps = [case.step for case in STEP_CASES.values()]
     steps.remove(EXACT["compiled"])  # an address means nothing in another process
     everything = whole_batch(size, (61, 77), mean_matrix=MEAN)
     works = [replace(everything, steps=(step,)) for step in steps]

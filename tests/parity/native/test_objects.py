@@ -27,7 +27,7 @@ from stoker.augment import (
 from stoker.augment.geometry.annotations import transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
 from stoker.formats.dataset.columns.list_column import ListColumn, take_lists
-from stoker.pipeline.images.annotations.object_geometry import place_boxes, place_keypoints
+from stoker.pipeline.images.annotations.object_geometry import output_boxes, output_keypoints
 
 N = 12
 SWAP = (0, 2, 1, 4, 3)
@@ -61,7 +61,7 @@ def scene(chain: list[Any], seed: int) -> tuple[ImageParams, npt.NDArray[np.floa
 def test_boxes_equal_the_reference(chain: list[Any], rules: dict[str, float]) -> None:
     for seed in range(5):
         params, boxes, owner = scene(chain, seed)
-        found, kept = place_boxes(params, boxes, owner, **rules)
+        found, kept = output_boxes(params, boxes, owner, **rules)
         expected, keep = transform_boxes(params, boxes, owner, **rules)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(kept, keep)
@@ -77,7 +77,7 @@ def test_keypoints_equal_the_reference(chain: list[Any], swap: tuple[int, ...]) 
         points = np.concatenate(
             (rng.integers(-20, 600, (80, 5, 2)) / 2, rng.integers(0, 3, (80, 5, 1))), axis=2
         ).astype(np.float32)
-        found = place_keypoints(params, points, owner, swap)
+        found = output_keypoints(params, points, owner, swap)
         np.testing.assert_array_equal(found, transform_keypoints(params, points, owner, swap or None))
         assert found.dtype == np.float64
 
@@ -85,21 +85,21 @@ def test_keypoints_equal_the_reference(chain: list[Any], swap: tuple[int, ...]) 
 def test_an_image_of_padding_alone_shows_nothing() -> None:
     params, boxes, owner = scene(CHAINS["flips"], 0)
     params = replace(params, empty=np.arange(len(params)) % 2 == 0)
-    _, kept = place_boxes(params, boxes, owner)
+    _, kept = output_boxes(params, boxes, owner)
     np.testing.assert_array_equal(kept, transform_boxes(params, boxes, owner)[1])
     assert not kept[owner % 2 == 0].any()
     assert kept.any()
     points = np.full((len(owner), 1, 3), 2, np.float32)
-    found = place_keypoints(params, points, owner, ())
+    found = output_keypoints(params, points, owner, ())
     np.testing.assert_array_equal(found, transform_keypoints(params, points, owner))
     assert found.any(axis=(1, 2)).tolist() == (owner % 2 == 1).tolist()
 
 
 def test_batches_without_objects_are_empty() -> None:
     params, boxes, owner = scene(CHAINS["flips"], 0)
-    found, kept = place_boxes(params, boxes[:0], owner[:0])
+    found, kept = output_boxes(params, boxes[:0], owner[:0])
     assert (found.shape, kept.shape) == ((0, 4), (0,))
-    assert place_keypoints(params, np.zeros((0, 5, 3), np.float32), owner[:0], SWAP).shape == (0, 5, 3)
+    assert output_keypoints(params, np.zeros((0, 5, 3), np.float32), owner[:0], SWAP).shape == (0, 5, 3)
 
 
 def given_to_native(**changed: Any) -> dict[str, Any]:

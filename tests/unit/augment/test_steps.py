@@ -7,25 +7,18 @@ import math
 
 import numpy as np
 import pytest
-from helpers.transforms.compiled_functions import darken
+from helpers.transforms.step_examples import STEP_CASES
 from PIL import Image, ImageEnhance, ImageOps
 
 from stoker.augment import steps
 from stoker.augment.steps import (
-    AddNoise,
     Affine,
-    Autocontrast,
     Blur,
-    Compiled,
-    Compress,
-    Displace,
     Distort,
-    Equalize,
     Posterize,
     Sharpen,
     Solarize,
     Step,
-    Table,
     WeightedSum,
     step_names,
 )
@@ -44,34 +37,13 @@ def blur(kernel, sigma, pixels=PIXELS):
     return Blur(ON, kernel, np.array([sigma], np.float32)).run(0, pixels)
 
 
-def every_step():
-    """One of each, for two samples of which the second is left alone."""
-    where = np.array([True, False])
-    eye = np.tile(np.eye(3), (2, 1, 1))
-    invert = np.tile(np.column_stack((-np.eye(3), np.full(3, 255))).astype(np.float32), (2, 1, 1))
-    posterize = Posterize(where, np.array([1, 1], np.uint8))
-    return [
-        Affine(where, invert, None),
-        Table(where, np.tile(np.arange(255, -1, -1, dtype=np.uint8), (2, 3, 1))),
-        posterize,
-        Solarize(where, np.array([9, 9], np.int16)),
-        Autocontrast(where),
-        Equalize(where),
-        Sharpen(where, np.array([0, 0], np.float32)),
-        Blur(where, (3, 3), np.ones((2, 2), np.float32)),
-        AddNoise(where, np.array([5, 6], np.uint64), np.full(2, 3, np.float32), np.full(2, 9, np.float32)),
-        Compiled(where, np.full((2, 1), 0.5), darken),
-        Compress(where, np.array([20, 20], np.uint8)),
-        Displace(where, np.array([5, 6], np.uint64), (50.0, 50.0), (1.0, 1.0), (0, 0, 0)),
-        Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
-        WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
-    ]
+EVERY = {type(case.step): case.step for case in STEP_CASES.values()}
 
 
 def test_every_step_has_an_example():
     public = {getattr(steps, name) for name in steps.__all__} - {Step, steps.BatchStep}
     classes = {value for value in public if isinstance(value, type)}
-    assert {type(step) for step in every_step()} == classes
+    assert set(EVERY) == classes
 
 
 def test_a_distortion_may_pick_pixels():
@@ -82,7 +54,7 @@ def test_a_distortion_may_pick_pixels():
     assert not source.issuperset(map(tuple, mixed.reshape(-1, 3).tolist()))
 
 
-@pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("step", EVERY.values(), ids=lambda step: type(step).__name__)
 def test_a_step_acts_on_its_samples_and_keeps_its_input(step):
     pixels = np.random.default_rng(0).integers(20, 180, (40, 30, 3), np.uint8)
     before = pixels.copy()
@@ -94,17 +66,16 @@ def test_a_step_acts_on_its_samples_and_keeps_its_input(step):
     assert step.run(1, pixels) is pixels
 
 
-@pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("step", EVERY.values(), ids=lambda step: type(step).__name__)
 def test_a_step_of_some_samples_spreads_to_all(step):
-    spread = step.spread(np.array([3, 1]), 5)
-    assert spread.where.tolist() == [False, False, False, True, False]
+    spread = step.spread(np.array([3, 1, 4]), 5)
+    assert spread.where.tolist() == [False, False, False, True, True]
     for i in range(5):
-        np.testing.assert_array_equal(spread.run(i, PIXELS), step.run(0 if i == 3 else 1, PIXELS))
+        np.testing.assert_array_equal(spread.run(i, PIXELS), step.run({3: 0, 4: 2}.get(i, 1), PIXELS))
 
 
 def test_names_include_those_within_a_weighted_sum():
-    (mixed,) = (step for step in every_step() if isinstance(step, WeightedSum))
-    assert step_names([mixed]) == {"WeightedSum", "Posterize"}
+    assert step_names([EVERY[WeightedSum]]) == {"WeightedSum", "Posterize", "Equalize", "Distort"}
     assert step_names([]) == frozenset()
 
 

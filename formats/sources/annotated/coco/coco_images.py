@@ -18,7 +18,8 @@ from .coco_shapes import is_size
 
 __all__ = ["Images"]
 
-# LVIS: an image shows none of the first categories, and may show more objects of the second than annotated.
+# Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
+# show objects that are not annotated.
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
 
@@ -32,7 +33,7 @@ class Images:
         numbers: Number of each of them.
         sizes: Height and width of each named image, by number; 0 where the file does not say them.
         number_of: Number of each id.
-        class_lists: LVIS's lists: ids of categories by the number of an image, by the name of the list.
+        class_lists: For the name of each list of LVIS, the category ids of each image, by its number.
         bad: Entries that name no image.
     """
 
@@ -93,7 +94,8 @@ class Images:
         """The file name of an image; empty where it has none.
 
         LVIS has ``coco_url`` in its place, such as http://images.cocodataset.org/train2017/000000391895.jpg.
-        The last folder of the URL is part of the name if the images lie in folders of such names.
+        The name is the last part of the URL. If the images lie in a folder that is named as the last folder
+        of the URL, that folder is part of the name.
         """
         name, url = value.get("file_name"), value.get("coco_url")
         if isinstance(name, str) and name:

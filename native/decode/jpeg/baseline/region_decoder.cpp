@@ -123,7 +123,7 @@ bool RegionDecoder::decode_mcu_rows() {
     // Rows after the last may lie in a band that is not checked.
     const int mcu_rows = std::min(reader_.max_rows(), end_mcu_row_ - mcu_row_);
     for (int i = 0; i < stored(); ++i) planes_[i].move_to(mcu_row_, mcu_rows, context_);
-    set_places(mcu_rows);
+    set_targets(mcu_rows);
     const std::int64_t first = static_cast<std::int64_t>(mcu_row_) * frame_.mcus_per_row();
     if (!reader_.skip_to(first + first_mcu_, mcu_rows)) return false;
     for (int mcu = first_mcu_; mcu < last_mcu_; mcu += reader_.max_mcus()) {
@@ -143,8 +143,8 @@ bool RegionDecoder::decode_mcu_rows() {
 }
 
 // Finds the blocks of an MCU of each row whose rows the window needs.
-void RegionDecoder::set_places(int mcu_rows) {
-    places_used_ = 0;
+void RegionDecoder::set_targets(int mcu_rows) {
+    targets_used_ = 0;
     for (int row = 0; row < mcu_rows; ++row)
         for (int c = 0, index = 0; c < stored(); ++c) {
             Plane& plane = planes_[c];
@@ -152,7 +152,7 @@ void RegionDecoder::set_places(int mcu_rows) {
                 const int y = ((mcu_row_ + row) * plane.v + block / plane.h) * plane.size;
                 if (y >= plane.end_y || y + plane.size <= plane.begin_y) continue;
                 const int x = (first_mcu_ * plane.h + block % plane.h) * plane.size;
-                places_[places_used_++] = {row, index, c, plane.h * plane.size, plane.at(y, x)};
+                targets_[targets_used_++] = {row, index, c, plane.h * plane.size, plane.at(y, x)};
             }
         }
 }
@@ -160,16 +160,16 @@ void RegionDecoder::set_places(int mcu_rows) {
 // Transforms the blocks of MCUs that the reader has decoded.
 void RegionDecoder::transform(int mcu, int mcus) {
     const int blocks_per_mcu = frame_.blocks_per_mcu();
-    for (int i = 0; i < places_used_; ++i) {
-        const BlockPlace& place = places_[i];
-        const Plane& plane = planes_[place.component];
-        const auto& quanta = frame_.quantisation[frame_.component[place.component].quantisation];
+    for (int i = 0; i < targets_used_; ++i) {
+        const BlockTarget& target = targets_[i];
+        const Plane& plane = planes_[target.component];
+        const auto& quanta = frame_.quantisation[frame_.component[target.component].quantisation];
         std::array<DctBlock, kChunkBlocks> blocks;
         int count = 0;
-        std::uint8_t* samples = place.samples + (mcu - first_mcu_) * place.step;
-        for (int index = place.index; index < mcus * blocks_per_mcu; index += blocks_per_mcu, samples += place.step) {
-            const std::int16_t* coefficients = reader_.block(place.row, index);
-            if (plane.size == 8 && reader_.last(place.row, index) == kOnlyDc)
+        std::uint8_t* samples = target.samples + (mcu - first_mcu_) * target.step;
+        for (int index = target.index; index < mcus * blocks_per_mcu; index += blocks_per_mcu, samples += target.step) {
+            const std::int16_t* coefficients = reader_.block(target.row, index);
+            if (plane.size == 8 && reader_.last(target.row, index) == kOnlyDc)
                 fill_block(*coefficients, quanta[0], samples, plane.stride());
             else
                 blocks[count++] = {coefficients, samples};

@@ -32,7 +32,7 @@ class RegionDecoder {
 
   private:
     // A block of an MCU: where its samples go in the first MCU, and how far further in the next.
-    struct BlockPlace {
+    struct BlockTarget {
         int row, index, component, step;
         std::uint8_t* samples;
     };
@@ -44,7 +44,7 @@ class RegionDecoder {
     bool fits_bands() const;
     bool seek();
     bool decode_mcu_rows();
-    void set_places(int mcu_rows);
+    void set_targets(int mcu_rows);
     void transform(int mcu, int mcus);
     const std::uint8_t* chroma_row(int component, int y);
     void write_row(int y, std::uint8_t* rgb);
@@ -65,8 +65,8 @@ class RegionDecoder {
     int next_row_ = 0;
     AlignedBytes rows_;  // of RGB, then one upsampled row of Cb and of Cr
     std::size_t row_bytes_ = 0, upsampled_bytes_ = 0;
-    std::array<BlockPlace, kMaxRowsAtOnce * kMaxBlocks> places_{};  // of the current MCU rows
-    int places_used_ = 0;
+    std::array<BlockTarget, kMaxRowsAtOnce * kMaxBlocks> targets_{};  // of the current MCU rows
+    int targets_used_ = 0;
 };
 
 }  // namespace stoker::jpeg

@@ -21,7 +21,7 @@ from stoker.augment.formulas.noise import quantiles
 from stoker.errors import StokerError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, is_native
-from stoker.formats.codecs.header import Header, read_header
+from stoker.formats.codecs.header import ImageHeader, read_header
 
 _SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
 _MAX_PIXELS = 1 << 20
@@ -132,7 +132,7 @@ def execute(
 
 def decoded(
     data: bytes, codec: Codec, pool: _native.Pool, rng: np.random.Generator, path: Path
-) -> Header | None:
+) -> ImageHeader | None:
     """Decode an input in C++, alone and in a batch, and compare it with Pillow's pixels.
 
     Returns:

@@ -12,7 +12,7 @@ from stoker.formats.containers.messages.example import Feature, encode_example
 
 
 def write_tfrecord(path: Path, examples: list[Mapping[str, Feature]]) -> Path:
-    with tfrecord.Writer(path) as writer:
+    with tfrecord.TFRecordWriter(path) as writer:
         for features in examples:
             writer.write(b"", encode_example(features)[0], b"", b"")
         writer.finish()

@@ -24,7 +24,7 @@ MAGIC = b"TOY1"
 HEADER = struct.Struct("<II")  # bytes of the key and of the value
 
 
-class Writer:
+class ToyWriter:
     """Writes one shard."""
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class Writer:
         self.file.write(MAGIC)
         self.payloads: list[tuple[int, int, int]] = []
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> "ToyWriter":
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -93,7 +93,7 @@ TOY = Container(
     recognizes=recognizes,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".toy", writer=Writer, wrap_image=wrap_image),
+    writing=Writing(suffix=".toy", writer=ToyWriter, wrap_image=wrap_image),
     sidecars=(POSITIONS,),
 )
 TOY_ROW = ContainerRow(lambda: TOY, "toys")

@@ -17,7 +17,7 @@ from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.caching.cache_files import punch_hole
-from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.caching.block_requests import BlockRequests
 
 
 def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
         may_answer.wait()
         return reader(file, start, stop)
 
-    requests = Requests(files, read, 2, threading.Event())
+    requests = BlockRequests(files, read, 2, threading.Event())
     first = requests.request(array(0, 1))
     second = requests.request(np.arange(6))
     assert second[0] is first[0] is second[1]
@@ -214,7 +214,7 @@ def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[byte
             raise StorageError("gone")
         return reader(file, start, stop)
 
-    requests = Requests(files, read, 1, threading.Event())
+    requests = BlockRequests(files, read, 1, threading.Event())
     with pytest.raises(StorageError, match="gone"):
         requests.request(array(0))[0].result()
     assert requests.request(array(0))[0].result() == BLOCK
@@ -229,7 +229,7 @@ def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[byt
     def fail(file: int, start: int, stop: int) -> bytes:
         raise HeldError("gone")
 
-    requests = Requests(make(tmp_path), fail, 1, threading.Event())
+    requests = BlockRequests(make(tmp_path), fail, 1, threading.Event())
     with pytest.raises(HeldError) as caught:
         requests.request(array(0))[0].result()
     held = weakref.ref(caught.value)

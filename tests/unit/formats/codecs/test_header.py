@@ -11,7 +11,7 @@ from PIL import Image
 
 from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.header import Header, read_header
+from stoker.formats.codecs.header import ImageHeader, read_header
 
 
 def encode(form: str, orientation: int = 0, mode: str = "RGB") -> bytes:
@@ -32,7 +32,7 @@ def encode(form: str, orientation: int = 0, mode: str = "RGB") -> bytes:
     ],
 )
 def test_codec_and_size(form: str, codec: Codec) -> None:
-    assert read_header(memoryview(encode(form))) == Header(codec, 20, 30, 1)
+    assert read_header(memoryview(encode(form))) == ImageHeader(codec, 20, 30, 1)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG", "TIFF"])
@@ -45,7 +45,7 @@ def test_size_is_that_after_orientation(form: str, orientation: int) -> None:
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])
 def test_other_modes(mode: str) -> None:
-    assert read_header(encode("JPEG", mode=mode)) == Header(Codec.JPEG, 20, 30, 1)
+    assert read_header(encode("JPEG", mode=mode)) == ImageHeader(Codec.JPEG, 20, 30, 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
-from stoker.formats.codecs.header import Header, read_header
+from stoker.formats.codecs.header import ImageHeader, read_header
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8))
 LOSSLESS = {"WEBP": {"lossless": True}}
@@ -65,7 +65,7 @@ NAMES = [f"{form} XMP {orientation}" for form, orientation, _ in FILES[:8]] + [
 @pytest.mark.parametrize(("form", "orientation", "data"), FILES, ids=NAMES)
 def test_only_exif_turns_an_image(form: str, orientation: int, data: bytes) -> None:
     codec = Codec[form]
-    assert read_header(data) == Header(codec, 20, 30, 1)
+    assert read_header(data) == ImageHeader(codec, 20, 30, 1)
     plain = decode_rgb(encoded(form), codec, 20, 30)
     for decode in (decode_rgb, decode_for_reference):
         np.testing.assert_array_equal(decode(data, codec, 20, 30), plain)
@@ -79,7 +79,7 @@ def test_exif_counts_where_xmp_says_otherwise(form: str) -> None:
     else:
         more["exif"] = exif(6)
     data = encoded(form, **more)
-    assert read_header(data) == Header(Codec[form], 30, 20, 6)
+    assert read_header(data) == ImageHeader(Codec[form], 30, 20, 6)
     np.testing.assert_array_equal(decode_rgb(data, Codec[form], 30, 20), np.rot90(np.asarray(PICTURE), -1))
 
 

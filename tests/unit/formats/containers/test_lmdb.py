@@ -26,7 +26,7 @@ SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 
 
 
 def write(path: Path, values: list[bytes]) -> lmdb.WrittenShard:
-    with lmdb.Writer(path) as writer:
+    with lmdb.LMDBWriter(path) as writer:
         for i, value in enumerate(values):
             writer.write(b"name-%d" % i, b"<", value, b">>")
         return writer.finish()
@@ -79,7 +79,7 @@ def test_only_the_data_file_is_left(tmp_path: Path) -> None:
 
 
 def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+    with lmdb.LMDBWriter(tmp_path / "s.lmdb") as writer:
         for i in range(7):
             writer.write(b"%d" % i, b"", bytes(8 << 20), b"")
         assert writer.finish().records == 7
@@ -89,7 +89,7 @@ def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
 
 
 def test_memory_holds_only_the_last_records(tmp_path: Path) -> None:
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+    with lmdb.LMDBWriter(tmp_path / "s.lmdb") as writer:
         for _ in range(5):
             writer.write(b"", b"", bytes(1 << 20), b"")
         assert (tmp_path / "s.lmdb" / "data.mdb").stat().st_size > 4 << 20
@@ -101,7 +101,7 @@ def test_an_empty_shard(tmp_path: Path) -> None:
 
 
 def test_long_names_are_cut(tmp_path: Path) -> None:
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+    with lmdb.LMDBWriter(tmp_path / "s.lmdb") as writer:
         for _ in range(2):
             writer.write(b"n" * 2000, b"", b"abc", b"")
         writer.finish()
@@ -112,7 +112,7 @@ def test_long_names_are_cut(tmp_path: Path) -> None:
 def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
     write(tmp_path / "s.lmdb", [b"abc"])
     with pytest.raises(FileExistsError):
-        lmdb.Writer(tmp_path / "s.lmdb")
+        lmdb.LMDBWriter(tmp_path / "s.lmdb")
 
 
 def test_data_file(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
 
 def test_other_errors_of_lmdb_pass(tmp_path: Path, fail: Callable[[Exception], None]) -> None:
     fail(py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached"))
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer, pytest.raises(py_lmdb.MapFullError):
+    with lmdb.LMDBWriter(tmp_path / "s.lmdb") as writer, pytest.raises(py_lmdb.MapFullError):
         writer.finish()
 
 
@@ -215,7 +215,7 @@ def test_a_short_write_on_a_disk_without_space_is_a_full_disk(
     """LMDB reports EIO for both."""
     fail(py_lmdb.Error("mdb_txn_commit: Input/output error"))
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
-    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+    with lmdb.LMDBWriter(tmp_path / "s.lmdb") as writer:
         writer.write(b"", b"", b"x", b"")
         with pytest.raises(OSError, match=r"s\.lmdb") as caught:
             writer.finish()

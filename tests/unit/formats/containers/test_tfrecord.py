@@ -21,7 +21,7 @@ from stoker.formats.files.reading import file_digests
 
 
 def write(path: Path, values: list[bytes]) -> tfrecord.WrittenShard:
-    with tfrecord.Writer(path) as writer:
+    with tfrecord.TFRecordWriter(path) as writer:
         for value in values:
             writer.write(b"", b"<", value, b">>")
         return writer.finish()
@@ -71,7 +71,7 @@ def test_an_empty_shard(tmp_path: Path) -> None:
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     write(tmp_path / "s.tfrecord", [b"abc"])
     with pytest.raises(FileExistsError):
-        tfrecord.Writer(tmp_path / "s.tfrecord")
+        tfrecord.TFRecordWriter(tmp_path / "s.tfrecord")
 
 
 def test_any_contiguous_buffer_is_a_payload(tmp_path: Path) -> None:

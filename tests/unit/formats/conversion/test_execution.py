@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import stoker
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
-from stoker.formats.conversion.run import Run, no_progress
+from stoker.formats.conversion.run import ConversionRun, no_progress
 from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
 from stoker.formats.conversion.shards import planned_shard
@@ -55,7 +55,7 @@ def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPl
         )
         raise KeyboardInterrupt
 
-    run = Run(plan, LocalRunner(1), interrupt)
+    run = ConversionRun(plan, LocalRunner(1), interrupt)
     with pytest.raises(KeyboardInterrupt):
         run.make(maker, range(10))
     assert maker.stopped == [True, True]
@@ -68,7 +68,7 @@ def test_an_interrupt_while_ray_is_given_shards_cancels_them(
     cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     with pytest.raises(KeyboardInterrupt):
-        Run(plan, RayRunner(1), no_progress).make(partial(write_shard, Path()), range(10))
+        ConversionRun(plan, RayRunner(1), no_progress).make(partial(write_shard, Path()), range(10))
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
@@ -95,7 +95,7 @@ def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) ->
             raise Cancelled
         raise OSError("full")
 
-    run = Run(plan, LocalRunner(1), no_progress)
+    run = ConversionRun(plan, LocalRunner(1), no_progress)
     with pytest.raises(OSError, match="full"):
         run.make(make, range(10))
 
@@ -114,7 +114,7 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Run(plan, LocalRunner(1), no_progress).make(maker, range(10))
+        ConversionRun(plan, LocalRunner(1), no_progress).make(maker, range(10))
     assert maker.stopped == [True]
 
 

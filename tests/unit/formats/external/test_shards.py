@@ -37,7 +37,7 @@ def shards(tmp_path: Path, memory: Any, make_jpeg: Callable[..., bytes]) -> dict
     for number in range(2):
         images = [make_jpeg(3 * number + i) for i in range(3)]
         made["tfrecord"].append(folder / f"train-{number}.tfrecord")
-        with tfrecord.Writer(made["tfrecord"][-1]) as writer:
+        with tfrecord.TFRecordWriter(made["tfrecord"][-1]) as writer:
             for i, image in enumerate(images):
                 example = {"image/encoded": image, "image/class/label": [i]}
                 writer.write(b"", encode_example(example)[0], b"", b"")
@@ -107,7 +107,7 @@ def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: 
 
 def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
     rng = np.random.default_rng(0)
-    with tfrecord.Writer(tmp_path / "x.tfrecord") as writer:
+    with tfrecord.TFRecordWriter(tmp_path / "x.tfrecord") as writer:
         for i in range(3):
             image = encode(rng.integers(0, 256, (1200, 1200, 3), np.uint8), "PNG")
             writer.write(b"", encode_example({"image/encoded": image, "image/class/label": [i]})[0], b"", b"")
@@ -123,7 +123,7 @@ def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
     damaged = bytearray(memory.cat_file("/bucket/shards/train-0.tfrecord"))
     damaged[40] ^= 1
-    with tfrecord.Writer(tmp_path / "other") as writer:
+    with tfrecord.TFRecordWriter(tmp_path / "other") as writer:
         writer.write(b"", encode_example({"other": b"x"})[0], b"", b"")
         writer.finish()
     memory.pipe("/bucket/shards/train-0.tfrecord", bytes(damaged))

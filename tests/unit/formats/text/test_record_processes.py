@@ -19,7 +19,7 @@ from stoker.formats.text import record_processes
 from stoker.formats.text.listing.text_listing import open_text
 from stoker.formats.text.record_processes import choose_processes
 from stoker.formats.text.records import TextRecords
-from stoker.formats.text.training.composition import find_composition
+from stoker.formats.text.training.text_composer import find_composer
 from stoker.formats.tokenization.tokenizers import Bytes, File, Whitespace
 
 pytest.importorskip("jinja2")
@@ -60,7 +60,7 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
 
 @pytest.mark.parametrize("make", [Bytes, lambda: Whitespace(("how", "many")), lambda: File(TOKENIZER)])
 def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]) -> None:
-    composition, tokenizer = find_composition(None, "messages", "chatml", None, "bytes"), make()
+    composition, tokenizer = find_composer(None, "messages", "chatml", None, "bytes"), make()
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
         records = TextRecords(listing.format, tokenizer, "uint16", composition)
         samples = listing.read(np.arange(len(listing)))
@@ -69,8 +69,8 @@ def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]
 
 
 def test_chats_of_some_size_are_rendered_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    chats = find_composition(None, "messages", "chatml", None, "bytes")
-    joined = find_composition(["q", "a"], None, None, "a", "bytes")
+    chats = find_composer(None, "messages", "chatml", None, "bytes")
+    joined = find_composer(["q", "a"], None, None, "a", "bytes")
     monkeypatch.setattr(record_processes, "can_fork", lambda: True)
     found = [
         choose_processes(None, each, size, 3) for each in (chats, joined, None) for size in (1 << 20, 1 << 30)

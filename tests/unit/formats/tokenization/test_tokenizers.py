@@ -26,7 +26,7 @@ def counted(*texts: str) -> WordCounts:
 @given(words)
 def test_words_and_their_places_are_those_of_split(texts: list[str]) -> None:
     tokenizer = Whitespace.build(counted(*texts))
-    ids, lengths, starts, ends = tokenizer.encode_places(texts, special=True)
+    ids, lengths, starts, ends = tokenizer.encode_with_offsets(texts, special=True)
     expected = [text.split() for text in texts]
     assert lengths.tolist() == [len(one) for one in expected]
     assert [tokenizer.words[number - 4] for number in ids] == [word for one in expected for word in one]

@@ -47,7 +47,7 @@ def test_records_that_contradict_the_classes_of_their_dataset(
     shards = []
     for name, classes in (("a", [b"cat", b"dog"]), ("b", [b"bird", b"dog"])):
         shards.append(tmp_path / name)
-        with tfrecord.Writer(shards[-1]) as writer:
+        with tfrecord.TFRecordWriter(shards[-1]) as writer:
             for label, text in enumerate(classes):
                 features = {"image/class/label": [label], "image/class/text": text}
                 record = encode_example({"image/encoded": make_jpeg(label), **features})[0]

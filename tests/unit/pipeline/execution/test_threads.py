@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from stoker.pipeline.execution import threads
-from stoker.pipeline.execution.threads import Worker
+from stoker.pipeline.execution.threads import WorkerThread
 
 
 def test_a_thread_that_cannot_be_started_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    worker = Worker(lambda: None, lambda: None, "test")
+    worker = WorkerThread(lambda: None, lambda: None, "test")
     monkeypatch.setattr(threading.Thread, "start", fails)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         worker.start()
@@ -30,13 +30,13 @@ def test_the_end_of_the_interpreter_ends_workers_that_are_started_meanwhile() ->
     def waits() -> None:
         later_stopped.wait()
 
-    later = Worker(waits, later_stopped.set, "later")
+    later = WorkerThread(waits, later_stopped.set, "later")
 
     def run() -> None:
         stopped.wait()
         later.start()
 
-    Worker(run, stopped.set, "first").start()
+    WorkerThread(run, stopped.set, "first").start()
     threads._end_all()
     assert later.is_stopping
     assert "stoker-later" not in [thread.name for thread in threading.enumerate()]
@@ -47,21 +47,21 @@ def test_interrupts_at_the_end_of_the_interpreter_are_put_off_for_some_time(
 ) -> None:
     """Otherwise threads could be stopped inside C++."""
     told = threading.Event()
-    end, left = Worker.end, 3
+    end, left = WorkerThread.end, 3
 
     def run() -> None:
         told.wait()
 
-    def interrupted(worker: Worker, seconds: float | None = None) -> None:
+    def interrupted(worker: WorkerThread, seconds: float | None = None) -> None:
         nonlocal left
         if left:
             left -= 1
             raise KeyboardInterrupt
         end(worker, seconds)
 
-    worker = Worker(run, told.set, "test")
+    worker = WorkerThread(run, told.set, "test")
     worker.start()
-    monkeypatch.setattr(Worker, "end", interrupted)
+    monkeypatch.setattr(WorkerThread, "end", interrupted)
     monkeypatch.setattr(threads, "_PATIENCE", 0)
     with pytest.raises(KeyboardInterrupt):
         threads._end_all()

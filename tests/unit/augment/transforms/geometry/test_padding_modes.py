@@ -28,7 +28,7 @@ from stoker.augment.state.padding_state import MODES, continued
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.execution import check_needs, executes
 from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
-from stoker.pipeline.images.annotations.object_geometry import place_boxes, place_keypoints
+from stoker.pipeline.images.annotations.object_geometry import output_boxes, output_keypoints
 
 HEIGHT, WIDTH = 13, 17
 PIXELS = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
@@ -213,7 +213,7 @@ def test_objects_are_where_they_would_be_in_padding_of_one_colour(transforms):
     params, expected = draw(*transforms, n=n), draw(*map(_constant, transforms), n=n)
     boxes, owner = np.tile(np.float32([2, 3, 9, 10]), (n, 1)), np.arange(n)
     points = np.tile(np.float32([[[4, 5, 2], [12, 2, 1]]]), (n, 1, 1))
-    for move in (transform_boxes, place_boxes):
+    for move in (transform_boxes, output_boxes):
         found, keep = move(params, boxes, owner)
         true, kept = transform_boxes(expected, boxes, owner)
         np.testing.assert_array_equal(keep, kept)
@@ -222,7 +222,7 @@ def test_objects_are_where_they_would_be_in_padding_of_one_colour(transforms):
         transform_keypoints(params, points, owner), transform_keypoints(expected, points, owner), atol=1e-9
     )
     np.testing.assert_allclose(
-        place_keypoints(params, points, owner, ()), transform_keypoints(params, points, owner), atol=1e-9
+        output_keypoints(params, points, owner, ()), transform_keypoints(params, points, owner), atol=1e-9
     )
 
 

@@ -8,9 +8,9 @@ from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.devices import (
     BatchPlacement,
     Machine,
+    choose_placement,
     device_name,
     numbered_device,
-    place_batches,
 )
 
 FOUR_GPUS = Machine(cores=8, gpus=4, has_dali=False)
@@ -75,7 +75,7 @@ def test_devices_that_are_not_there(device: str, message: str) -> None:
 def test_where_batches_are_handed_out(
     device: str | None, made_on: str, pin_memory: bool, copies_from_pinned: bool, expected: BatchPlacement
 ) -> None:
-    found = place_batches(
+    found = choose_placement(
         device, made_on=made_on, pin_memory=pin_memory, copies_from_pinned=copies_from_pinned
     )
     assert found == expected

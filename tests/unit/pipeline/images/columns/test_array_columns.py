@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
-from stoker.formats.dataset.columns.array_columns import place_of
+from stoker.formats.dataset.columns.array_columns import range_columns
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -80,7 +80,7 @@ def test_element_spec_says_what_batches_have(tmp_path: Path, form: Any) -> None:
 
 def test_a_damaged_array_is_a_bad_sample_and_verify_names_it(tmp_path: Path) -> None:
     dataset = stoker.open(write(tmp_path / "out"))
-    offset, _, _ = (int(dataset.column(name)[5]) for name in place_of("depth"))
+    offset, _, _ = (int(dataset.column(name)[5]) for name in range_columns("depth"))
     file = dataset.data_files[1]
     data = bytearray(file.read_bytes())
     data[offset + 3] ^= 1

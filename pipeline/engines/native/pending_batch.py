@@ -14,11 +14,11 @@ from stoker.errors import StokerError
 
 from ..base import Status, Work
 
-__all__ = ["Batch"]
+__all__ = ["PendingBatch"]
 
 
 @dataclass
-class Batch:
+class PendingBatch:
     """A batch from submit to collect.
 
     Attributes:

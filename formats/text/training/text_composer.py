@@ -18,7 +18,7 @@ from stoker.errors import ConfigError
 
 from .chat_template import ChatTemplate, Span, find_template
 
-__all__ = ["ComposedText", "Composition", "TrainOn", "find_composition", "trained_runs"]
+__all__ = ["ComposedText", "TextComposer", "TrainOn", "find_composer", "trained_runs"]
 
 TrainOn = Literal["assistant", "last", "all"]
 """The messages of a chat that a model is trained on: all of the assistant, its last one, or everything."""
@@ -36,7 +36,7 @@ class ComposedText(NamedTuple):
     spans: Sequence[Span] | None
 
 
-class Composition(Protocol):
+class TextComposer(Protocol):
     """Makes one text of the values of a sample."""
 
     @property
@@ -85,17 +85,17 @@ class ChatComposition:
 
     @property
     def trains_all(self) -> bool:
-        """See :class:`Composition`."""
+        """See :class:`TextComposer`."""
         return self.train_on == "all"
 
     @property
     def options(self) -> dict[str, str]:
-        """See :class:`Composition`."""
+        """See :class:`TextComposer`."""
         digest = hashlib.sha256(self.template.source.encode()).hexdigest()
         return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """See :class:`Composition`."""
+        """See :class:`TextComposer`."""
         text, spans = self.template.render(values[0])
         if self.train_on == "all":
             return ComposedText(text, None)
@@ -120,17 +120,17 @@ class FieldComposition:
 
     @property
     def options(self) -> dict[str, str]:
-        """See :class:`Composition`."""
+        """See :class:`TextComposer`."""
         return {"train_on": ",".join(self.trained), "joined": ",".join(self.fields)}
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """See :class:`Composition`."""
+        """See :class:`TextComposer`."""
         ends = np.cumsum([len(value) for value in values]).tolist()
         bounds = zip(self.fields, [0, *ends], ends, strict=False)
         return ComposedText("".join(values), [(a, b) for name, a, b in bounds if name in self.trained])
 
 
-def find_composition(
+def find_composer(
     fields: Sequence[str] | None,
     messages: str | None,
     chat_template: str | os.PathLike[str] | None,
