@@ -53,7 +53,7 @@ DALI_INDEX = Sidecar(".idx", "DALI", _dali_index_line)
 
 
 class TFRecordWriter:
-    """Writes one TFRecord shard and its DALI index; a :class:`~stoker.formats.containers.base.ShardWriter`."""
+    """Writes one TFRecord shard and its DALI index; a :class:`.base.ShardWriter`."""
 
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
