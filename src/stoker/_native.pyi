@@ -648,7 +648,7 @@ class PythonSteps:
         function: Takes the position of an image, and its pixels, (H, W, 3) uint8; returns changed pixels,
             C-contiguous.
         memory: Holds the pixels that the function takes.
-        takes_several: Whether it takes K images in their place: (K,) int64 positions, and (K, H, W, 3).
+        takes_several: Whether it takes K images at once instead: (K,) int64 positions, and (K, H, W, 3).
     """
 
     def __init__(

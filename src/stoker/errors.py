@@ -81,9 +81,9 @@ class StokerError(Exception):
         self.hint = None if hint is None else without_credentials(hint)
 
     def __str__(self) -> str:
-        values = {name: getattr(self, name) for name in _PLACE}
-        where = [f"{name} {value!r}" for name, value in values.items() if value is not None]
-        text = f"{self.message} ({', '.join(where)})" if where else self.message
+        values = {name: getattr(self, name) for name in _LOCATION}
+        location = [f"{name} {value!r}" for name, value in values.items() if value is not None]
+        text = f"{self.message} ({', '.join(location)})" if location else self.message
         return f"{text}\n{self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -91,8 +91,8 @@ class StokerError(Exception):
 
 
 _Error = TypeVar("_Error", bound=StokerError)
-_PLACE = ("path", "shard", "record", "key")
-_DETAILS = (*_PLACE, "hint")
+_LOCATION = ("path", "shard", "record", "key")
+_DETAILS = (*_LOCATION, "hint")
 
 
 def _rebuild(cls: type[_Error], message: str, details: dict[str, Any]) -> _Error:

@@ -17,7 +17,7 @@ __all__ = ["LOADER_ARGUMENTS", "TRANSFORM_ARGUMENTS", "check_arguments"]
 _WORKERS = "`num_threads` for images; there are no worker processes"
 _FULL_SHUFFLE = "`shuffle=True`: a full shuffle"
 _DROP = '`batch_size=n, last_batch="drop"`'
-_PLACE = "found by the loader"
+_FOUND_BY_LOADER = "found by the loader"
 
 LOADER_ARGUMENTS = {
     "transform": "`transforms`: a list of transforms of `stoker.augment` with the same names; parameters are "
@@ -37,9 +37,9 @@ LOADER_ARGUMENTS = {
     "buffer_size": _FULL_SHUFFLE,
     "drop_remainder": _DROP,
     "num_parallel_calls": "`num_threads` for images",
-    "shard_id": _PLACE,
-    "num_shards": _PLACE,
-    "device_id": _PLACE,
+    "shard_id": _FOUND_BY_LOADER,
+    "num_shards": _FOUND_BY_LOADER,
+    "device_id": _FOUND_BY_LOADER,
     "last_batch_policy": '`last_batch="pad"`, `"drop"`, `"partial"`',
     "prefetch_queue_depth": "`prefetch`",
     "order": "`shuffle=True`, `shuffle=stoker.BlockShuffle()`, `shuffle=False`",
@@ -66,8 +66,8 @@ def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, 
     Raises:
         ConfigError: There is such an argument; the error gives the equivalent.
     """
-    foreign = [name for name in given if name in equivalents]
-    unknown = [name for name in foreign if not _takes(owner, name)]
+    known = [name for name in given if name in equivalents]
+    unknown = [name for name in known if not _takes(owner, name)]
     if unknown:
         hints = [f"In place of {name}: {equivalents[name]}".replace("`", "") for name in unknown]
         raise ConfigError(f"{owner.__name__} has no argument {', '.join(unknown)}", hint="\n".join(hints))
@@ -76,4 +76,6 @@ def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, 
 @cache
 def _takes(owner: type, name: str) -> bool:
     parameters = inspect.signature(owner).parameters
-    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return name in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )

@@ -105,12 +105,12 @@ def uniform(key: Key, samples: npt.NDArray[np.int64], draws: int) -> npt.NDArray
     return unit_interval(bits(key, samples, draws))
 
 
-def sequence(state: int | UInt64, places: npt.NDArray[np.int64]) -> UInt64:
-    """Return the numbers at ``places``, from 0, of the SplitMix64 sequences that start from ``state``.
+def sequence(state: int | UInt64, indices: npt.NDArray[np.int64]) -> UInt64:
+    """Return the numbers at ``indices``, from 0, of the SplitMix64 sequences that start from ``state``.
 
     The two are broadcast against each other; the result is uint64.
     """
-    numbers = places.astype(np.uint64)
+    numbers = indices.astype(np.uint64)
     numbers += np.uint64(1)
     numbers *= _GOLDEN
     numbers = np.add(numbers, np.asarray(state, np.uint64))
@@ -119,10 +119,10 @@ def sequence(state: int | UInt64, places: npt.NDArray[np.int64]) -> UInt64:
 
 
 def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) -> UInt64:
-    """Return (N,) uint64, the hash of a key and of the words at each place; (1,) for a key alone.
+    """Return (N,) uint64, the hash of a key and of the words at each index; (1,) for a key alone.
 
     Args:
-        key: Integers of any size and sign, the same at all places.
+        key: Integers of any size and sign, the same at all indices.
         words: 64-bit integers, (N,) each.
     """
     state = np.zeros(1, np.uint64)

@@ -61,8 +61,9 @@ def photos(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
-    given = {"batch_size": 16, "transforms": [RandomResizedCrop(8)], "num_threads": 1, "columns": ("row",)}
-    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
+    """``load(dataset, **options)``: an ImageLoader of the thumbnails, or of another dataset."""
+    defaults = {"batch_size": 16, "transforms": [RandomResizedCrop(8)], "num_threads": 1, "columns": ("row",)}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**defaults, **options})
 
 
 @pytest.fixture(scope="module")

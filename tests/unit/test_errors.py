@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -24,13 +25,15 @@ from stoker.errors import (
     SourceError,
     StaleIndexError,
     StokerError,
+    StorageError,
+    WriteError,
 )
 
 ALL = [getattr(errors, name) for name in errors.__all__]
 
 
 @pytest.mark.parametrize(
-    ("error", "also"),
+    ("error", "base"),
     [
         (ConfigError, ValueError),
         (MissingDependencyError, ImportError),
@@ -38,6 +41,8 @@ ALL = [getattr(errors, name) for name in errors.__all__]
         (StaleIndexError, DatasetError),
         (SourceError, ValueError),
         (LockedError, BlockingIOError),
+        (WriteError, OSError),
+        (StorageError, OSError),
         (SampleError, ValueError),
         (CorruptRecordError, SampleError),
         (DecodeError, SampleError),
@@ -47,12 +52,12 @@ ALL = [getattr(errors, name) for name in errors.__all__]
         (LoaderClosedError, RuntimeError),
     ],
 )
-def test_each_is_also_what_other_code_catches(error: type[StokerError], also: type[Exception]) -> None:
+def test_an_error_is_caught_as_its_base(error: type[StokerError], base: type[Exception]) -> None:
     assert issubclass(error, StokerError)
-    assert issubclass(error, also)
+    assert issubclass(error, base)
 
 
-def test_the_list_is_complete_and_so_is_the_drawing() -> None:
+def test_the_list_and_the_drawing_name_every_error() -> None:
     defined = {
         name
         for name, value in vars(errors).items()
@@ -67,7 +72,7 @@ def test_the_list_is_complete_and_so_is_the_drawing() -> None:
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_a_message_says_where_and_what_to_do(error: type[StokerError]) -> None:
+def test_a_message_gives_the_location_and_the_hint(error: type[StokerError]) -> None:
     raised = error("it broke", path="/d/a", shard="s-0", record=3, key="cat/1", hint="mend it")
     assert str(raised) == "it broke (path '/d/a', shard 's-0', record 3, key 'cat/1')\nmend it"
     assert (raised.message, raised.path, raised.shard) == ("it broke", "/d/a", "s-0")
@@ -77,10 +82,12 @@ def test_a_message_says_where_and_what_to_do(error: type[StokerError]) -> None:
 
 
 @pytest.mark.parametrize("error", ALL)
-@pytest.mark.parametrize("through", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
-def test_it_travels_between_processes(error: type[StokerError], through: object) -> None:
+@pytest.mark.parametrize("transfer", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_an_error_can_be_copied_and_pickled(
+    error: type[StokerError], transfer: Callable[[StokerError], StokerError]
+) -> None:
     raised = error("it broke", path="/d/a", record=0, hint="mend it")
-    arrived = through(raised)
+    arrived = transfer(raised)
     assert type(arrived) is error
     assert (str(arrived), vars(arrived)) == (str(raised), vars(raised))
 
@@ -98,6 +105,6 @@ def test_it_travels_between_processes(error: type[StokerError], through: object)
     ],
 )
 def test_errors_show_no_credentials_of_urls(text: str, safe: str) -> None:
-    error = errors.StorageError(text, path=text, hint=text)
+    error = StorageError(text, path=text, hint=text)
     assert (error.message, error.path, error.hint, error.args) == (safe, safe, safe, (safe,))
     assert "SECRET" not in str(pickle.loads(pickle.dumps(error)))

@@ -11,7 +11,7 @@ from stoker.processes import Cleanup, OwnerProcess, PerProcess
 
 @pytest.fixture
 def fork(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """``fork()``: from here on the test stands for a forked child."""
+    """``fork()``: from here on the test runs as a forked child would."""
     return lambda: monkeypatch.setattr("os.getpid", lambda: -1)
 
 
@@ -39,10 +39,9 @@ def test_each_process_makes_its_value_once(fork: Callable[[], None]) -> None:
 def test_a_cleanup_runs_when_its_owner_is_dropped() -> None:
     log: list[str] = []
     owner = Owner()
-    cleanup = Cleanup(owner, log.append, "freed")
+    Cleanup(owner, log.append, "freed")
     del owner
     assert log == ["freed"]
-    assert cleanup
 
 
 def test_a_cleanup_that_was_called_does_not_run_again_when_its_owner_is_dropped() -> None:
@@ -53,7 +52,7 @@ def test_a_cleanup_that_was_called_does_not_run_again_when_its_owner_is_dropped(
     assert log == ["freed"]
 
 
-def test_an_interrupted_cleanup_runs_again() -> None:
+def test_an_interrupted_cleanup_runs_again_when_its_owner_is_dropped() -> None:
     log: list[str] = []
 
     def free() -> None:
@@ -69,7 +68,7 @@ def test_an_interrupted_cleanup_runs_again() -> None:
     assert log == ["begun", "begun"]
 
 
-def test_a_forked_child_cleans_nothing(fork: Callable[[], None]) -> None:
+def test_a_cleanup_does_nothing_in_a_forked_child(fork: Callable[[], None]) -> None:
     log: list[str] = []
     owner = Owner()
     cleanup = Cleanup(owner, log.append, "freed")

@@ -16,7 +16,7 @@ def pearson(a, b):
     return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]
 
 
-def test_values_are_pinned_for_every_platform():
+def test_bits_are_the_same_on_every_platform():
     got = bits(derive_key(0, 0, 0), np.array([0, 1, 2**40]), 2)
     assert [[f"{value:016x}" for value in row] for row in got.tolist()] == [
         ["5244cc098e9dad54", "73148ba8e1578690"],
@@ -25,7 +25,7 @@ def test_values_are_pinned_for_every_platform():
     ]
 
 
-def test_the_construction_as_it_is_documented_one_number_at_a_time():
+def test_bits_follow_the_documented_construction():
     def mix13(x):
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
@@ -38,27 +38,27 @@ def test_the_construction_as_it_is_documented_one_number_at_a_time():
         assert bits(derive_key(5, -1, 3), np.array([row]), 3)[0].tolist() == expected
 
 
-def test_a_sample_has_its_numbers_in_any_company():
+def test_a_samples_numbers_do_not_depend_on_other_samples_or_more_draws():
     key = derive_key(3, 1, 2)
     together = uniform(key, SAMPLES, 5)
     np.testing.assert_array_equal(uniform(key, SAMPLES[::-1][:7].copy(), 5), together[::-1][:7])
     np.testing.assert_array_equal(uniform(key, SAMPLES, 2), together[:, :2])
 
 
-def test_samples_are_not_changed():
+def test_drawing_does_not_change_the_samples():
     samples = SAMPLES.copy()
     uniform(derive_key(0, 0, 0), samples, 3)
     np.testing.assert_array_equal(samples, SAMPLES)
 
 
-def test_no_samples_and_no_draws():
+def test_no_samples_or_no_draws_make_an_empty_array():
     key = derive_key(0, 0, 0)
     assert uniform(key, SAMPLES[:0], 3).shape == (0, 3)
     assert uniform(key, SAMPLES, 0).shape == (4096, 0)
 
 
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**64, 2**200])
-def test_uniform_by_chi_square(seed):
+def test_numbers_are_uniform_by_chi_square(seed):
     numbers = uniform(derive_key(seed, 0, 0), SAMPLES, 64)
     assert numbers.min() >= 0
     assert numbers.max() < 1
@@ -68,13 +68,13 @@ def test_uniform_by_chi_square(seed):
     assert 150 < chi < 390  # 255 +- 22.6: six standard deviations
 
 
-def test_uniform_by_kolmogorov_smirnov():
+def test_numbers_are_uniform_by_kolmogorov_smirnov():
     numbers = np.sort(uniform(derive_key(7, 7, 7), SAMPLES, 64), axis=None)
     steps = np.arange(numbers.size) / numbers.size
     assert np.abs(numbers - steps).max() * np.sqrt(numbers.size) < 2.2  # p = 1e-4
 
 
-def test_uniform_in_three_dimensions_along_draws_and_along_samples():
+def test_triples_of_draws_and_of_samples_are_uniform_in_the_cube():
     numbers = uniform(derive_key(0, 0, 0), np.arange(20_000), 3)
     along_samples = uniform(derive_key(0, 0, 0), np.arange(60_000), 1).reshape(-1, 3)
     for points in (numbers, along_samples):
@@ -90,16 +90,18 @@ def test_every_bit_is_fair():
     assert np.abs(np.array(shares) - 0.5).max() < 6 * 0.5 / np.sqrt(numbers.size)
 
 
-@pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 0, 0), (2**63, 0, 0), (1, -1, 0)])
-def test_neighbouring_keys_share_nothing(other):
-    a, b = (uniform(derive_key(*key), SAMPLES, 16) for key in ((0, 0, 0), other))
+@pytest.mark.parametrize(
+    "neighbour", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 0, 0), (2**63, 0, 0), (1, -1, 0)]
+)
+def test_neighbouring_keys_are_uncorrelated(neighbour):
+    a, b = (uniform(derive_key(*key), SAMPLES, 16) for key in ((0, 0, 0), neighbour))
     assert abs(pearson(a, b)) < 6 / np.sqrt(a.size)
     assert abs(pearson(a[1:], b[:-1])) < 6 / np.sqrt(a.size)
     assert abs(pearson(a[:, 1:], b[:, :-1])) < 6 / np.sqrt(a.size)
     assert not np.intersect1d(a, b).size
 
 
-def test_keys_do_not_run_into_each_other():
+def test_different_seeds_epochs_and_positions_have_different_keys():
     triples = [(s, e, p) for s in (-11, -1, 0, 1, 11, 111) for e in (0, 1, 11, 111) for p in (0, 1, 11)]
     assert len({derive_key(*triple) for triple in triples}) == len(triples)
 
@@ -151,6 +153,6 @@ def test_hashes_are_uniform():
 
 
 # Orders are part of what a checkpoint relies on: another version must draw the same.
-def test_hashes_are_those_of_every_version():
+def test_hashes_stay_the_same_in_all_versions():
     numbers = unit_interval(hash_words((2**70, 3), np.arange(1000)))
     assert hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()[:16] == "34198d554472a8cf"
