@@ -46,7 +46,7 @@ class RecordPart(NamedTuple):
     Attributes:
         name: Its name, such as the suffix of a file in an archive.
         kind: Why it cannot be read, such as "link"; empty for a part that can be read.
-        span: Its place in the value of the record.
+        span: Its byte range in the value of the record.
         encoding: Encoding of its value, if the container states it.
     """
 
@@ -60,7 +60,7 @@ class Record(NamedTuple):
     """One record in a data file.
 
     Attributes:
-        position: Position in the shard, from 0.
+        number: Number of the record in the shard, from 0.
         key: The key in the container; empty if the container has none.
         offset: First byte of the value in the data file.
         length: Bytes of the value.
@@ -70,7 +70,7 @@ class Record(NamedTuple):
         read: Reads the data file, for a value that stays there; None if ``view`` has the value.
     """
 
-    position: int
+    number: int
     key: bytes
     offset: int
     length: int
@@ -183,7 +183,7 @@ class PayloadFiles:
     Attributes:
         read: Returns a payload, given the data file, offset and length. Raises OSError for a file that
             cannot be read, or has changed.
-        path: Returns the path of the file of a record, given the data file and ``Record.position``.
+        path: Returns the path of the file of a record, given the data file and ``Record.number``.
     """
 
     read: Callable[[Path, int, int], bytes]

@@ -57,7 +57,7 @@ def _recognizes(read_start: ReadStart) -> bool:
 class LMDBWriter:
     """Writes one LMDB shard, see :class:`stoker.formats.containers.base.ShardWriter`.
 
-    Keys are Caffe's: the record's position in eight digits, an underscore and the sample's name
+    Keys are Caffe's: the record's number in eight digits, an underscore and the sample's name
     (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the
     same bytes: the size of the map, which LMDB stores, depends only on the records.
     """
@@ -102,7 +102,7 @@ class LMDBWriter:
             with self._env.begin(write=True) as transaction:
                 for key, value in self._values:
                     stored = transaction.put(key[:_LONGEST_KEY], value, append=True)
-                    assert stored, "keys ascend, because they start with the position"
+                    assert stored, "keys ascend, because they start with the number"
         self._values.clear()
         self._pending = 0
 
@@ -134,18 +134,18 @@ def scan(path: Path) -> Iterator[Record]:
         CorruptRecordError: At the first page that LMDB would not write.
         OSError: The file cannot be read.
     """
-    position = 0
+    number = 0
     with open_regular(path) as (descriptor, size):
         try:
             for node in walk(descriptor, size):
                 value = memoryview(read_at(descriptor, node.offset, node.length))
                 if len(value) < node.length:
                     raise BadPageError("the file became shorter while it was read")
-                yield Record(position, node.key, node.offset, node.length, value)
-                position += 1
+                yield Record(number, node.key, node.offset, node.length, value)
+                number += 1
         except BadPageError as error:
             shard = path.parent.name if path.name == _DATA_FILE else path.name
-            raise CorruptRecordError(str(error), path=path, shard=shard, record=position) from error
+            raise CorruptRecordError(str(error), path=path, shard=shard, record=number) from error
 
 
 @contextmanager

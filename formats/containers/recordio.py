@@ -57,7 +57,7 @@ def scan(path: Path) -> Iterator[Record]:
         OSError: The file cannot be read.
     """
     with open_regular(path) as (descriptor, size):
-        offset = position = 0
+        offset = number = 0
         while offset < size:
             try:
                 pieces = _pieces(descriptor, offset, size)
@@ -65,16 +65,16 @@ def scan(path: Path) -> Iterator[Record]:
                 if any(len(part) < piece.length for part, piece in zip(parts, pieces, strict=True)):
                     raise _BadPieceError("the file became shorter while it was read")
             except _BadPieceError as error:
-                key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), position).decode()
-                hint = None if position else "the file is damaged, or it is not a RecordIO file"
+                key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), number).decode()
+                hint = None if number else "the file is damaged, or it is not a RecordIO file"
                 raise CorruptRecordError(
-                    str(error), path=path, shard=path.name, record=position, key=key or None, hint=hint
+                    str(error), path=path, shard=path.name, record=number, key=key or None, hint=hint
                 ) from error
             value = memoryview(_MAGIC_BYTES.join(parts))
             first = pieces[0].offset
-            yield Record(position, _key(value, position), first, len(value), value, pieces=len(pieces))
+            yield Record(number, _key(value, number), first, len(value), value, pieces=len(pieces))
             offset = _end(pieces[-1])
-            position += 1
+            number += 1
 
 
 def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
@@ -108,12 +108,12 @@ def _end(piece: _Piece) -> int:
     return piece.offset + -(-piece.length // 4) * 4
 
 
-def _key(value: bytes | memoryview, position: int) -> bytes:
+def _key(value: bytes | memoryview, number: int) -> bytes:
     """Return the id of an image; empty if there is none. Writers that set no ids leave 0 in all records."""
     if len(value) < _IMAGE.size:
         return b""
-    number = _IMAGE.unpack_from(value)[2]
-    return b"%d" % number if number or not position else b""
+    image_id = _IMAGE.unpack_from(value)[2]
+    return b"%d" % image_id if image_id or not number else b""
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:

@@ -58,7 +58,7 @@ class TFRecordWriter:
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
         self._file = self._path.open("xb", buffering=_BUFFER)
-        self._position = 0
+        self._size = 0
         self._crc = 0
         self._sha256 = hashlib.sha256()
         self._index = bytearray()
@@ -86,15 +86,15 @@ class TFRecordWriter:
         length_bytes = struct.pack("<Q", length)
         header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
         value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
-        self._index += DALI_INDEX.entry(self._position + _HEADER.size, length)
-        self._offsets.append(self._position + len(header) + len(prefix))
+        self._index += DALI_INDEX.entry(self._size + _HEADER.size, length)
+        self._offsets.append(self._size + len(header) + len(prefix))
         self._lengths.append(size)
         self._checksums.append(crc32c(payload))
         for part in (header + prefix, payload, suffix + _FOOTER.pack(masked_crc(value_crc))):
             self._file.write(part)
             self._crc = crc32c(part, self._crc)
             self._sha256.update(part)
-        self._position += length + _FRAMING
+        self._size += length + _FRAMING
 
     def finish(self) -> WrittenShard:
         """Write the remaining bytes and the DALI index, and close both files."""
@@ -103,7 +103,7 @@ class TFRecordWriter:
         index.write_bytes(self._index)
         return WrittenShard(
             files=(self._path, index),
-            data_bytes=self._position,
+            data_bytes=self._size,
             records=len(self._offsets),
             digests=FileDigests(digest_of(self._crc), self._sha256.hexdigest()),
             offset=np.array(self._offsets, np.int64),
@@ -122,33 +122,33 @@ def scan(path: Path) -> Iterator[Record]:
         OSError: The file cannot be read.
     """
     with open_regular(path) as (descriptor, size):
-        offset = position = 0
+        offset = number = 0
         while offset < size:
             header = read_at(descriptor, offset, _HEADER.size)
-            length = _value_length(path, position, header, size - offset)
+            length = _value_length(path, number, header, size - offset)
             offset += _HEADER.size
             body = read_at(descriptor, offset, length + _FOOTER.size)
             if len(body) < length + _FOOTER.size:
-                raise _corrupt("the file became shorter while it was read", path, position)
+                raise _corrupt("the file became shorter while it was read", path, number)
             view = memoryview(body)[:length]
             if masked_crc(crc32c(view)) != _FOOTER.unpack_from(body, length)[0]:
-                raise _corrupt("the value's checksum does not match", path, position)
-            yield Record(position, b"", offset, length, view)
+                raise _corrupt("the value's checksum does not match", path, number)
+            yield Record(number, b"", offset, length, view)
             offset += length + _FOOTER.size
-            position += 1
+            number += 1
 
 
-def _value_length(path: Path, position: int, header: bytes, left: int) -> int:
+def _value_length(path: Path, number: int, header: bytes, left: int) -> int:
     if len(header) < _HEADER.size or left < _FRAMING:
-        raise _corrupt(f"the file ends within a record, {left} bytes after its start", path, position)
+        raise _corrupt(f"the file ends within a record, {left} bytes after its start", path, number)
     length, crc = _HEADER.unpack(header)
     if masked_crc(crc32c(header[:8])) != crc:
-        if position == 0:
+        if number == 0:
             _check_uncompressed(path, header)
-        hint = None if position else "the file is damaged, or it is no TFRecord"
-        raise _corrupt("the length's checksum does not match", path, position, hint)
+        hint = None if number else "the file is damaged, or it is no TFRecord"
+        raise _corrupt("the length's checksum does not match", path, number, hint)
     if length > min(left - _FRAMING, _LONGEST):
-        raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, position)
+        raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, number)
     return int(length)
 
 
@@ -172,8 +172,8 @@ def _check_uncompressed(path: Path, header: bytes) -> None:
     )
 
 
-def _corrupt(message: str, path: Path, position: int, hint: str | None = None) -> CorruptRecordError:
-    return CorruptRecordError(message, path=path, shard=Path(path).name, record=position, hint=hint)
+def _corrupt(message: str, path: Path, number: int, hint: str | None = None) -> CorruptRecordError:
+    return CorruptRecordError(message, path=path, shard=Path(path).name, record=number, hint=hint)
 
 
 def _recognizes(read_start: ReadStart) -> bool:

@@ -53,16 +53,16 @@ def _number(data: bytes, at: int) -> int:
 
 
 def _offset(data: bytes, at: int) -> int:
-    """Return the position that the offset at ``at`` leads to."""
+    """Return the absolute offset that the relative offset at ``at`` leads to."""
     return at + _number(data, at)
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return the position of a field of a table; 0 if it is absent."""
+    """Return the offset of a field of a table; 0 if it is absent."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     (vtable_bytes,) = struct.unpack_from("<H", data, vtable)
     slot = 4 + 2 * number
     if slot >= vtable_bytes:
         return 0
-    (position,) = struct.unpack_from("<H", data, vtable + slot)
-    return table + int(position) if position else 0
+    (field_offset,) = struct.unpack_from("<H", data, vtable + slot)
+    return table + int(field_offset) if field_offset else 0

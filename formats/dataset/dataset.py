@@ -102,7 +102,7 @@ class Dataset(ChosenSamples):
             return self.manifest.fingerprint
         numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
         numbers += b"" if self._objects is None else repr(self._objects.rules).encode()
-        numbers += b"" if self._number is None else b"each" + self._number.tobytes()
+        numbers += b"" if self._object_index is None else b"each" + self._object_index.tobytes()
         identity = self.manifest.fingerprint.encode() + self._rows.tobytes() + numbers
         return hashlib.sha256(identity).hexdigest()[:32]
 
@@ -157,7 +157,7 @@ class Dataset(ChosenSamples):
                     which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
                 )
             return some._each_object()
-        if self._number is not None and (objects is not None or renumber):
+        if self._object_index is not None and (objects is not None or renumber):
             raise ConfigError(
                 "the samples are objects already, each as it was chosen",
                 hint="Give objects= and renumber=True together with each='object'.",
@@ -183,7 +183,7 @@ class Dataset(ChosenSamples):
     def _check_each(self, each: str) -> None:
         if each != "object":
             raise ConfigError(f"each must be 'object' or None, not {each!r}")
-        if self._number is not None:
+        if self._object_index is not None:
             raise ConfigError("the samples are objects already", hint="Leave each='object' out.")
 
     def _check_renumbering(self, classes: str | Sequence[str] | None) -> None:
@@ -222,8 +222,8 @@ class Dataset(ChosenSamples):
         counted = None if self._objects is None else self._objects.kept
         positions = selected_positions(self.index, self.rows, which, counted)
         selection._rows = self._to_rows(positions)
-        if self._number is not None:
-            selection._number = self._number[positions]
+        if self._object_index is not None:
+            selection._object_index = self._object_index[positions]
         return selection
 
     def split(self, fraction: float, seed: int = 0, *, stratified: bool = True) -> tuple[Dataset, Dataset]:

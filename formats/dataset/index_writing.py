@@ -88,7 +88,7 @@ class _Sink:
         return len(view)
 
     def tell(self) -> int:
-        """Return the position in the file."""
+        """Return the offset in the file."""
         return self._file.tell()
 
     def flush(self) -> None:

@@ -60,9 +60,9 @@ class Manifest:
         container: Name of the container, such as tfrecord.
         sample_type: What a sample is: image or text; ``kind`` in the file.
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
-        shards: The shards; the index column ``shard`` has their positions here.
+        shards: The shards; the index column ``shard`` has their indexes in this list.
         index: The index.
-        classes: Names of the classes; position is label. Empty if there are none.
+        classes: Names of the classes; the index is the label. Empty if there are none.
         options: The options that the dataset was made with.
         skipped: Numbers of files, records and objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.

@@ -152,13 +152,13 @@ class Indexer:
         return count
 
     def _add(self, record: Record, sample: ExternalSample, crc: int, shard: _Reading) -> None:
-        number, position, offset = shard.number, record.position, record.offset
+        number, position, offset = shard.number, record.number, record.offset
         if self._names.label_type == "shard":
             sample = replace(sample, label=number, text="")
-        self._check_label(sample, record.position)
+        self._check_label(sample, record.number)
         if record.pieces > 1:
             number, position, offset = shard.rows.joined.add(record)
-        key = sample.key or f"{shard.name}:{record.position}"
+        key = sample.key or f"{shard.name}:{record.number}"
         payload = sample.payload
         place = (number, position, offset + payload.offset, payload.length, crc, key)
         self._skipped.update(shard.rows.add(place, sample))

@@ -77,7 +77,7 @@ def naming(record: Record, path: str | Path, shard: str) -> Iterator[None]:
         yield
     except (CorruptRecordError, SourceError) as error:
         key = record.key.decode(errors="backslashreplace") or None
-        raise with_details(error, path=path, shard=shard, record=record.position, key=key) from error
+        raise with_details(error, path=path, shard=shard, record=record.number, key=key) from error
 
 
 def parsed_at_urls(

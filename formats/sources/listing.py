@@ -96,7 +96,7 @@ class ListedFiles:
 
 @dataclass(frozen=True)
 class FileRanges:
-    """Where images lie in larger files, such as archives.
+    """Byte ranges of images in larger files, such as archives.
 
     Attributes:
         files: Path or URL of each file.
@@ -113,14 +113,14 @@ class FileRanges:
     pieces: npt.NDArray[np.int32] | None = None
 
     def take(self, rows: npt.NDArray[np.int64]) -> FileRanges:
-        """The places of the images at ``rows``, (M,) int64."""
+        """The byte ranges of the images at ``rows``, (M,) int64."""
         pieces = None if self.pieces is None else self.pieces[rows]
         return replace(self, file=self.file[rows], offset=self.offset[rows], pieces=pieces)
 
 
 @dataclass(frozen=True)
 class ListedBlocks:
-    """Where images lie in files that are read in blocks.
+    """Blocks and rows of images, in files that are read in blocks.
 
     Blocks are row groups of Parquet and record batches of Arrow; a compressed shard of MDS is one block.
 
@@ -143,7 +143,7 @@ class ListedBlocks:
     kind: Literal["table", "mds"] = "table"
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedBlocks:
-        """The places of the images at ``rows``, (M,) int64."""
+        """The blocks and rows of the images at ``rows``, (M,) int64."""
         return replace(self, file=self.file[rows], block=self.block[rows], row=self.row[rows])
 
 
@@ -186,14 +186,14 @@ class Listing(ListedFiles):
     Attributes:
         labels: (N,) int64, or large_list<int64> where samples have several labels; None where samples have
             no labels.
-        classes: Names of the classes; position is label. Empty where labels are plain numbers.
+        classes: Names of the classes; the index is the label. Empty where labels are plain numbers.
         columns: Further columns of the index, (N,) each.
         skipped: Files and objects that were left out while listing.
         missing_classes: Classes of the source that have no image, with the reason.
         objects: Objects of the images, if the source has any.
         masks: The mask of each image, if the source has masks.
-        places: Where each image lies, if images lie in larger files; keys are then names alone.
-        blocks: Where each image lies, if such files are read in blocks; sizes are then estimates.
+        ranges: Byte range of each image, if images lie in larger files; keys are then names alone.
+        blocks: Block and row of each image, if such files are read in blocks; sizes are then estimates.
         info: Meaning of the objects and masks.
         category_ids: The source's id of each class; empty if it has none.
         split: (N,) int8, number of each image's split; None if the source names no splits.
@@ -207,7 +207,7 @@ class Listing(ListedFiles):
     missing_classes: tuple[Skip, ...] = ()
     objects: ListedObjects | None = None
     masks: ListedFiles | None = None
-    places: FileRanges | None = None
+    ranges: FileRanges | None = None
     blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
     category_ids: tuple[int | str, ...] = ()
@@ -223,7 +223,7 @@ class Listing(ListedFiles):
             columns={name: column.take(rows) for name, column in self.columns.items()},
             objects=None if self.objects is None else self.objects.take(rows),
             masks=None if self.masks is None else self.masks.take(rows),
-            places=None if self.places is None else self.places.take(rows),
+            ranges=None if self.ranges is None else self.ranges.take(rows),
             blocks=None if self.blocks is None else self.blocks.take(rows),
             split=None if self.split is None else self.split[rows],
         )
@@ -252,9 +252,9 @@ class Listing(ListedFiles):
         if self.masks is not None:
             named["mask"] = self.masks.keys
             arrays += [self.masks.sizes, self.masks.modified]
-        if self.places is not None:
-            digest.update(repr((self.places.files, self.places.file_sizes)).encode())
-            arrays += [self.places.file, self.places.offset]
+        if self.ranges is not None:
+            digest.update(repr((self.ranges.files, self.ranges.file_sizes)).encode())
+            arrays += [self.ranges.file, self.ranges.offset]
         if self.blocks is not None:
             digest.update(repr((self.blocks.files, self.blocks.file_sizes, self.blocks.column)).encode())
             arrays += [self.blocks.file, self.blocks.block, self.blocks.row]

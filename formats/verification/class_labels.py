@@ -62,7 +62,7 @@ class RecordClasses:
         except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
             return
         for named in names_in(sample):
-            self._seen.setdefault(shard, {}).setdefault(named, record.position)
+            self._seen.setdefault(shard, {}).setdefault(named, record.number)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the contradictions, in the order of shards, once all records are added."""

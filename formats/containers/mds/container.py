@@ -35,16 +35,16 @@ def scan(path: Path) -> Iterator[Record]:
         CorruptRecordError: At the first sample that is not whole, or if ``index.json`` contradicts the shard.
         OSError: The file cannot be read.
     """
-    position = 0
+    number = 0
     with open_regular(path) as (descriptor, size):
         try:
             header = read_header(descriptor, size)
             check_index_file(path, size, header)
-            for position, (start, end) in enumerate(pairwise(header.offsets.tolist())):
+            for number, (start, end) in enumerate(pairwise(header.offsets.tolist())):
                 view = memoryview(read_at(descriptor, start, end - start))
                 if len(view) < end - start:
                     raise BadShardError("the file became shorter while it was read")
-                yield Record(position, b"", start, len(view), view, _parts(view, header.columns))
+                yield Record(number, b"", start, len(view), view, _parts(view, header.columns))
         except BadShardError as error:
             message, hint = str(error), None
             if compression := compression_of(path.name, read_at(descriptor, 0, _START)):
@@ -53,13 +53,11 @@ def scan(path: Path) -> Iterator[Record]:
                     "convert it: stoker convert; or decompress it first: "
                     f"{decompress_command(path.name, compression)}"
                 )
-            raise CorruptRecordError(
-                message, path=path, shard=path.name, record=position, hint=hint
-            ) from error
+            raise CorruptRecordError(message, path=path, shard=path.name, record=number, hint=hint) from error
 
 
 def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[RecordPart, ...]:
-    """Return the place of each column's value in a sample."""
+    """Return the byte range of each column's value in a sample."""
     varying = sum(column.size is None for column in columns)
     at = 4 * varying
     if len(view) < at:

@@ -61,7 +61,7 @@ def decode_value(part: RecordPart, view: memoryview) -> Value:
 def find_image(
     part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
 ) -> tuple[Span, ImageHeader]:
-    """Return the place of the image in a column, and its header.
+    """Return the byte range of the image in a column, and its header.
 
     ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
 

@@ -206,7 +206,7 @@ class ExternalSample:
     """The image in a record of an external shard.
 
     Attributes:
-        payload: Place of the encoded image in the record's value.
+        payload: Byte range of the encoded image in the record's value.
         header: Header of the image.
         key: The sample's name; empty if the record has none.
         label: The label; None if the record has none.

@@ -32,7 +32,7 @@ _BYTES = [bytes([value]) for value in range(128)]
 
 
 class Span(NamedTuple):
-    """The position of some bytes within a buffer: the first byte, and their number."""
+    """A byte range of a buffer: the offset of its first byte, and its length."""
 
     offset: int
     length: int
@@ -70,7 +70,7 @@ def delimited(number: int, content: bytes, following: int = 0) -> bytes:
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the value of the varint at ``at`` as uint64, and the position after the varint.
+    """Return the value of the varint at ``at`` as uint64, and the offset after the varint.
 
     Raises:
         CorruptRecordError: The varint does not end before ``end``, or has more than 64 bits.

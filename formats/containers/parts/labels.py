@@ -47,7 +47,7 @@ def _whole(value: float, what: str) -> int:
 
 
 def _positions_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
-    ones = tuple(position for position, value in enumerate(values) if value == 1)
+    ones = tuple(index for index, value in enumerate(values) if value == 1)
     others = [value for value in values if value not in (0, 1)]
     if others:
         raise SourceError(

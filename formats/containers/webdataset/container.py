@@ -40,7 +40,7 @@ def scan(path: Path) -> Iterator[Record]:
         CorruptRecordError: At the first header or member that is not whole and intact.
         OSError: The file cannot be read.
     """
-    position = 0
+    number = 0
     with open_regular(path) as (descriptor, size):
         read = partial(read_at, descriptor)
         try:
@@ -53,10 +53,10 @@ def scan(path: Path) -> Iterator[Record]:
                 view = memoryview(read(sample.offset, sample.length))
                 if len(view) < sample.length:
                     raise BadArchiveError("the file became shorter while it was read")
-                yield Record(position, sample.key.encode(), sample.offset, sample.length, view, sample.parts)
-                position += 1
+                yield Record(number, sample.key.encode(), sample.offset, sample.length, view, sample.parts)
+                number += 1
         except BadArchiveError as error:
-            raise archive_error(error, read(0, _START), str(path), position) from error
+            raise archive_error(error, read(0, _START), str(path), number) from error
 
 
 def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
@@ -66,14 +66,14 @@ def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
         CorruptRecordError: At the first damaged header, or member that is not whole.
         StorageError: The archive cannot be read.
     """
-    position = 0
+    number = 0
     try:
         for sample in find_samples(read, size):
             key, view = sample.key.encode(), memoryview(b"")
-            yield Record(position, key, sample.offset, sample.length, view, sample.parts, read=read)
-            position += 1
+            yield Record(number, key, sample.offset, sample.length, view, sample.parts, read=read)
+            number += 1
     except BadArchiveError as error:
-        raise archive_error(error, read(0, _START), url, position) from error
+        raise archive_error(error, read(0, _START), url, number) from error
 
 
 def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:

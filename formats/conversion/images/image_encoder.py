@@ -104,7 +104,7 @@ class ImageEncoder(ImageColumns):
         return encode_record(sample, image, self._rules)
 
     def _read(self, source: _Source) -> bytes:
-        listing, places = self.listing, self.listing.places
+        listing, places = self.listing, self.listing.ranges
         if listing.blocks is not None:
             return self._read_block(source.row, listing.blocks)
         if places is None:

@@ -102,7 +102,7 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
 
     A column has one list for each sample. Without boxes there are no objects. Missing areas are those of
-    the boxes, and missing ids are positions in the sample.
+    the boxes, and missing ids are indexes in the sample.
 
     Raises:
         ValueError: The columns contradict each other.

@@ -26,11 +26,11 @@ class AnnotationInfo:
 
     Attributes:
         keypoints: Names of the K keypoints of an object.
-        swap: K positions: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original. Empty if
+        swap: K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original. Empty if
             mirroring exchanges no keypoints.
         skeleton: Pairs of keypoints, from 0, that a drawing joins.
         ignore: Value in masks for pixels that belong to no class; None if every value is a class.
-        mask_classes: Names of the values in masks; position is value. Empty if they have no names.
+        mask_classes: Names of the values in masks; the index is the value. Empty if they have no names.
     """
 
     keypoints: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Annotations:
     """The M objects of N samples, sample by sample.
 
     Attributes:
-        owner: (M,) int64, ascending, position of the object's sample among the N samples.
+        owner: (M,) int64, ascending, index of the object's sample among the N samples.
         boxes: (M, 4) float32, left, top, right, bottom, pixels.
         labels: (M,) int64.
         crowd: (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``).

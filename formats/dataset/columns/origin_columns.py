@@ -24,12 +24,12 @@ ORIGIN_COLUMNS: dict[str, pa.DataType] = {
 }
 """Index columns of images that a conversion has resized.
 
-A place (x, y) of the stored image is (source_left + source_scale_x * x, source_top + source_scale_y * y) in
+A point (x, y) of the stored image is (source_left + source_scale_x * x, source_top + source_scale_y * y) in
 the image of the source, after its EXIF orientation; in both, edges of pixels are integers."""
 
 
 class Origin(NamedTuple):
-    """The place of a stored image in the image of the source: its values of :data:`ORIGIN_COLUMNS`."""
+    """The mapping from a stored image to the image of the source, as its values of :data:`ORIGIN_COLUMNS`."""
 
     height: int
     width: int

@@ -75,9 +75,10 @@ def _label(dataset: StoredSamples, position: int) -> int | float | list[int] | N
 def _columns(dataset: StoredSamples, position: int) -> dict[str, Any]:
     """Return the columns that Stoker does not know."""
     columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
-    places = {place for name in dataset.arrays for place in (*range_columns(name), shape_column(name))}
+    array_columns = {part for name in dataset.arrays for part in (*range_columns(name), shape_column(name))}
     for name, arrow_type in dataset.types.items():
-        if name in KNOWN_COLUMNS or name == "label" or name in places or is_object_column(name, arrow_type):
+        known = name in KNOWN_COLUMNS or name == "label" or name in array_columns
+        if known or is_object_column(name, arrow_type):
             continue
         if arrow_type == "large_string":
             columns[name] = dataset.strings(name, [position])[0]

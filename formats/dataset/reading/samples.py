@@ -19,9 +19,9 @@ class Samples:
     """N rows of the index, as columns.
 
     Attributes:
-        row: (N,) int64, position of the sample in the index.
-        shard: (N,) int32, position of its shard in the manifest.
-        record: (N,) int64, position of the record in the shard.
+        row: (N,) int64, row of the sample in the index.
+        shard: (N,) int32, index of its shard in the manifest.
+        record: (N,) int64, number of the record in the shard.
         offset: (N,) int64, first byte of the payload in the shard's data file.
         length: (N,) int64, bytes of the payload.
         crc: (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload, or :data:`NO_CHECKSUM`.

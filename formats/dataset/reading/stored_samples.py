@@ -168,9 +168,9 @@ class StoredSamples(SelectedRows):
         except ValueError as error:
             raise self.error(position, f"the array {name!r} is not of its shape: {error}") from error
 
-    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
-        """Return bytes of a sample, verified; ``place`` names the columns of offset, length and checksum."""
-        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
+    def _read(self, position: int, row: int, byte_range: tuple[str, ...], what: str) -> bytes:
+        """Return bytes of a sample, verified; ``byte_range`` names columns of offset, length and checksum."""
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *byte_range))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
         if (files := find_container(self.manifest.container).payload_files) is not None:

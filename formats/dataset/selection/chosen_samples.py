@@ -21,8 +21,8 @@ from .object_choice import ObjectChoice, objects_matching
 __all__ = ["ChosenSamples"]
 
 
-def _places(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return (M,) int64, the number of each object within its image; owners ascend."""
+def _object_indexes(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (M,) int64, the index of each object within its image; owners ascend."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)
 
 
@@ -34,8 +34,8 @@ class ChosenSamples(StoredSamples):
 
     _numbering: Numbering | None = None
     _objects: ObjectChoice | None = None
-    _number: npt.NDArray[np.int64] | None = None
-    """(N,) int64, the number of each sample within its image, if samples are objects; otherwise None."""
+    _object_index: npt.NDArray[np.int64] | None = None
+    """(N,) int64, the index of each sample's object in its image, if samples are objects; otherwise None."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the (N,) values of an index column of numbers."""
@@ -51,7 +51,7 @@ class ChosenSamples(StoredSamples):
         Raises:
             StaleIndexError: A list lies beyond the column, because the index is damaged.
         """
-        if name == "object_labels" and (self._objects or self._numbering or self._number is not None):
+        if name == "object_labels" and (self._objects or self._numbering or self._object_index is not None):
             found, n = self.annotations(positions, ()), np.size(np.asarray(positions))
             return ListColumn.of_counts(np.bincount(found.owner, minlength=n), found.labels)
         lists = super().lists(name, positions)
@@ -65,10 +65,10 @@ class ChosenSamples(StoredSamples):
         if self._numbering is not None:
             labels = self._numbering.of_labels(found.labels)
             found = replace(found, labels=labels).take(labels >= 0)
-        if self._number is None:
+        if self._object_index is None:
             return found
-        chosen = self._number[np.asarray(positions, np.int64)]
-        return found.take(_places(found.owner) == chosen[found.owner])
+        chosen = self._object_index[np.asarray(positions, np.int64)]
+        return found.take(_object_indexes(found.owner) == chosen[found.owner])
 
     def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
         """Return a weight for each image, so that rare classes of objects are drawn more often.
@@ -102,7 +102,7 @@ class ChosenSamples(StoredSamples):
         self._check_has_objects("each=")
         owner = self.annotations(np.arange(len(self)), ()).owner
         selection = copy(self)
-        selection._rows, selection._number = self.rows[owner], _places(owner)
+        selection._rows, selection._object_index = self.rows[owner], _object_indexes(owner)
         return selection
 
     def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -125,17 +125,17 @@ class _Reader:
         number = len(self.images)
         self.images.append(f"{_IMAGES}/{name}")
         self.sizes.append((_size(tree, "height"), _size(tree, "width")))
-        for position, node in enumerate(tree.iterfind("object")):
-            self._try_object(number, position, node, f"object {position} of {key}")
+        for index, node in enumerate(tree.iterfind("object")):
+            self._try_object(number, index, node, f"object {index} of {key}")
 
-    def _try_object(self, image: int, position: int, node: Element, place: str) -> None:
+    def _try_object(self, image: int, index: int, node: Element, location: str) -> None:
         try:
-            self._object(image, position, node)
+            self._object(image, index, node)
         except BadObjectError as error:
             reason, detail = error.args
-            self.skipped.append(Skip(self.images[image], reason, f"{place}: {detail}"))
+            self.skipped.append(Skip(self.images[image], reason, f"{location}: {detail}"))
 
-    def _object(self, image: int, position: int, node: Element) -> None:
+    def _object(self, image: int, index: int, node: Element) -> None:
         name = (node.findtext("name") or "").strip()
         if not name:
             raise BadObjectError("object of an unknown category", "it has no name")
@@ -143,7 +143,7 @@ class _Reader:
         corners = checked_box(box[0] - 1, box[1] - 1, box[2], box[3])
         label = self.classes.setdefault(name, len(self.classes))
         flags = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
-        self.table.add(image, corners, label, position, extra=flags)
+        self.table.add(image, corners, label, index, extra=flags)
 
     def listing(self, whole: bool) -> Listing:
         """The listing of all annotated images; if ``whole``, images without an annotation become skips."""

@@ -85,7 +85,7 @@ def _braces(text: str) -> Iterator[str]:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Return the position of the brace that closes the one at ``start``; None if there is none."""
+    """Return the index of the brace that closes the one at ``start``; None if there is none."""
     depth = 0
     for at in range(start, len(text)) if start >= 0 else ():
         depth += (text[at] == "{") - (text[at] == "}")

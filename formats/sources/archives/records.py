@@ -148,7 +148,7 @@ def _add(
 ) -> None:
     """Add the image of a record, or why it is left out."""
     name = file.rpartition("/")[2]
-    key = record.key.decode(errors="backslashreplace") or f"{name}:{record.position}"
+    key = record.key.decode(errors="backslashreplace") or f"{name}:{record.number}"
     try:
         sample = container.parse_image(record, names or _NO_NAMES)
         if sample.header.codec == Codec.RAW:
@@ -158,7 +158,7 @@ def _add(
     except LeftOutError as error:
         shard.skipped.append(Skip(key, str(error)))
     except (CorruptRecordError, SourceError) as error:
-        raise with_details(error, path=file, shard=name, record=record.position, key=key) from error
+        raise with_details(error, path=file, shard=name, record=record.number, key=key) from error
     else:
         shard.images.append(_image(record, sample, sample.key or key))
 
@@ -167,7 +167,7 @@ def _image(record: Record, sample: ExternalSample, key: str) -> ShardImage:
     label = list(sample.label) if isinstance(sample.label, tuple) else sample.label
     entry: dict[str, Any] = {**sample.columns, "label": label, "path": key}
     offset = record.offset + sample.payload.offset
-    return ShardImage(key, offset, sample.payload.length, entry, record.position, record.pieces)
+    return ShardImage(key, offset, sample.payload.length, entry, record.number, record.pieces)
 
 
 def _entry(entry: dict[str, Any], renamed: dict[str, str | None]) -> dict[str, Any]:

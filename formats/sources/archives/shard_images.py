@@ -22,7 +22,7 @@ class ShardImage(NamedTuple):
         offset: Its first byte in the file.
         length: Its bytes.
         entry: The values of its sample by name: path, label, and its columns.
-        record: Position of its record in the shard.
+        record: Number of its record in the shard.
         pieces: Pieces in which its record lies.
     """
 
@@ -52,12 +52,12 @@ class Gathered:
         self._sizes: list[int] = []
         self._modified: list[int] = []
         self._labelled: set[bool] = set()
-        self._places: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
+        self._ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
         self.skipped: list[Skip] = []
 
     def __len__(self) -> int:
         """The number of images."""
-        return len(self._places)
+        return len(self._ranges)
 
     def add(self, shard: ShardImages) -> None:
         """Add the images of the next shard."""
@@ -68,7 +68,7 @@ class Gathered:
         for image in shard.images:
             self._keys.add(image.key.encode(errors="backslashreplace"))
             self._labelled.add(image.entry["label"] is not None)
-            self._places.append((number, image.record, image.offset, image.length, image.pieces))
+            self._ranges.append((number, image.record, image.offset, image.length, image.pieces))
         for _ in self._columns.gather(image.entry for image in shard.images):
             pass
 
@@ -85,14 +85,14 @@ class Gathered:
         """
         if len(self._labelled) > 1:
             raise ValueError("some samples have a class and some have none")
-        shard, record, offset, length, pieces = np.array(self._places, np.int64).T
+        shard, record, offset, length, pieces = np.array(self._ranges, np.int64).T
         rows = np.arange(len(shard), dtype=np.int64)
         labels, classes = self._columns.labels(rows) if True in self._labelled else (None, ())
         file, sizes = shard.astype(np.int32), tuple(self._sizes)
-        blocks = places = None
+        blocks = ranges = None
         if compressed_column is None:
             cut = pieces.astype(np.int32) if pieces.max() > 1 else None
-            places = FileRanges(tuple(files), sizes, file, offset.copy(), cut)
+            ranges = FileRanges(tuple(files), sizes, file, offset.copy(), cut)
         else:
             zeros, at = np.zeros(len(rows), np.int32), record.astype(np.int32)
             blocks = ListedBlocks(tuple(files), sizes, compressed_column, file, zeros, at, kind="mds")
@@ -105,6 +105,6 @@ class Gathered:
             classes=classes,
             columns=self._columns.others(rows),
             skipped=tuple(sorted(self.skipped)),
-            places=places,
+            ranges=ranges,
             blocks=blocks,
         )

@@ -1,7 +1,7 @@
 """Tar archives as a source, grouped into samples as WebDataset does.
 
-Listing reads only headers and small members; :class:`..listing.FileRanges` has the places of the images. At
-a URL the archive is read in windows, and the bytes between two windows are not fetched.
+Listing reads only headers and small members; :class:`..listing.FileRanges` has the byte ranges of the
+images. At a URL the archive is read in windows, and the bytes between two windows are not fetched.
 """
 
 from __future__ import annotations

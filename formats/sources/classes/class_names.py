@@ -134,7 +134,7 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
-    """A listing whose labels, of samples and objects, are positions in ``classes``.
+    """A listing whose labels, of samples and objects, are indexes in ``classes``.
 
     The listing need not have all classes. ``src`` is the source, for errors.
 

@@ -67,7 +67,7 @@ def list_listed_images(source: Source) -> Listing:
 
 
 class NamedFiles(NamedTuple):
-    """Files that a list names, sorted by key; ``entries``, (N,) int64, has their positions in the list."""
+    """Files that a list names, sorted by key; ``entries``, (N,) int64, has their indexes in the list."""
 
     files: ListedFiles
     entries: npt.NDArray[np.int64]

@@ -41,7 +41,7 @@ def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) ->
         Name and value. NaN and Infinity, which are no JSON, become ``nan``.
 
     Raises:
-        SourceError: The file cannot be read or is no JSON object; the error names the position.
+        SourceError: The file cannot be read or is no JSON object; the error names the character.
     """
     # Python's json writes such numbers; in annotations they mean nothing.
     decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
@@ -53,7 +53,7 @@ def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
     """Elements of the JSON array that a UTF-8 file holds; ``window`` as for :func:`stream_object`.
 
     Raises:
-        SourceError: The file cannot be read or is no JSON array; the error names the position.
+        SourceError: The file cannot be read or is no JSON array; the error names the character.
     """
     with _open(path, "array", json.JSONDecoder(), window) as stream:
         yield from stream.elements()

@@ -15,7 +15,7 @@ _FOLDERS = 100  # subfolders that may be the missing prefix
 
 
 def likely_cause(folder: str, paths: Sequence[str]) -> str:
-    """Return a change after which most of the paths lead to files, or else the place where they were sought.
+    """Return a change after which most of the paths lead to files, or else the path that was tried.
 
     ``paths`` is not empty, and relative ones start in ``folder``.
     """
@@ -23,8 +23,8 @@ def likely_cause(folder: str, paths: Sequence[str]) -> str:
     for change, words in _changes(folder, some[0]):
         if sum(os.path.isfile(change(path)) for path in some) > len(some) / 2:  # noqa: PTH113 - tried often
             return words
-    place = os.path.join(folder, some[0])  # noqa: PTH118 - the path may be absolute
-    return f"relative paths start at {folder}: the first file would be {place}"
+    tried = os.path.join(folder, some[0])  # noqa: PTH118 - the path may be absolute
+    return f"relative paths start at {folder}: the first file would be {tried}"
 
 
 def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], str]]:

@@ -221,8 +221,8 @@ class _Spool:
     """A temporary file with the images of blocks, in the folder or the nearest one above it that exists."""
 
     def __init__(self, folder: str) -> None:
-        place = next((one for one in [Path(folder), *Path(folder).parents] if one.is_dir()), None)
-        with tempfile.TemporaryFile(dir=place) as file:
+        existing = next((path for path in [Path(folder), *Path(folder).parents] if path.is_dir()), None)
+        with tempfile.TemporaryFile(dir=existing) as file:
             self._file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._file)
         self._size = 0
@@ -239,10 +239,10 @@ class _Spool:
         with lock:
             if block not in self._blocks:
                 self._blocks[block] = self._copy(pieces())
-        place = self._blocks[block]
-        if not place.known[row]:
+        spooled = self._blocks[block]
+        if not spooled.known[row]:
             return None
-        return read_at(self._file, int(place.starts[row]), int(place.lengths[row]))
+        return read_at(self._file, int(spooled.starts[row]), int(spooled.lengths[row]))
 
     def _copy(self, pieces: Iterator[pa.Array]) -> _Spooled:
         """Copy the images of a block to the end of the file, where other blocks are copied to as well."""

@@ -101,7 +101,7 @@ def _listing(
     number = np.concatenate([np.arange(count) for count in blocks])
     first = np.cumsum(counts) - counts
     file = np.repeat(file_of_block, counts).astype(np.int32)
-    places = ListedBlocks(
+    listed_blocks = ListedBlocks(
         tuple(table.path for table in tables),
         tuple(table.size for table in tables),
         columns.image,
@@ -118,7 +118,7 @@ def _listing(
         labels=None,
         classes=(),
         columns={name: array for name, array in values.items() if array is not None},
-        blocks=places,
+        blocks=listed_blocks,
     )
 
 

@@ -145,4 +145,4 @@ def test_their_checksums_are_checked(theirs: list[Path], tmp_path: Path) -> None
             data[at] ^= 1
             with pytest.raises(CorruptRecordError, match="checksum") as caught:
                 external_index.index([tmp_path / "damaged"], tmp_path / "into")
-            assert caught.value.record == record.position
+            assert caught.value.record == record.number

@@ -77,12 +77,12 @@ def _read(images: BoxImages, number: int, line: bytes, kind: str) -> None:
         return
     path = f"{content['ID']}.jpg"
     images.image(path)
-    for position, one in enumerate(boxes):
-        _add(images, path, position, one, kind)
+    for index, one in enumerate(boxes):
+        _add(images, path, index, one, kind)
 
 
-def _add(images: BoxImages, path: str, position: int, one: Any, kind: str) -> None:
-    name = images.of(position)
+def _add(images: BoxImages, path: str, index: int, one: Any, kind: str) -> None:
+    name = images.of(index)
     given = one if isinstance(one, dict) else {}
     box, facts = given.get(_BOXES[kind]), given.get("head_attr" if kind == "head" else "extra")
     if given.get("tag") not in (_PERSON, _IGNORED):
@@ -92,4 +92,4 @@ def _add(images: BoxImages, path: str, position: int, one: Any, kind: str) -> No
     else:
         left, top, width, height = box
         ignored = given["tag"] == _IGNORED or (isinstance(facts, dict) and facts.get("ignore") == 1)
-        images.add(path, (left, top, left + width, top + height), _name(kind), position, crowd=ignored)
+        images.add(path, (left, top, left + width, top + height), _name(kind), index, crowd=ignored)

@@ -123,18 +123,18 @@ def _read(images: BoxImages, folder: SourceFolder, sequence: _Sequence) -> None:
             _add(images, sequence, line, f"line {number} of {truth}")
 
 
-def _add(images: BoxImages, sequence: _Sequence, line: str, place: str) -> None:
+def _add(images: BoxImages, sequence: _Sequence, line: str, location: str) -> None:
     cells = line.split(",")
     try:
         frame, track, flag, kind = (int(float(cells[at])) for at in (0, 1, 6, 7))
         left, top, width, height = map(float, cells[2:6])
     except (ValueError, IndexError, OverflowError):
-        images.skip(sequence.prefix + _TRUTH, "line that is no object", place)
+        images.skip(sequence.prefix + _TRUTH, "line that is no object", location)
         return
     if not 1 <= frame <= sequence.frames:
-        images.skip(sequence.prefix + _TRUTH, "object of an unknown image", f"{place}: frame {frame}")
+        images.skip(sequence.prefix + _TRUTH, "object of an unknown image", f"{location}: frame {frame}")
     elif not 1 <= kind <= len(_CLASSES):
-        images.skip(sequence.path(frame), "object of an unknown category", f"{place}: class {kind}")
+        images.skip(sequence.path(frame), "object of an unknown category", f"{location}: class {kind}")
     else:
         box = (left - 1, top - 1, left - 1 + width, top - 1 + height)
         ignored = {"ignored": int(flag == 0)}

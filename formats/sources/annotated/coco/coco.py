@@ -113,11 +113,11 @@ class _Reader:
         self._annotations = 0
 
     def _annotation(self, value: Any) -> None:
-        position = self._annotations
+        index = self._annotations
         self._annotations += 1
         known = isinstance(value, dict)
         number = value.get("id") if known else None
-        object_id = number if type(number) is int and is_id(number) else position
+        object_id = number if type(number) is int and is_id(number) else index
         image = self.images.number(value.get("image_id") if known else None)
         try:
             if image < 0:
@@ -130,7 +130,7 @@ class _Reader:
         return f"annotation {number} of {self._file.name}"
 
     def _note_object(self, at: int, reason: str, detail: str = "") -> None:
-        """Note that the object at a position in the table is left out, or its keypoints."""
+        """Note that the object at an index in the table is left out, or its keypoints."""
         table = self._table
         self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason, detail)
 

@@ -98,9 +98,9 @@ def is_id(value: Any) -> bool:
 def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
     """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
     other = {"left": "right", "right": "left"}
-    position = {name: i for i, name in enumerate(names)}
+    index_of = {name: i for i, name in enumerate(names)}
     swap = []
     for i, name in enumerate(names):
         side = next((side for side in other if side in name), None)
-        swap.append(i if side is None else position.get(name.replace(side, other[side]), i))
+        swap.append(i if side is None else index_of.get(name.replace(side, other[side]), i))
     return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))

@@ -65,8 +65,8 @@ class Images:
             detail = f"{value['id']} in {self._file.name}"
             self.bad.append(Skip(name, "image whose id another one has", detail))
             return
-        sizes = (value.get("height"), value.get("width"))
-        self.sizes[number] = tuple(size if is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
+        height, width = value.get("height"), value.get("width")
+        self.sizes[number] = height if is_size(height) else 0, width if is_size(width) else 0
         self.numbers.append(number)
         self.names.append(name)
         for name in _CLASS_LISTS:
@@ -75,7 +75,7 @@ class Images:
                 self.class_lists.setdefault(name, {})[number] = ids
 
     def columns(self, found: Sequence[int]) -> dict[str, pa.Array]:
-        """Columns of the images at these positions in :attr:`names`: their ids, and the lists of LVIS."""
+        """Columns of the images at these indexes in :attr:`names`: their ids, and the lists of LVIS."""
         numbers = [self.numbers[entry] for entry in found]
         id_of = {number: image_id for image_id, number in self.number_of.items()}
         columns = {"image_id": _id_column([id_of[number] for number in numbers])}
@@ -93,7 +93,7 @@ class Images:
     def _file_name(self, value: dict[str, Any]) -> str:
         """The file name of an image; empty where it has none.
 
-        LVIS has ``coco_url`` in its place, such as http://images.cocodataset.org/train2017/000000391895.jpg.
+        LVIS has ``coco_url`` instead, such as http://images.cocodataset.org/train2017/000000391895.jpg.
         The name is the last part of the URL. If the images lie in a folder that is named as the last folder
         of the URL, that folder is part of the name.
         """

@@ -20,7 +20,7 @@ class Segments(NamedTuple):
     """Pixels of one value, as S segments of columns of a mask, column by column as in COCO's run lengths.
 
     Attributes:
-        start: (S,) int64, positions of the first pixels, counted column by column.
+        start: (S,) int64, indexes of the first pixels, counted column by column.
         length: (S,) int64, their numbers of pixels.
         classes: (S,) int64, the class of each in the mask of classes; zeros without one.
     """
@@ -38,7 +38,7 @@ class Instance(NamedTuple):
         box: Left, top, right, bottom, pixels.
         area: Number of its pixels.
         runs: (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`.
-        segments: Places of its pixels.
+        segments: Segments of its pixels.
     """
 
     value: int

@@ -148,16 +148,16 @@ class _Reader:
         except (OSError, ValueError) as error:
             self.skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
             return
-        for position, line in enumerate(text.splitlines()):
+        for index, line in enumerate(text.splitlines()):
             if not line.strip():
                 continue
             try:
-                self._object(number, position, line)
+                self._object(number, index, line)
             except BadObjectError as error:
                 reason, detail = error.args
-                self.skipped.append(Skip(key, reason, f"line {position + 1} of {name}: {detail}"))
+                self.skipped.append(Skip(key, reason, f"line {index + 1} of {name}: {detail}"))
 
-    def _object(self, image: int, position: int, line: str) -> None:
+    def _object(self, image: int, index: int, line: str) -> None:
         try:
             label, *values = [float(word) for word in line.split()]
         except ValueError as error:
@@ -168,13 +168,13 @@ class _Reader:
         if len(values) == 4 or (self.names.keypoints and len(values) == 4 + self.names.numbers):
             x, y, width, height = values[:4]
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            self.table.add(image, box, int(label), position, keypoints=self._keypoints(values[4:]))
+            self.table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
             if not numbers(values):  # min() and max() of the vertices would hide a NaN
                 raise BadObjectError("object without a box", "vertices that are no numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
-            self.table.add(image, box, int(label), position, area=_area(xs, ys), polygons=[values])
+            self.table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 

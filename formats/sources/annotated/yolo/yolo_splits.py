@@ -71,11 +71,15 @@ class YoloData:
         Raises:
             SourceError: A folder or a list is not there or cannot be read, or a split has no image.
         """
-        places = {split: [self._place(split, one) for one in given] for split, given in self.splits.items()}
-        folders = {split: [one for one in found if one.is_dir()] for split, found in places.items()}
+        paths = {
+            split: [self._resolve(split, entry) for entry in self.splits[split]] for split in self.splits
+        }
+        folders = {split: [path for path in paths[split] if path.is_dir()] for split in paths}
         listed = {
-            split: [path for one in found if one not in folders[split] for path in self._listed(one)]
-            for split, found in places.items()
+            split: [
+                image for path in paths[split] if path not in folders[split] for image in self._listed(path)
+            ]
+            for split in paths
         }
         root = self._root([*chain(*folders.values()), *{path.parent for path in chain(*listed.values())}])
         opened = open_folder(root, follow_links=follow_links)
@@ -109,12 +113,12 @@ class YoloData:
         parts = split_at_folder(root, "images")  # the labels lie beside the images
         return root if parts is None else parts[0]
 
-    def _place(self, split: str, entry: str) -> Path:
+    def _resolve(self, split: str, entry: str) -> Path:
         """The folder or list that an entry names, its absolute path."""
         for base in (self.base, self.path.parent):
-            for place in (base / entry, base / entry.removeprefix("../")):
-                if _is_there(place):
-                    return place.resolve()
+            for path in (base / entry, base / entry.removeprefix("../")):
+                if _is_there(path):
+                    return path.resolve()
         raise SourceError(
             f"{split} names {entry[:200]!r}, which is not there",
             path=self.path,

@@ -62,7 +62,7 @@ def test_values_are_read_in_order(tmp_path: Path) -> None:
     write(tmp_path / "s.lmdb", values)
     records = list(lmdb.scan(tmp_path / "s.lmdb" / "data.mdb"))
     assert [bytes(record.view) for record in records] == [b"<" + value + b">>" for value in values]
-    assert [record.position for record in records] == list(range(2000))
+    assert [record.number for record in records] == list(range(2000))
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:

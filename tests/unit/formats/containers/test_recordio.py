@@ -120,7 +120,7 @@ def test_a_broken_file_is_refused_with_shard_record_and_key(
     message: str,
 ) -> None:
     path = write_recordio(tmp_path / "x.rec", [image(make_jpeg(i, 40, 40), i, 6 + i) for i in range(3)])
-    second = next(one.offset for one in scan(path) if one.position == 1) - 8
+    second = next(one.offset for one in scan(path) if one.number == 1) - 8
     path.write_bytes(damage(path.read_bytes(), second))
     with pytest.raises(CorruptRecordError, match=message) as caught:
         index([path], tmp_path / "into")

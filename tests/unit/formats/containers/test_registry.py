@@ -39,7 +39,7 @@ def test_a_record_is_found_where_it_was_written(name: str, tmp_path: Path) -> No
     assert all(file.is_file() for file in shard.files)
     (record,) = container.scan(shard.files[0])
     assert bytes(record.view) == b"prepayloadpost"
-    assert (record.position, record.offset + 3) == (0, shard.offset[0])
+    assert (record.number, record.offset + 3) == (0, shard.offset[0])
     for sidecar, file in zip(container.sidecars, shard.files[1:], strict=True):
         assert file.read_bytes() == sidecar.entry(record.offset, record.length)
 

@@ -38,7 +38,7 @@ def test_values_round_trip(tmp_path: Path) -> None:
     shard = write(tmp_path / "s.tfrecord", values)
     records = list(tfrecord.scan(tmp_path / "s.tfrecord"))
     assert [bytes(record.view) for record in records] == [b"<" + value + b">>" for value in values]
-    assert [record.position for record in records] == [0, 1, 2]
+    assert [record.number for record in records] == [0, 1, 2]
     assert shard.records == 3
 
 
