@@ -98,18 +98,18 @@ class CaptionTokens(NamedTuple):
 
 def split_captions(text: str) -> list[str]:
     """The captions in a text: those of a JSON list of texts, or the text itself; empty ones are left out."""
-    found: Any = None
+    parsed: Any = None
     if text.startswith("["):
         with suppress(ValueError, RecursionError):
-            found = json.loads(text)
-    is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
-    return [one for one in (found if is_list else [text]) if one.strip()]
+            parsed = json.loads(text)
+    is_list = isinstance(parsed, list) and all(isinstance(caption, str) for caption in parsed)
+    return [caption for caption in (parsed if is_list else [text]) if caption.strip()]
 
 
 def encode_captions(tokenizer: Tokenizer, samples: Sequence[Sequence[str]], dtype: str) -> CaptionTokens:
     """Tokenize the captions of N samples; a caption without a token is left out."""
-    counts = np.array([len(one) for one in samples], np.int64)
-    texts = [text for one in samples for text in one]
+    counts = np.array([len(captions) for captions in samples], np.int64)
+    texts = [text for captions in samples for text in captions]
     if not texts:
         return CaptionTokens(np.zeros(0, dtype), np.zeros(0, np.int32), counts)
     ids, lengths = tokenizer.encode(texts)

@@ -17,7 +17,7 @@ from stoker.errors import ConfigError, optional_import
 from ..concurrency.bounded_map import thread_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
-from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
+from .tokenizers import SPECIAL_TOKENS, ByteTokenizer, FileTokenizer, Tokenizer, WhitespaceTokenizer
 
 __all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer", "tokenizer_options"]
 
@@ -100,17 +100,17 @@ def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) ->
     path = choice.tokenizer
     if choice.vocabulary is not None:
         path = Path(choice.vocabulary) / TOKENIZER_NAME
-        made = _tokenizer_of(Path(choice.vocabulary))
+        tokenizer = _tokenizer_of(Path(choice.vocabulary))
     elif path == "bytes":
-        made = Bytes()
+        tokenizer = ByteTokenizer()
     elif path == "whitespace":
-        made = _count_vocabulary(choice, texts, threads)
+        tokenizer = _count_vocabulary(choice, texts, threads)
     elif path == "bpe":
-        every = (text for chunk in texts.chunks() for text in texts.read(chunk))
-        made = _train_bpe(every, choice.max_size or 30_000, choice.min_count or 2)
+        every_text = (text for chunk in texts.chunks() for text in texts.read(chunk))
+        tokenizer = _train_bpe(every_text, choice.max_size or 30_000, choice.min_count or 2)
     else:
-        made = File(path)
-    return add_frame(made, path, bos=choice.bos, eos=choice.eos)
+        tokenizer = FileTokenizer(path)
+    return add_frame(tokenizer, path, bos=choice.bos, eos=choice.eos)
 
 
 def _tokenizer_of(folder: Path) -> Tokenizer:
@@ -121,28 +121,28 @@ def _tokenizer_of(folder: Path) -> Tokenizer:
             f"vocabulary must be a dataset of text, and this one holds {manifest.sample_type}s", path=folder
         )
     if not manifest.options.get("tokenizer_digest"):
-        return Bytes()
-    file = File(folder / TOKENIZER_NAME, str(manifest.options.get("tokenizer") or TOKENIZER_NAME))
+        return ByteTokenizer()
+    file = FileTokenizer(folder / TOKENIZER_NAME, str(manifest.options.get("tokenizer") or TOKENIZER_NAME))
     document: Any = json.loads(file.file)
     model = document["model"]
     if manifest.options.get("tokenizer") != "whitespace" or model.get("type") != "WordLevel":
         return file
     words = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    return Whitespace(tuple(words[len(SPECIAL_TOKENS) :]))
+    return WhitespaceTokenizer(tuple(words[len(SPECIAL_TOKENS) :]))
 
 
-def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Whitespace:
+def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> WhitespaceTokenizer:
     counts = _native.WordCounts()
     for _ in thread_map(partial(_count, counts, texts), texts.chunks(), "count", threads, 2 * threads):
         pass
-    return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
+    return WhitespaceTokenizer.build(counts, choice.min_count or 1, choice.max_size)
 
 
 def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None:
     counts.add(texts.read(chunk))
 
 
-def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
+def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> FileTokenizer:
     """Return a tokenizer with pieces of words from the texts; it has every byte, so no text is unknown.
 
     Raises:
@@ -151,9 +151,9 @@ def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
     with optional_import("training subwords needs the package tokenizers", "tokenizers"):
         import tokenizers
         from tokenizers import decoders, models, pre_tokenizers, trainers
-    made = tokenizers.Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_count,
@@ -161,5 +161,5 @@ def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    made.train_from_iterator(texts, trainer)
-    return File.from_content(made.to_str().encode(), "bpe")
+    tokenizer.train_from_iterator(texts, trainer)
+    return FileTokenizer.from_content(tokenizer.to_str().encode(), "bpe")

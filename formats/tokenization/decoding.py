@@ -31,10 +31,10 @@ def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
         return lambda ids: " ".join(words.get(number, f"[{number}]") for number in ids)
     with optional_import("the texts of these token ids need the package tokenizers", "tokenizers"):
         import tokenizers
-    made = tokenizers.Tokenizer.from_buffer(file)
-    return lambda ids: str(made.decode(list(ids), skip_special_tokens=False))
+    tokenizer = tokenizers.Tokenizer.from_buffer(file)
+    return lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
 def _decode_bytes(ids: Sequence[int]) -> str:
-    found = b"".join(bytes([one]) if one < 256 else _OF_BYTES.get(one, "").encode() for one in ids)
-    return found.decode(errors="replace")
+    data = b"".join(bytes([token]) if token < 256 else _OF_BYTES.get(token, "").encode() for token in ids)
+    return data.decode(errors="replace")

@@ -16,16 +16,16 @@ from stoker.errors import ConfigError, SourceError
 from .special_tokens import count_special_tokens
 from .tokenizers import Ids, Lengths, Tokenizer
 
-__all__ = ["Framed", "add_frame", "token_text", "tokenizer_settings"]
+__all__ = ["FramedTokenizer", "add_frame", "token_text", "tokenizer_settings"]
 
-_NAMES = {
+_TEXTS = {
     "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
     "eos": ("[EOS]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
 }
 
 
 @dataclass(frozen=True)
-class Framed:
+class FramedTokenizer:
     """A tokenizer that puts a token before or after each text that has tokens.
 
     Attributes:
@@ -65,7 +65,7 @@ class Framed:
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """See :class:`Tokenizer`."""
         ids, lengths = self.inner.encode(texts)
-        at, tokens = self._added(lengths)
+        at, tokens = self._insertions(lengths)
         return np.insert(ids, at, tokens), self._longer(lengths)
 
     def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
@@ -73,7 +73,7 @@ class Framed:
         ids, lengths, starts, ends = self.inner.encode_with_offsets(texts, special=special)
         if not special:
             return ids, lengths, starts, ends
-        at, tokens = self._added(lengths)
+        at, tokens = self._insertions(lengths)
         return (
             np.insert(ids, at, tokens),
             self._longer(lengths),
@@ -85,17 +85,17 @@ class Framed:
         more = (self.bos is not None) + (self.eos is not None)
         return lengths + np.where(lengths > 0, more, 0)
 
-    def _added(self, lengths: Lengths) -> tuple[Any, Any]:
-        """Places before which tokens are inserted, ascending, and these tokens."""
+    def _insertions(self, lengths: Lengths) -> tuple[Any, Any]:
+        """Return the indices before which tokens are inserted, ascending, and these tokens."""
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        some = lengths > 0
-        begins, ends = bounds[:-1][some], bounds[1:][some]
-        # The end of a text and the beginning of the next one are one place: the end comes first.
+        has_tokens = lengths > 0
+        begins, ends = bounds[:-1][has_tokens], bounds[1:][has_tokens]
+        # The end of a text and the beginning of the next one have one index: the end comes first.
         added = [(at, token) for at, token in ((ends, self.eos), (begins, self.bos)) if token is not None]
-        places = np.concatenate([at for at, _ in added])
+        indices = np.concatenate([at for at, _ in added])
         tokens = np.concatenate([np.full(len(at), token, np.int32) for at, token in added])
-        order = np.argsort(places, kind="stable")
-        return places[order], tokens[order]
+        order = np.argsort(indices, kind="stable")
+        return indices[order], tokens[order]
 
 
 def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> Tokenizer:
@@ -110,20 +110,20 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
     if not bos and not eos:
         return tokenizer
     if tokenizer.file is not None:
-        own = count_special_tokens(tokenizer.file)
-        if (bos and own.opening) or (eos and own.closing):
-            where = "bos" if bos and own.opening else "eos"
+        special = count_special_tokens(tokenizer.file)
+        if (bos and special.opening) or (eos and special.closing):
+            option = "bos" if bos and special.opening else "eos"
             raise ConfigError(
-                f"the tokenizer puts special tokens there itself, and {where} would add another",
+                f"the tokenizer puts special tokens there itself, and {option} would add another",
                 path=path,
-                hint=f"leave out {where}",
+                hint=f"leave out {option}",
             )
     settings = tokenizer_settings(path)
     ids = {
-        name: _find(tokenizer, name, settings.get(f"{name}_token"), path) if wanted else None
+        name: _find_id(tokenizer, name, settings.get(f"{name}_token"), path) if wanted else None
         for name, wanted in (("bos", bos), ("eos", eos))
     }
-    return Framed(tokenizer, **ids)
+    return FramedTokenizer(tokenizer, **ids)
 
 
 def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -144,15 +144,15 @@ def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def token_text(value: Any) -> str | None:
     """The text of a special token, which settings have as a text or as an object."""
-    found = value.get("content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else None
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
 
 
-def _find(tokenizer: Tokenizer, name: str, named: Any, path: str | os.PathLike[str]) -> int:
-    token = token_text(named)
-    for one in _NAMES[name] if token is None else [token]:
-        if (number := tokenizer.id_of(one)) is not None:
-            return number
+def _find_id(tokenizer: Tokenizer, name: str, setting: Any, path: str | os.PathLike[str]) -> int:
+    token = token_text(setting)
+    for text in _TEXTS[name] if token is None else [token]:
+        if (token_id := tokenizer.id_of(text)) is not None:
+            return token_id
     raise ConfigError(
         f"the tokenizer has no token for {name}",
         path=path,

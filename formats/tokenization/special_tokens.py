@@ -34,7 +34,7 @@ def count_special_tokens(tokenizer: bytes) -> SpecialTokens:
         return _count(json.loads(tokenizer)["post_processor"])
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise DatasetError(
-            f"tokenizer.json cannot be read: {error!r}", hint="Convert the text again."
+            f"tokenizer.json cannot be read: {error!r}", hint="convert the text again"
         ) from error
 
 
@@ -54,5 +54,5 @@ def _count(processor: Any) -> SpecialTokens:
     sizes = [
         len(ids[piece["SpecialToken"]["id"]]["ids"]) if "SpecialToken" in piece else 0 for piece in pieces
     ]
-    text = next(place for place, piece in enumerate(pieces) if "Sequence" in piece)
-    return SpecialTokens(sum(sizes[:text]), sum(sizes[text:]))
+    sequence = next(index for index, piece in enumerate(pieces) if "Sequence" in piece)
+    return SpecialTokens(sum(sizes[:sequence]), sum(sizes[sequence:]))

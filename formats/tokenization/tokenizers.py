@@ -19,10 +19,10 @@ from stoker.errors import ConfigError, SourceError, optional_import
 Ids = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.int64]
 
-__all__ = ["SPECIAL_TOKENS", "Bytes", "File", "Tokenizer", "Whitespace"]
+__all__ = ["SPECIAL_TOKENS", "ByteTokenizer", "FileTokenizer", "Tokenizer", "WhitespaceTokenizer"]
 
 SPECIAL_TOKENS = ("[UNK]", "[PAD]", "[BOS]", "[EOS]")
-"""Ids 0 to 3 of :class:`Whitespace`. A conversion writes none of them: they are for the model."""
+"""Ids 0 to 3 of :class:`WhitespaceTokenizer`. A conversion writes none of them: they are for the model."""
 
 _MOST = 1 << 62  # words, or occurrences of a word: no text has as many
 
@@ -53,20 +53,20 @@ class Tokenizer(Protocol):
         """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
     def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
-        """As :meth:`encode`, with the place of each token in its text.
+        """As :meth:`encode`, with the first character and the end of each token in its text.
 
         Args:
             texts: N texts.
             special: Whether special tokens are added around each text.
 
         Returns:
-            Token ids and their numbers, and the first character and the end of each token, (T,) int32 each;
-            a token that was added has no characters.
+            Token ids and lengths as from :meth:`encode`; the first character and the end of each token,
+            (T,) int32 each. A special token that was added has no characters: its end is its start.
         """
 
 
 @dataclass(frozen=True)
-class Bytes:
+class ByteTokenizer:
     """UTF-8 bytes are the ids 0 to 255; 256, 257 and 258 are free for padding, start and end of a text."""
 
     name: str = "bytes"
@@ -94,7 +94,7 @@ class Bytes:
 
 
 @dataclass(frozen=True)
-class Whitespace:
+class WhitespaceTokenizer:
     """Words, as ``str.split`` separates them by whitespace.
 
     Attributes:
@@ -107,7 +107,9 @@ class Whitespace:
     pad_id: int = SPECIAL_TOKENS.index("[PAD]")
 
     @classmethod
-    def build(cls, counts: _native.WordCounts, min_count: int = 1, max_size: int | None = None) -> Whitespace:
+    def build(
+        cls, counts: _native.WordCounts, min_count: int = 1, max_size: int | None = None
+    ) -> WhitespaceTokenizer:
         """The tokenizer of the ``max_size`` most frequent words that occur ``min_count`` times or more."""
         most = _MOST if max_size is None else min(max_size, _MOST)
         frequent = counts.frequent(min(min_count, _MOST), most + len(SPECIAL_TOKENS))
@@ -157,19 +159,20 @@ class Whitespace:
         return self._ids.encode(texts, with_offsets=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Whitespace, (self.words, self.name, self.pad_id)  # each process makes its own table of ids
+        # Each process makes its own table of ids.
+        return WhitespaceTokenizer, (self.words, self.name, self.pad_id)
 
     @cached_property
     def _ids(self) -> _native.WordIds:
         return _native.WordIds((*SPECIAL_TOKENS, *self.words))
 
 
-class File:
+class FileTokenizer:
     """A Hugging Face tokenizers JSON. It adds its special tokens, but neither truncates nor pads.
 
     Args:
         path: The file, such as ``tokenizer.json``.
-        name: Its name in the options of a dataset; None takes that of the file.
+        name: Its name in the options of a dataset; None takes the name of the file.
 
     Raises:
         MissingDependencyError: The package ``tokenizers`` is not installed.
@@ -189,11 +192,11 @@ class File:
         self._load(content, Path(path).name if name is None else name, path)
 
     @classmethod
-    def from_content(cls, content: bytes, name: str) -> File:
+    def from_content(cls, content: bytes, name: str) -> FileTokenizer:
         """The tokenizer of a tokenizers JSON that is no file yet."""
-        made = cls.__new__(cls)
-        made._load(content, name, name)
-        return made
+        tokenizer = cls.__new__(cls)
+        tokenizer._load(content, name, name)
+        return tokenizer
 
     def _load(self, content: bytes, name: str, path: str | os.PathLike[str]) -> None:
         with optional_import("a tokenizer from a file needs the package tokenizers", "tokenizers"):
@@ -233,5 +236,5 @@ class File:
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=special)
         lengths = np.fromiter((len(one.ids) for one in encoded), np.int64, len(encoded))
         ids = np.fromiter((token for one in encoded for token in one.ids), np.int32, int(lengths.sum()))
-        places = np.array([place for one in encoded for place in one.offsets], np.int32).reshape(-1, 2)
-        return ids, lengths, places[:, 0], places[:, 1]
+        offsets = np.array([span for one in encoded for span in one.offsets], np.int32).reshape(-1, 2)
+        return ids, lengths, offsets[:, 0], offsets[:, 1]

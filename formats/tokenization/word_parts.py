@@ -37,7 +37,7 @@ def read_word_parts(tokenizer: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.b
         return special, _continuations(document)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DatasetError(
-            f"tokenizer.json cannot be read: {error!r}", hint="Convert the text again."
+            f"tokenizer.json cannot be read: {error!r}", hint="convert the text again"
         ) from error
 
 

@@ -10,7 +10,7 @@ from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.bucketing.masking.mask_tokens import WordParts
 from stoker.errors import ConfigError
 from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS, SpecialTokens, count_special_tokens
-from stoker.formats.tokenization.tokenizers import Bytes
+from stoker.formats.tokenization.tokenizers import ByteTokenizer
 from stoker.formats.tokenization.word_parts import read_word_parts
 
 from ..order.sample_source import SampleSource
@@ -77,4 +77,4 @@ def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
 def _word_parts(dataset: SampleSource) -> WordParts:
     if dataset.manifest.options.get("tokenizer_digest"):
         return WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file()))
-    return WordParts(tuple(range(Bytes.pad_id, Bytes.vocab_size)), None)
+    return WordParts(tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size)), None)

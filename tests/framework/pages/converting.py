@@ -11,7 +11,7 @@ from helpers.data.shards.external_shards import datum, example, write_lmdb, writ
 from PIL import Image
 from pyarrow import parquet
 
-from stoker.formats.tokenization.tokenizers import Whitespace
+from stoker.formats.tokenization.tokenizers import WhitespaceTokenizer
 from stoker.formats.containers.messages.example import encode_example
 
 # A folder with classes for training, and one for validation.
@@ -111,7 +111,7 @@ shutil.copy(photos[0], "photos/1.jpg")
 Path("captions.jsonl").write_text(
     "".join(json.dumps({"path": name, "captions": ["a dog", f"number {n}"]}) + "\n" for n, name in enumerate(names))
 )
-Path("tokenizer.json").write_bytes(Whitespace(("a", "dog", "number", "photo")).file)
+Path("tokenizer.json").write_bytes(WhitespaceTokenizer(("a", "dog", "number", "photo")).file)
 Path("laion").mkdir()
 write_samples(
     Path("laion/00000.tar"), [{"__key__": str(n), "jpg": data, "txt": "a photo"} for n, data in enumerate(payloads[:2])]

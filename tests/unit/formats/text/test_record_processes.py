@@ -20,7 +20,7 @@ from stoker.formats.text.listing.text_listing import open_text
 from stoker.formats.text.record_processes import choose_processes
 from stoker.formats.text.records import TextRecords
 from stoker.formats.text.training.text_composer import find_composer
-from stoker.formats.tokenization.tokenizers import Bytes, File, Whitespace
+from stoker.formats.tokenization.tokenizers import ByteTokenizer, FileTokenizer, WhitespaceTokenizer
 
 pytest.importorskip("jinja2")
 pytest.importorskip("tokenizers")
@@ -58,11 +58,13 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
             )
 
 
-@pytest.mark.parametrize("make", [Bytes, lambda: Whitespace(("how", "many")), lambda: File(TOKENIZER)])
+@pytest.mark.parametrize(
+    "make", [ByteTokenizer, lambda: WhitespaceTokenizer(("how", "many")), lambda: FileTokenizer(TOKENIZER)]
+)
 def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]) -> None:
-    composition, tokenizer = find_composer(None, "messages", "chatml", None, "bytes"), make()
+    composer, tokenizer = find_composer(None, "messages", "chatml", None, "bytes"), make()
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
-        records = TextRecords(listing.format, tokenizer, "uint16", composition)
+        records = TextRecords(listing.format, tokenizer, "uint16", composer)
         samples = listing.read(np.arange(len(listing)))
     expected = records.encode(samples)  # this also fills the caches of the objects
     assert pickle.loads(pickle.dumps(records)).encode(samples) == expected

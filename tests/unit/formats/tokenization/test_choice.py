@@ -26,8 +26,7 @@ def ids_of(folder: Path) -> list[list[int]]:
 
 
 def test_rare_words_and_words_beyond_the_limit_are_unknown(tmp_path: Path) -> None:
-    texts = iter(TEXTS)
-    stoker.convert_text(texts, tmp_path / "d", min_count=2, max_size=1)
+    stoker.convert_text(iter(TEXTS), tmp_path / "d", min_count=2, max_size=1)
     assert ids_of(tmp_path / "d") == [[4, 4, 4, 0, 0], [0, 0], [4, 0, 0]]
     stoker.convert_text(iter(TEXTS), tmp_path / "e", min_count=2)
     assert ids_of(tmp_path / "e") == [[4, 4, 4, 5, 5], [0, 5], [4, 0, 0]]
@@ -53,15 +52,17 @@ def test_subwords_are_the_same_for_the_same_texts_and_decode_to_them(tmp_path: P
             iter(texts), tmp_path / name, tokenizer="bpe", max_size=290, num_threads=threads, eos=True
         )
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
-    made = tokenizers.Tokenizer.from_file(str(tmp_path / "a" / "tokenizer.json"))
-    found = ids_of(tmp_path / "a")
-    assert [made.decode(ids[:-1]) for ids in found] == texts
-    assert {ids[-1] for ids in found} == {made.token_to_id("[EOS]")}
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "a" / "tokenizer.json"))
+    sequences = ids_of(tmp_path / "a")
+    assert [tokenizer.decode(ids[:-1]) for ids in sequences] == texts
+    assert {ids[-1] for ids in sequences} == {tokenizer.token_to_id("[EOS]")}
     assert stoker.open(tmp_path / "a").manifest.options["vocab_size"] == 290
 
 
 @pytest.mark.parametrize(("bos", "eos"), [(True, True), (False, True), (True, False)])
-def test_each_sequence_begins_and_ends_with_its_token(tmp_path: Path, bos: bool, eos: bool) -> None:
+def test_bos_begins_and_eos_ends_each_sequence_even_one_that_is_truncated(
+    tmp_path: Path, bos: bool, eos: bool
+) -> None:
     stoker.convert_text(iter(TEXTS), tmp_path / "plain", tokenizer="bytes")
     summary = stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer="bytes", bos=bos, eos=eos)
     assert summary.skipped == {"no tokens": 1}  # an empty text does not become a lone token
@@ -70,12 +71,11 @@ def test_each_sequence_begins_and_ends_with_its_token(tmp_path: Path, bos: bool,
     loader = stoker.TextLoader(
         tmp_path / "d", batch_size=1, buckets=None, max_length=4, too_long="truncate", columns=("input_ids",)
     )
-    kept = 4 - eos
-    short = [ids if len(ids) <= 4 else [*ids[:kept], *ids[len(ids) - eos :]] for ids in expected]
-    assert [batch.input_ids[0].tolist() for batch in loader] == short
+    cut = [ids if len(ids) <= 4 else [*ids[: 4 - eos], *ids[len(ids) - eos :]] for ids in expected]
+    assert [batch.input_ids[0].tolist() for batch in loader] == cut
 
 
-def test_the_token_behind_joined_fields_is_trained(tmp_path: Path) -> None:
+def test_eos_after_a_trained_field_is_trained_and_bos_is_not(tmp_path: Path) -> None:
     pairs = [{"q": "one ", "a": "two"}, {"q": "three", "a": " four five"}]
     stoker.convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a", eos=True, bos=True)
     (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=2, buckets=None, columns=("labels",))

@@ -16,28 +16,28 @@ def processors() -> dict[str, Any]:
     """Post-processors by name, and None."""
     package = pytest.importorskip("tokenizers.processors")
     sep, cls = ("[SEP]", 2), ("[CLS]", 1)
-    both = package.TemplateProcessing(single="[CLS] $A [SEP] [SEP]", special_tokens=[cls, sep])
+    around = package.TemplateProcessing(single="[CLS] $A [SEP] [SEP]", special_tokens=[cls, sep])
     return {
         "none": None,
         "bytes": package.ByteLevel(),
-        "template": both,
+        "template": around,
         "opening": package.TemplateProcessing(single="[CLS] $A", special_tokens=[cls]),
         "bert": package.BertProcessing(sep, cls),
         "roberta": package.RobertaProcessing(sep, cls),
-        "sequence": package.Sequence([package.ByteLevel(), both]),
+        "sequence": package.Sequence([package.ByteLevel(), around]),
     }
 
 
 @pytest.mark.parametrize("name", ["none", "bytes", "template", "opening", "bert", "roberta", "sequence"])
-def test_special_tokens_are_those_that_the_tokenizer_adds(name: str) -> None:
+def test_the_counts_are_those_of_the_tokens_that_the_tokenizer_adds(name: str) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(IDS, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     if processor := processors()[name]:
         tokenizer.post_processor = processor
     ids = tokenizer.encode("word").ids
-    at = ids.index(3)
-    assert count_special_tokens(tokenizer.to_str().encode()) == (at, len(ids) - at - 1)
+    opening = ids.index(IDS["word"])
+    assert count_special_tokens(tokenizer.to_str().encode()) == (opening, len(ids) - opening - 1)
 
 
 @pytest.mark.parametrize(
