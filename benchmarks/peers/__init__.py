@@ -58,7 +58,7 @@ _LOADERS = {
 }
 """Title, and module and class, of each loader by its name for ``--against``."""
 TITLES = {name: title for name, (title, _) in _LOADERS.items()}
-PEERS = {name: place for name, (_, place) in _LOADERS.items()}
+PEERS = {name: module_and_class for name, (_, module_and_class) in _LOADERS.items()}
 """Module and class of each peer, by its name."""
 _LIBRARIES = {
     "torch": ("torch",),

@@ -60,8 +60,8 @@ def _padded(images: Sequence[Any]) -> tuple[Any]:
     """A batch as torchvision's detection models pad it, to multiples of 32."""
     height, width = (-(-max(image.shape[axis] for image in images) // 32) * 32 for axis in (1, 2))
     batch = images[0].new_zeros((len(images), 3, height, width))
-    for place, image in zip(batch, images, strict=True):
-        place[:, : image.shape[1], : image.shape[2]] = image
+    for slot, image in zip(batch, images, strict=True):
+        slot[:, : image.shape[1], : image.shape[2]] = image
     return (batch,)
 
 

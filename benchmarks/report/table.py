@@ -23,11 +23,11 @@ def machine_line(comparison: Comparison) -> str:
     cores, threads = machine["cores"], settings["num_threads"]
     device = settings.get("device", "cpu")  # older results have none
     size = f"{settings['size']}x{settings['size']}"
-    place = "" if device == "cpu" else f"{device}, "
+    on_device = "" if device == "cpu" else f"{device}, "
     return (
         f"{machine['cpu']}, {cores} core{'s' * (cores != 1)}, {threads} thread{'s' * (threads != 1)}, batch "
         f"{settings['batch_size']}, {settings.get('recipe') or size}, {comparison.records:,} images, "
-        f"{place}{comparison.rounds} round{'s' * (comparison.rounds != 1)}, "
+        f"{on_device}{comparison.rounds} round{'s' * (comparison.rounds != 1)}, "
         f"{machine['kernel']}"
     )
 

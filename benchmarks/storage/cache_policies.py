@@ -104,14 +104,14 @@ def loader_misses(shards: Path, cache: Path, room: int, batch_size: int = 32) ->
     offset, length, shard = (dataset.column(name) for name in ("offset", "length", "shard"))
     first = offset // BLOCK_BYTES + shard.astype(np.int64) * (1 << 32)
     last = first + (offset % BLOCK_BYTES + length - 1) // BLOCK_BYTES
-    order, places = FullShuffle(len(dataset), 0), range(0, len(dataset), batch_size)
+    order, starts = FullShuffle(len(dataset), 0), range(0, len(dataset), batch_size)
     used = np.concatenate(
         [
             np.unique(
-                np.concatenate([np.arange(first[i], last[i] + 1) for i in rows[place : place + batch_size]])
+                np.concatenate([np.arange(first[i], last[i] + 1) for i in rows[start : start + batch_size]])
             )
             for rows in (order.positions(epoch, np.arange(order.n)) for epoch in range(_EPOCHS))
-            for place in places
+            for start in starts
         ]
     )
     with stoker.ImageLoader(
@@ -154,12 +154,12 @@ def _by_next(used: npt.NDArray[np.int64], next_use: list[int], room: int) -> int
 
 
 def _following(used: npt.NDArray[np.int64]) -> list[int]:
-    """The place of the next use of each used block in the sequence; blocks not used again come last."""
+    """The index in the sequence of the next use of each used block; blocks not used again come last."""
     following, last = [0] * len(used), dict[int, int]()
-    for place in range(len(used) - 1, -1, -1):
-        block = int(used[place])
-        following[place] = last.get(block, 10 * len(used))
-        last[block] = place
+    for index in range(len(used) - 1, -1, -1):
+        block = int(used[index])
+        following[index] = last.get(block, 10 * len(used))
+        last[block] = index
     return following
 
 

@@ -122,8 +122,8 @@ def main() -> None:
     print(f"{'':<18}{'token ids':>10}{'memory':>8}{'times':>7}{'clock':>7}{'processor':>11}", end="")
     print(f"{'first process':>15}{'M tokens a second':>25}", flush=True)
     figures = {}
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         write_lines(folder / "all.txt", arguments.lines)
         write_lines(folder / "few.txt", SMALL)
         for name in ("all", "few"):

@@ -3,7 +3,7 @@
     python -m stoker.benchmarks.comparison.parts.disk DATASET [--megabytes 150] [--requests 120]
 
 The kernel limits the megabytes and the requests that each loader reads in a second (control groups, for root
-only). A hard disk that finds 120 places a second reads files of 50 KB at 6 MB/s, and long runs at 150 MB/s.
+only). A hard disk that seeks 120 times a second reads files of 50 KB at 6 MB/s, and long runs at 150 MB/s.
 The files of a loader are dropped from the page cache first. Names of files and folders stay in memory.
 """
 

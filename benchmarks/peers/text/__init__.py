@@ -18,4 +18,4 @@ _LOADERS = {
 }
 """Title, and module and class, of each loader of text by its name."""
 TEXT_TITLES = {name: title for name, (title, _) in _LOADERS.items()}
-TEXT_PEERS = {name: place for name, (_, place) in _LOADERS.items()}
+TEXT_PEERS = {name: module_and_class for name, (_, module_and_class) in _LOADERS.items()}
