@@ -112,7 +112,7 @@ def check_channels(transform: Transform, state: TransformState, channels: int, *
 
 
 def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool) -> None:
-    """Raise ConfigError for a transform that combines images in a wrong place or beside a wrong one."""
+    """Raise ConfigError for a transform that combines images and whose neighbours do not fit."""
     combining = [one for one in transforms if isinstance(one, Combining)]
     if not combining:
         return

@@ -158,6 +158,6 @@ class BlockMask(PatchMask):
         return inside[0][:, :, None] & inside[1][:, None, :], np.asarray((room > 0).all(axis=1))
 
 
-def _numbers(states: npt.NDArray[np.uint64], places: Int64) -> Float:
-    """Random numbers in [0, 1), (N, places), from the sequences that start at ``states``, (N,)."""
-    return unit_interval(sequence(states[:, None], places))
+def _numbers(states: npt.NDArray[np.uint64], indices: Int64) -> Float:
+    """Random numbers in [0, 1), (N, K), at K indices of the sequences that start at ``states``, (N,)."""
+    return unit_interval(sequence(states[:, None], indices))

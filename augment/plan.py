@@ -123,9 +123,9 @@ class ImagePlan:
     def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:
         """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""
         parts = Parts.of(keys, draws)
-        for position, transform in reversed(list(enumerate(self.transforms))):
+        for index, transform in reversed(list(enumerate(self.transforms))):
             if isinstance(transform, Combining):
-                parts = transform.add_parts(parts, position, partners)
+                parts = transform.add_parts(parts, index, partners)
         return parts
 
     def draw(
@@ -158,10 +158,10 @@ class ImagePlan:
         if self.combining:
             parts = parts or Parts.of(samples)
         state = TransformState.of(height, width, objects, parts)
-        for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
+        for index, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
             if not isinstance(transform, OutputTransform):
-                keys = samples if parts is None else self._keys(parts, position)
-                u = uniform(derive_key(seed, epoch, position), keys, transform.draws)
+                keys = samples if parts is None else self._keys(parts, index)
+                u = uniform(derive_key(seed, epoch, index), keys, transform.draws)
                 transform.params(state, u)
                 check_size(transform, state.size, size)
                 check_channels(transform, state, len(self.form.scale), deep=self.deep)
@@ -176,9 +176,9 @@ class ImagePlan:
             params = replace(params, mean_image=mean)
         return replace(params, channels=_channels(state, self.form)) if self.deep else params
 
-    def _keys(self, parts: Parts, position: int) -> npt.NDArray[np.int64]:
+    def _keys(self, parts: Parts, index: int) -> npt.NDArray[np.int64]:
         """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""
-        merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[position + 1 :])
+        merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[index + 1 :])
         return parts.keys if merged else parts.image_keys
 
     def to_json(self) -> dict[str, Any]:

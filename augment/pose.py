@@ -1,7 +1,7 @@
 """Targets of top-down pose estimation, and the keypoints that a model's outputs mean; users call them.
 
-A place (x, y) of an image has edges of pixels at integers. A cell of a heat map covers ``stride`` pixels, and
-its centre stands for it: the first is at ``stride / 2``.
+Coordinates (x, y) of an image are integers at the edges of pixels. A cell of a heat map covers ``stride``
+pixels, and its centre stands for it: the first is at ``stride / 2``.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def heatmaps(
 def from_heatmaps(maps: npt.ArrayLike, *, stride: int = 4) -> Float:
     """Return the keypoints at the largest values of heat maps.
 
-    A place is moved by a quarter of a cell towards the larger neighbour along each axis, as Simple Baselines
-    does.
+    A keypoint is moved by a quarter of a cell towards the larger neighbour along each axis, as Simple
+    Baselines does.
 
     Args:
         maps: (..., K, H, W), such as a model's outputs.

@@ -175,9 +175,9 @@ def register(transform: type[_T]) -> type[_T]:
             hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
         )
     known = _classes().get(name)
-    place = (transform.__module__, transform.__qualname__)
+    qualified_name = (transform.__module__, transform.__qualname__)
     # Running a cell of a notebook again defines the same class once more.
-    if known is not None and (known.__module__, known.__qualname__) != place:
+    if known is not None and (known.__module__, known.__qualname__) != qualified_name:
         raise ConfigError(f"there is already a transform named {name}", hint="Choose another name.")
     _REGISTERED[name] = transform
     return transform

@@ -20,22 +20,23 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
         ConfigError: There is no crop or resize to replace, or the images get another size after it.
     """
     changed = list(transforms)
-    for place in reversed(range(len(changed))):
-        given = changed[place]
-        if isinstance(given, Transform) and (sized := given.with_size(size)):
-            changed[place] = sized
+    for index in reversed(range(len(changed))):
+        transform = changed[index]
+        if isinstance(transform, Transform) and (sized := transform.with_size(size)):
+            changed[index] = sized
             break
     else:
         raise ConfigError(
             "sizes: no crop or resize stands in the list of transforms",
             hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
         )
-    found: Size | None = size
-    for one in changed[place + 1 :]:
-        found = one.output_size(found) if isinstance(one, Transform) else found
-    if found != size:
+    final_size: Size | None = size
+    for transform in changed[index + 1 :]:
+        if isinstance(transform, Transform):
+            final_size = transform.output_size(final_size)
+    if final_size != size:
         raise ConfigError(
-            f"sizes: {type(changed[place]).__name__} leaves images of the size, "
+            f"sizes: {type(changed[index]).__name__} leaves images of the size, "
             "and a transform after it changes that",
             hint="Move the last crop or resize after all transforms that pad or turn with expand=True.",
         )

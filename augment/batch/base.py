@@ -81,7 +81,7 @@ class BatchParams:
 
         Args:
             boxes: (M, 4), pixels of the finished images, in ``box_format``.
-            owner: (M,) integers, position in the batch of the image that each box belongs to.
+            owner: (M,) integers, index in the batch of the image that each box belongs to.
             box_format: XYXY, XYWH or CXCYWH, of both input and output.
             min_visible: Smallest share of a box's area, 0 to 1, that must be seen.
             min_size: Smallest width and height, pixels.
@@ -107,8 +107,8 @@ class Moved:
 
     Attributes:
         boxes: (L, 4) float64, in the format of the input.
-        owner: (L,) int64, position in the batch of the image that shows the object.
-        origin: (L,) int64, position of the object in the input, by which its labels are looked up.
+        owner: (L,) int64, index in the batch of the image that shows the object.
+        origin: (L,) int64, index of the object in the input, by which its labels are looked up.
         tile: (L,) int64, which tile of its new image shows it.
         area_scale: (L,) float64, visible area of the box over its area in the input.
     """

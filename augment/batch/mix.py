@@ -37,7 +37,7 @@ class MixParams(BatchParams):
     """How N images and their labels are mixed with those of other samples in the batch.
 
     Attributes:
-        partner: (N,) int64, position in the batch of the other sample.
+        partner: (N,) int64, index in the batch of the other sample.
         share: (N,) float32, weight of the image's own pixels, outside of ``box``.
         box: (N, 4) int32, top, left, height, width of the box in which the partner's pixels replace the
             image's own.

@@ -33,7 +33,7 @@ Int = npt.NDArray[np.int64]
 __all__ = ["Mosaic", "MosaicParams"]
 
 _MOSAIC = -3
-"""Position for ``derive_key``; MixUp and CutMix have -1 and -2."""
+"""Index for ``derive_key``; MixUp and CutMix have -1 and -2."""
 _TILES = 4
 _LOWER = np.array(((0, 0), (0, 1), (1, 0), (1, 1)))
 """(below, right) of the centre, for each tile."""
@@ -94,7 +94,7 @@ class MosaicParams(BatchParams):
 
     Attributes:
         size: Height and width of all images, pixels.
-        partner: (N, 4) int64, position in the batch of each tile's image.
+        partner: (N, 4) int64, index in the batch of each tile's image.
         region: (N, 4, 4) float64, top, left, bottom, right of the window in it.
         dest: (N, 4, 4) int64, top, left, height, width of the tile in the mosaic; tiles may be empty.
     """
@@ -111,9 +111,9 @@ class MosaicParams(BatchParams):
         """Tiles by Pillow's antialiased bilinear filter, which reads nothing outside the windows."""
         planes = images if layout == "NCHW" else images.transpose(0, 3, 1, 2)
         output = np.empty_like(planes)
-        for i, t, place, region in self._tiles():
+        for i, t, target, region in self._tiles():
             for channel in range(planes.shape[1]):
-                output[i, channel][place] = _resample(planes[self.partner[i, t], channel], region, place)
+                output[i, channel][target] = _resample(planes[self.partner[i, t], channel], region, target)
         return output if layout == "NCHW" else np.ascontiguousarray(output.transpose(0, 2, 3, 1))
 
     def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
@@ -134,8 +134,8 @@ class MosaicParams(BatchParams):
         """Boxes of each tile's image, clipped to the tile; see :class:`BatchParams`."""
         given = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
         image, tile, origin = self._pairs(owner)
-        low = self._place(given[origin, :2], image, tile)
-        high = self._place(given[origin, 2:], image, tile)
+        low = self._to_mosaic(given[origin, :2], image, tile)
+        high = self._to_mosaic(given[origin, 2:], image, tile)
         whole = np.prod(high - low, axis=1)
         start = self.dest[image, tile, 1::-1]
         stop = start + self.dest[image, tile, :1:-1]
@@ -152,29 +152,29 @@ class MosaicParams(BatchParams):
     def keypoints(self, keypoints: npt.ArrayLike, moved: Moved) -> Float:
         """Keypoints of the tiles; a point that its tile does not show is (0, 0, 0)."""
         points = np.asarray(keypoints, np.float64)[moved.origin]
-        placed = self._place(points[..., :2], moved.owner[:, None], moved.tile[:, None])
+        mapped = self._to_mosaic(points[..., :2], moved.owner[:, None], moved.tile[:, None])
         start = self.dest[moved.owner, moved.tile, None, 1::-1]
         stop = start + self.dest[moved.owner, moved.tile, None, :1:-1]
-        seen = (points[..., 2] > 0) & np.all((placed >= start) & (placed <= stop), axis=-1)
-        return np.where(seen[..., None], np.concatenate((placed, points[..., 2:]), axis=-1), 0)
+        seen = (points[..., 2] > 0) & np.all((mapped >= start) & (mapped <= stop), axis=-1)
+        return np.where(seen[..., None], np.concatenate((mapped, points[..., 2:]), axis=-1), 0)
 
     def masks(self, masks: npt.NDArray[np.uint8], moved: Moved) -> npt.NDArray[np.uint8]:
         """Masks of the objects, zero outside of their tiles."""
         output = np.zeros((len(moved.origin), *self.size), np.uint8)
         for k, (i, t, origin) in enumerate(zip(moved.owner, moved.tile, moved.origin, strict=True)):
-            place = _slices(self.dest[i, t])
-            output[k][place] = _nearest(masks[origin], self.region[i, t], place)
+            target = _slices(self.dest[i, t])
+            output[k][target] = _nearest(masks[origin], self.region[i, t], target)
         return output
 
     def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """See :class:`~stoker.augment.batch.base.BatchParams`."""
         output = np.empty_like(masks)
-        for i, t, place, region in self._tiles():
-            output[i][place] = _nearest(masks[self.partner[i, t]], region, place)
+        for i, t, target, region in self._tiles():
+            output[i][target] = _nearest(masks[self.partner[i, t]], region, target)
         return output
 
     def _tiles(self) -> list[tuple[int, int, tuple[slice, slice], Float]]:
-        """Mosaic, tile, place in the output, and window, of all tiles that are not empty."""
+        """Mosaic, tile, rows and columns in the mosaic, and window, of all tiles that are not empty."""
         shown = np.argwhere(self.dest[..., 2:].all(axis=-1)).tolist()
         return [(i, t, _slices(self.dest[i, t]), self.region[i, t]) for i, t in shown]
 
@@ -190,7 +190,7 @@ class MosaicParams(BatchParams):
         image, tile = shown.repeat(count, axis=0).T
         return image, tile, order[np.repeat(first, count) + within]
 
-    def _place(self, points: Float, image: Int, tile: Int) -> Float:
+    def _to_mosaic(self, points: Float, image: Int, tile: Int) -> Float:
         """Points (x, y) of a tile's image, in the mosaic."""
         region, dest = self.region[image, tile], self.dest[image, tile]
         extent = region[..., 2:] - region[..., :2]
@@ -203,12 +203,12 @@ def _slices(dest: Int) -> tuple[slice, slice]:
     return slice(top, top + height), slice(left, left + width)
 
 
-def _resample(plane: npt.NDArray[Any], region: Float, place: tuple[slice, slice]) -> npt.NDArray[Any]:
-    """The window ``region`` of one channel, (H, W), at the size of ``place``."""
+def _resample(plane: npt.NDArray[Any], region: Float, target: tuple[slice, slice]) -> npt.NDArray[Any]:
+    """The window ``region`` of one channel, (H, W), at the size of ``target``."""
     top, left = np.floor(region[:2]).astype(np.int64).tolist()
     bottom, right = np.ceil(region[2:]).astype(np.int64).tolist()
     window = plane[top:bottom, left:right]
-    rows, columns = place
+    rows, columns = target
     size = (columns.stop - columns.start, rows.stop - rows.start)
     box = (region[1] - left, region[0] - top, region[3] - left, region[2] - top)
     pixels = window if window.dtype == np.uint8 else to_float32(window)
@@ -218,11 +218,11 @@ def _resample(plane: npt.NDArray[Any], region: Float, place: tuple[slice, slice]
     return resized if plane.dtype == np.uint8 else from_float32(resized, plane.dtype)
 
 
-def _nearest(mask: npt.NDArray[Any], region: Float, place: tuple[slice, slice]) -> npt.NDArray[Any]:
-    """The window ``region`` of a mask, (H, W), at the size of ``place``: the nearest pixel's value."""
+def _nearest(mask: npt.NDArray[Any], region: Float, target: tuple[slice, slice]) -> npt.NDArray[Any]:
+    """The window ``region`` of a mask, (H, W), at the size of ``target``: the nearest pixel's value."""
     at = []
-    for axis, target in enumerate(place):
-        size = target.stop - target.start
+    for axis, span in enumerate(target):
+        size = span.stop - span.start
         step = (region[2 + axis] - region[axis]) / size
         source = np.floor(region[axis] + (np.arange(size) + 0.5) * step).astype(np.int64)
         at.append(source.clip(0, mask.shape[axis] - 1))

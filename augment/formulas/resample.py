@@ -58,7 +58,7 @@ def resample(
     for row, column in itertools.product(range(0, size[0], _TILE), range(0, size[1], _TILE)):
         tile = output[row : row + _TILE, column : column + _TILE]
         y, x = np.indices(tile.shape[:2], np.float64).reshape(2, -1)
-        (u, v), (support_x, support_y), seen = _place(matrix, x + column + 0.5, y + row + 0.5)
+        (u, v), (support_x, support_y), seen = _source_points(matrix, x + column + 0.5, y + row + 0.5)
         first_x, weights_x = _weights(u, support_x, left, right)
         first_y, weights_y = _weights(v, support_y, top, bottom)
         part = source[first_y : first_y + weights_y.shape[1], first_x : first_x + weights_x.shape[1]]
@@ -141,25 +141,25 @@ def apply_matrix(matrix: Float, points: Float) -> Float:
     return np.stack([np.where(seen, moved / divisor, np.inf) for moved in (moved_x, moved_y)], axis=-1)
 
 
-def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:
-    """Places of P points in the source and the filter's reach, (2, P) each; and which are seen, (P,)."""
+def _source_points(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:
+    """Points in the source of P points and the filter's reach, (2, P) each; and which are seen, (P,)."""
     mapped = matrix @ np.stack((x, y, np.ones_like(x)))
     seen = mapped[2] > 0
     w = np.where(seen, mapped[2], 1.0)
     with np.errstate(over="ignore"):
-        places = np.clip(mapped[:2] / w, -_FAR, _FAR)
+        points = np.clip(mapped[:2] / w, -_FAR, _FAR)
         # The quotient rule: d(x / w) is (dx - x / w * dw) / w.
-        steps = (matrix[:2, :2, None] - places[:, None] * matrix[2, :2, None]) / w
-        return places, np.hypot(steps[:, 0], steps[:, 1]).clip(1, _FAR), seen
+        steps = (matrix[:2, :2, None] - points[:, None] * matrix[2, :2, None]) / w
+        return points, np.hypot(steps[:, 0], steps[:, 1]).clip(1, _FAR), seen
 
 
-def _weights(places: Float, support: Float, start: int, stop: int) -> tuple[int, Float]:
-    """The first pixel in start..stop - 1 that a triangle touches, and weights, (P, K), from it on."""
-    first = int(np.clip(np.floor((places - support).min()), start, stop - 1))
-    last = int(np.clip(np.ceil((places + support).max()), first + 1, stop))
+def _weights(coordinates: Float, support: Float, start: int, stop: int) -> tuple[int, Float]:
+    """The first pixel of start..stop - 1 that the filters around P coordinates touch, and weights, (P, K)."""
+    first = int(np.clip(np.floor((coordinates - support).min()), start, stop - 1))
+    last = int(np.clip(np.ceil((coordinates + support).max()), first + 1, stop))
     centers = np.arange(first, last) + 0.5
-    weights = np.maximum(1 - np.abs(centers - places[:, None]) / support[:, None], 0.0)
-    below = (places - 0.5) % 1.0
+    weights = np.maximum(1 - np.abs(centers - coordinates[:, None]) / support[:, None], 0.0)
+    below = (coordinates - 0.5) % 1.0
     total = _half(below, support) + _half(1 - below, support)
     return first, weights / total[:, None]
 

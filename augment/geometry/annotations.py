@@ -1,6 +1,6 @@
 """Boxes, masks and keypoints under the parameters of their image.
 
-Annotations of a batch are one array for all its images, beside the position in the batch of each one's image
+Annotations of a batch are one array for all its images, beside the index in the batch of each one's image
 (``owner``). Input coordinates are (x, y) in pixels of the source after its EXIF orientation has been applied,
 with edges of pixels at integers; results are in pixels of the output.
 """
@@ -66,12 +66,12 @@ def _upright_map(params: ImageParams) -> tuple[Float, Float]:
 
 
 def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
-    """Factors between areas at places of the source and the areas in the output.
+    """Factors between areas at points of the source and the areas in the output.
 
     Args:
         params: Parameters of a batch.
         points: (M, 2), x and y in pixels.
-        owner: (M,) integers, position in the batch of the image that each point belongs to.
+        owner: (M,) integers, index in the batch of the image that each point belongs to.
 
     Returns:
         (M,) float64.
@@ -108,7 +108,7 @@ def transform_boxes(
     Args:
         params: Parameters of a batch.
         boxes: (M, 4), pixels, in ``box_format``.
-        owner: (M,) integers, position in the batch of the image that each box belongs to.
+        owner: (M,) integers, index in the batch of the image that each box belongs to.
         box_format: XYXY, XYWH or CXCYWH, of both input and output.
         min_visible: Smallest share of a box's area, 0 to 1, that must be seen. A part that is cut away, or
             moved out of the output by a warp, is not seen.
@@ -157,9 +157,9 @@ def transform_keypoints(
     Args:
         params: Parameters of a batch.
         keypoints: (M, K, 3), x, y and visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
-        owner: (M,) integers, position in the batch of the image that each set belongs to.
-        swap: (K,) integers. In a mirrored image, keypoint k takes the place of keypoint ``swap[k]``: the
-            left eye becomes the right eye.
+        owner: (M,) integers, index in the batch of the image that each set belongs to.
+        swap: (K,) integers. In a mirrored image, keypoint k replaces keypoint ``swap[k]``: the left eye
+            becomes the right eye.
 
     Returns:
         (M, K, 3) float64; a point that is not seen in the output is (0, 0, 0).
@@ -239,7 +239,7 @@ def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tu
 def nearest(
     mask: npt.NDArray[np.integer], pixels: tuple[Pixels, Pixels], ignore: int
 ) -> npt.NDArray[np.integer]:
-    """Values of a mask, (H, W), at the places that :func:`source_pixels` returned; ``ignore`` at -1."""
+    """Values of a mask, (H, W), at the pixels that :func:`source_pixels` returned; ``ignore`` at -1."""
     rows, columns = pixels
     if rows.shape[1] > 1 or columns.shape[0] > 1:
         return np.where((rows >= 0) & (columns >= 0), mask[rows, columns], np.asarray(ignore, mask.dtype))

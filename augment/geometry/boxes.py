@@ -36,7 +36,7 @@ class Objects:
 
     Attributes:
         boxes: (M, 4) float64 XYXY, pixels of the source after its EXIF orientation has been applied.
-        owner: (M,) int64, position in the batch of the image that each box belongs to.
+        owner: (M,) int64, index in the batch of the image that each box belongs to.
     """
 
     boxes: npt.NDArray[np.float64]
@@ -44,9 +44,9 @@ class Objects:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Objects:
         """Objects of the images at ``rows``, (K,) int64 without repeats, as a batch of K images."""
-        place = np.full(max(self.owner.max(initial=-1), rows.max(initial=-1)) + 1, -1)
-        place[rows] = np.arange(len(rows))
-        owner = place[self.owner]
+        new_index = np.full(max(self.owner.max(initial=-1), rows.max(initial=-1)) + 1, -1)
+        new_index[rows] = np.arange(len(rows))
+        owner = new_index[self.owner]
         return Objects(self.boxes[owner >= 0], owner[owner >= 0])
 
 
@@ -160,7 +160,7 @@ def _convex_area(points: Float, seen: npt.NDArray[np.bool_]) -> Float:
     angle = np.where(seen, np.arctan2(offset[..., 1], offset[..., 0]), np.inf)
     order = np.argsort(angle, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order[..., None], axis=1)
-    # Points that are not seen come last; the first vertex in their place adds nothing.
+    # Points that are not seen come last; the first vertex, which replaces them, adds nothing.
     ranked = np.take_along_axis(seen, order, axis=1)
     return np.abs(_area(np.where(ranked[..., None], offset, offset[:, :1])))
 

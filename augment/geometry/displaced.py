@@ -32,7 +32,7 @@ def displace_masks(
     Args:
         params: Parameters of a batch.
         masks: (M, H, W), as large as the outputs.
-        owner: (M,) integers, position in the batch of the image that each mask belongs to.
+        owner: (M,) integers, index in the batch of the image that each mask belongs to.
         outside: Value where a mask shows what lies outside of the image.
     """
     for step in _steps(params):
@@ -48,7 +48,7 @@ def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
     Args:
         params: Parameters of a batch.
         boxes: (M, 4) XYXY.
-        owner: (M,) integers, position in the batch of the image that each box belongs to.
+        owner: (M,) integers, index in the batch of the image that each box belongs to.
 
     Returns:
         (M, 4) float64 XYXY; ``boxes`` itself if nothing displaces the images. Boxes without an area stay as

@@ -45,7 +45,7 @@ def transform_segments(
 
     Args:
         params: Parameters of a batch.
-        owner: (M,) integers, position in the batch of the image that each object belongs to.
+        owner: (M,) integers, index in the batch of the image that each object belongs to.
         height: (N,) integers, heights of the sources, pixels.
         width: (N,) integers, widths of the sources, pixels.
         polygons: For each object its polygons, (P, 2) each, (x, y) in pixels of the source; or None.

@@ -26,7 +26,7 @@ class Parts:
     sample of each part, and an engine draws the parts of an image on one canvas.
 
     Attributes:
-        image: (P,) int64, position in the batch of the image, ascending from 0.
+        image: (P,) int64, index in the batch of the image, ascending from 0.
         layer: (P,) int64, layer of the image, ascending within it from 0.
         tile: (P,) int64, tile of the layer's mosaic, 0 to 3, or ``WHOLE``.
         draw: (P,) int64, draw of the epoch whose sample is shown.
@@ -93,7 +93,7 @@ class Composition:
     whose centres the warp maps into the part's rectangle.
 
     Attributes:
-        image: (P,) int32, position of the image, ascending from 0 without gaps.
+        image: (P,) int32, index of the image, ascending from 0 without gaps.
         shown: (P,) bool, True for parts that are seen at least partly. The samples of others are not read.
         layer: (P,) uint8, ascending within an image from 0 without gaps.
         share: (P,) int32, weight s of the layer, in 65536ths. A pixel a below and a pixel b of the layer

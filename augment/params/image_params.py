@@ -50,7 +50,7 @@ class ImageParams:
         border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
         mean_image: An image that is subtracted from the result, under the same geometry.
-        image_size: (N, 2) int32, height and width of each image, which lies at the top left of its place in
+        image_size: (N, 2) int32, height and width of each image, which lies at the top left of its slot in
             the array; zeros fill the rest. Everything else refers to this size as the output's. None where
             all images fill the array.
         plain: Set if images may be resampled without antialiasing: "bilinear" if all are bilinear and do not

@@ -165,7 +165,7 @@ class Erase:
 class MeanImage:
     """An image that is subtracted from each finished image, after the geometry of that image.
 
-    ``crop`` and ``region`` take the places of the image's, whose ``dest``, ``flip`` and ``interpolation``
+    ``crop`` and ``region`` replace the image's, whose ``dest``, ``flip`` and ``interpolation``
     hold for the mean as well. It is resampled in floats, and not rounded. Outside of ``dest`` it is zero.
 
     Attributes:

@@ -88,9 +88,9 @@ def _levels_of(
     if params.empty is not None and params.empty[i]:
         return np.tile(fill, (*params.size, 1)).astype(np.float64)
     if warp is None or not warp.applies(i, params.size):
-        levels = _placed(params, i, pixels, fill, params.size)
+        levels = _axis_aligned(params, i, pixels, fill, params.size)
     elif warp.picks(i):
-        levels = pick(_placed(params, i, pixels, fill, warp.canvas), warp.matrix[i], params.size, fill)
+        levels = pick(_axis_aligned(params, i, pixels, fill, warp.canvas), warp.matrix[i], params.size, fill)
     else:
         window = _window(params.region[i])
         levels = resample(pixels, params.to_source()[i], params.size, fill, window).astype(np.float64)
@@ -101,15 +101,15 @@ def _levels_of(
     return levels
 
 
-def _placed(
+def _axis_aligned(
     params: ImageParams, i: int, pixels: npt.NDArray[Any], fill: npt.NDArray[np.float32], size: Size
 ) -> npt.NDArray[np.float64]:
     """The levels after the geometry along the axes, of ``size``; see :func:`_upright`."""
     top, left, height, width = params.dest[i].tolist()
     image = np.tile(fill, (*size, 1)).astype(np.float64)
     for channel in range(len(fill)):
-        place = image[top : top + height, left : left + width, channel]
-        place[:] = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
+        resized = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
+        image[top : top + height, left : left + width, channel] = resized
     horizontal, vertical = params.flip[i].tolist()
     return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
 
@@ -124,8 +124,8 @@ def _mean_of(params: ImageParams, i: int) -> npt.NDArray[np.float64] | float:
     mean = params.mean_image
     if mean is None or not mean.where[i]:
         return 0.0
-    placed = replace(params, crop=mean.crop, region=mean.region)
-    return _in_units(_placed(placed, i, mean.levels, mean.units.fill, params.size), mean.units)
+    of_mean = replace(params, crop=mean.crop, region=mean.region)
+    return _in_units(_axis_aligned(of_mean, i, mean.levels, mean.units.fill, params.size), mean.units)
 
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

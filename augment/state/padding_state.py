@@ -1,4 +1,4 @@
-"""Padding of a batch that continues the image: which of its rows and columns each place shows."""
+"""Padding that continues the images of a batch: the row and column that each padded one shows."""
 
 from __future__ import annotations
 
@@ -76,28 +76,33 @@ class PaddingState:
 
     def border(self, size: Size) -> tuple[Border, Int, Int]:
         """Border of images of ``size``, and the part of the tile that they show: origin and size, (2, N)."""
-        places = [
+        shown = [
             continued(origin[:, None] + np.arange(n), extent[:, None], self.mode)
             for origin, extent, n in zip(self.origin, self.tile, size, strict=True)
         ]
-        low = np.array([place.min(axis=1) for place in places])
-        extent = np.array([place.max(axis=1) for place in places]) + 1 - low
-        rows, columns = (np.int32(place - first[:, None]) for place, first in zip(places, low, strict=True))
+        low = np.array([lines.min(axis=1) for lines in shown])
+        extent = np.array([lines.max(axis=1) for lines in shown]) + 1 - low
+        rows, columns = (np.int32(lines - first[:, None]) for lines, first in zip(shown, low, strict=True))
         origin = np.int32((self.origin - low).T)
         return Border(np.int32(extent.T), origin, rows, columns), low, extent
 
 
-def continued(places: Int, extent: Int, mode: str) -> Int:
-    """Which of ``extent`` rows or columns each place shows, by the modes of NumPy's ``pad``.
+def continued(padded: Int, extent: Int, mode: str) -> Int:
+    """Return the row or column of an image that each row or column of the padded image shows.
+
+    Args:
+        padded: Rows or columns of the padded image, counted from the first of the image.
+        extent: Number of rows or columns of the image.
+        mode: As of NumPy's ``pad``.
 
     "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
     "reflect" shows the last one once, "symmetric" twice.
     """
     if mode == "edge":
-        return np.asarray(np.clip(places, 0, extent - 1))
+        return np.asarray(np.clip(padded, 0, extent - 1))
     if mode == "symmetric":
-        places = places % (2 * extent)
-        return np.asarray(np.minimum(places, 2 * extent - 1 - places))
+        padded = padded % (2 * extent)
+        return np.asarray(np.minimum(padded, 2 * extent - 1 - padded))
     period = np.maximum(2 * extent - 2, 1)
-    places = places % period
-    return np.asarray(np.minimum(places, period - places))
+    padded = padded % period
+    return np.asarray(np.minimum(padded, period - padded))

@@ -29,8 +29,8 @@ class Compiled(Step):
 
     The function is ``void f(uint8_t* rgb, int64_t height, int64_t width, const double* values)``. ``rgb`` is
     the image, (height, width, 3) uint8, which the function changes in place. ``values`` are the numbers of
-    the sample. The native engine calls the function on its threads, without the interpreter's lock, at any
-    place of the list. The function must not write beyond the image and must not raise. With numba::
+    the sample. The native engine calls the function on its threads, without the interpreter's lock,
+    anywhere in the list. The function must not write beyond the image and must not raise. With numba::
 
         @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
         def darken(rgb, height, width, values):

@@ -24,7 +24,7 @@ class Displace(Step):
     """The image, displaced by the field of :func:`stoker.augment.formulas.displacement.displacement`.
 
     Values between pixels are bilinear and rounded half up, or with ``nearest`` those of the pixel that the
-    place falls into. Outside of the image is ``fill``.
+    coordinates fall into. Outside of the image is ``fill``.
 
     Attributes:
         keys: (N,) uint64, of the fields.
@@ -55,14 +55,14 @@ class Displace(Step):
         source = pixels.astype(np.float64)
         if not self.where[i]:
             return source
-        places = self._places(i, (pixels.shape[0], pixels.shape[1]))
+        coordinates = self._coordinates(i, (pixels.shape[0], pixels.shape[1]))
         if self.nearest:
-            return _picked(source, places, fill)
-        rows, columns = places
+            return _picked(source, coordinates, fill)
+        rows, columns = coordinates
         top, left = np.floor(rows).astype(np.intp), np.floor(columns).astype(np.intp)
         down, right = (rows - top)[..., None], (columns - left)[..., None]
         source = _framed(source, fill)
-        # Place (-1, -1) of the image is (0, 0) of the frame.
+        # Pixel (-1, -1) of the image is pixel (0, 0) of the frame.
         upper, upper_next = source[top + 1, left + 1], source[top + 1, left + 2]
         lower, lower_next = source[top + 2, left + 1], source[top + 2, left + 2]
         upper, lower = upper + (upper_next - upper) * right, lower + (lower_next - lower) * right
@@ -74,12 +74,12 @@ class Displace(Step):
         if not self.where[i]:
             return mask
         size = mask.shape[0], mask.shape[1]
-        return _picked(mask, self._places(i, size), np.array(outside, mask.dtype))
+        return _picked(mask, self._coordinates(i, size), np.array(outside, mask.dtype))
 
-    def _places(self, i: int, size: Size) -> Float:
+    def _coordinates(self, i: int, size: Size) -> Float:
         """(2, H, W), row and column that each pixel shows, at most one pixel outside of the image."""
-        places = np.indices(size, np.float64) + self.field(i, size)
-        return np.stack([places[axis].clip(-1, size[axis]) for axis in (0, 1)])
+        coordinates = np.indices(size, np.float64) + self.field(i, size)
+        return np.stack([coordinates[axis].clip(-1, size[axis]) for axis in (0, 1)])
 
 
 def _framed(pixels: npt.NDArray[Any], fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -91,7 +91,7 @@ def _framed(pixels: npt.NDArray[Any], fill: npt.NDArray[Any]) -> npt.NDArray[Any
     return framed
 
 
-def _picked(pixels: npt.NDArray[Any], places: Float, fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    rows, columns = np.floor(places + 0.5).astype(np.intp) + 1
+def _picked(pixels: npt.NDArray[Any], coordinates: Float, fill: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    rows, columns = np.floor(coordinates + 0.5).astype(np.intp) + 1
     picked: npt.NDArray[Any] = _framed(pixels, fill)[rows, columns]
     return picked

@@ -1,4 +1,4 @@
-"""The place of a batch in training, for batchify functions and masks that draw random numbers.
+"""The epoch, step and samples of a batch, for batchify functions and masks that draw random numbers.
 
 A batchify function that has a parameter ``context`` gets a :class:`BatchContext`; others do not.
 """
@@ -22,7 +22,7 @@ __all__ = ["BatchContext", "Contextual"]
 
 @dataclass(frozen=True, eq=False)
 class BatchContext:
-    """The place of a batch of P sequences in training.
+    """The epoch, the step and the samples of a batch of P sequences.
 
     Attributes:
         epoch: Number of the epoch.

@@ -79,7 +79,7 @@ class Tuple:
         Args:
             samples: A list of tuples, or a tuple of columns.
             length: Padded length of all fields, or one for each field.
-            context: The place of the batch, for functions that take it.
+            context: The epoch, step and samples of the batch, for functions that take it.
 
         Raises:
             ConfigError: The numbers of functions, fields and lengths differ.
@@ -121,7 +121,7 @@ class Dict:
         Args:
             samples: A list of dicts, or a dict of columns.
             length: Padded length of all fields, or by the name of a field.
-            context: The place of the batch, for functions that take it.
+            context: The epoch, step and samples of the batch, for functions that take it.
 
         Raises:
             ConfigError: Two results have the same name.

@@ -64,10 +64,10 @@ class Layout:
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
         """(B, width) bool: True for tokens, False for padding."""
-        place = np.arange(self.width)
+        column = np.arange(self.width)
         if self._side == "left":
-            return np.greater_equal(place, (self.width - self.filled)[:, None])
-        return np.less(place, self.filled[:, None])
+            return np.greater_equal(column, (self.width - self.filled)[:, None])
+        return np.less(column, self.filled[:, None])
 
     def tokens(self, fill: float, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
         """Return (B, width): the tokens, and ``fill`` as padding."""
@@ -106,7 +106,7 @@ class Layout:
 
         Tokens that a model is not trained on have ``ignore_index``, too. So a causal model, which compares
         its output at t with the label at t + 1, never predicts the first token of a sequence from the last
-        token of another. If a mask has hidden tokens, labels are the tokens at the same places.
+        token of another. If a mask has hidden tokens, labels are the hidden tokens, at the same indices.
         """
         values = self._values if self._targets is None else self._targets
         if self._trained is None:

@@ -65,8 +65,7 @@ def pad_arrays(
     padded = np.full(shape, value, dtype or np.result_type(*arrays))
     within = (slice(None),) * axis
     for target, array in zip(padded, arrays, strict=True):
-        place = (*within, slice(array.shape[axis]))
-        target[place] = array
+        target[(*within, slice(array.shape[axis]))] = array
     return padded, lengths
 
 

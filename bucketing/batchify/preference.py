@@ -131,10 +131,10 @@ class PreferencePairs:
         flat = lengths.reshape(-1)
         which = np.repeat(starts.reshape(-1) - (np.cumsum(flat) - flat), flat) + np.arange(offsets[-1])
         if self.max_length is not None and total.max(initial=0) > self.max_length:
-            place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], total)
+            index = np.arange(offsets[-1]) - np.repeat(offsets[:-1], total)
             if self.truncation == "keep_end":
-                place = np.repeat(total, total) - 1 - place
-            which = which[place < self.max_length]
+                index = np.repeat(total, total) - 1 - index
+            which = which[index < self.max_length]
             offsets = np.concatenate(([0], np.cumsum(np.minimum(total, self.max_length))))
         tokens = np.concatenate((prompt.values, values))[which]
         return Ragged(tokens, offsets, which >= len(prompt.values))

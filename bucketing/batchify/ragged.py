@@ -26,7 +26,7 @@ class Ragged:
         offsets: (N + 1,) int64, the start of each sequence in ``values``, and T.
         trained: (T,) bool, the tokens that a model is trained on, which alone have labels; None for all.
         targets: (T,), the tokens before a mask hid some of them in ``values``. Labels are made of these, each
-            at the place of its token, also for ``labels="causal"``. None without a mask.
+            at the index of its token, also for ``labels="causal"``. None without a mask.
     """
 
     values: npt.NDArray[Any]

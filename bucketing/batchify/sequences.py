@@ -184,13 +184,13 @@ class Pad(_Tokens):
             padded: Sequences, padded with ``value``.
         """
         rows, lengths, trained = padded
-        places = np.arange(self.position_start, self.position_start + rows.shape[1], dtype=np.int32)
+        position_ids = np.arange(self.position_start, self.position_start + rows.shape[1], dtype=np.int32)
         mask = np.less(np.arange(rows.shape[1]), lengths[:, None])
         make: dict[Output, Callable[[], Any]] = {
             "input_ids": lambda: rows,
             "attention_mask": lambda: mask,
             "lengths": lambda: lengths.astype(np.int32),
-            "position_ids": lambda: mask * places,
+            "position_ids": lambda: mask * position_ids,
             "labels": lambda: self._labels(rows, mask, trained),
         }
         return {self.prefix + name: make[name]() for name in self.outputs}

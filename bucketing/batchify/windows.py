@@ -26,7 +26,7 @@ class StreamWindows:
     def __call__(self, samples: Packed, length: Any = None) -> dict[str, Any]:
         """Return "input_ids" and "targets", the tokens that follow, (B, L) each.
 
-        If tokens are masked, return "labels", the hidden tokens at their positions, instead of "targets".
+        If tokens are masked, return "labels", the tokens that were hidden, instead of "targets".
 
         Args:
             samples: B rows of L + 1 tokens.

@@ -109,15 +109,16 @@ class _Sums(NamedTuple):
 
     def above(self, shape: Float, end: Float) -> Float:
         """Cropped shares of the images with ``shape < r <= end``, cropped to ``shape``."""
-        low, high = self._places(shape, end)
+        low, high = self._range(shape, end)
         return np.asarray((high - low) - np.exp(shape) * (self.falling[high] - self.falling[low]))
 
     def below(self, begin: Float, shape: Float) -> Float:
         """Cropped shares of the images with ``begin < r <= shape``, cropped to ``shape``."""
-        low, high = self._places(begin, shape)
+        low, high = self._range(begin, shape)
         return np.asarray((high - low) - np.exp(-shape) * (self.rising[high] - self.rising[low]))
 
-    def _places(self, begin: Float, end: Float) -> tuple[Int64, Int64]:
+    def _range(self, begin: Float, end: Float) -> tuple[Int64, Int64]:
+        """First index, and the index after the last, of the images with ``begin < r <= end``."""
         low, high = (np.searchsorted(self.ratios, one, side="right") for one in (begin, end))
         low, high = np.broadcast_arrays(low, high)
         return low, np.maximum(low, high)

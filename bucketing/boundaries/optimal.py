@@ -31,7 +31,7 @@ def optimal_boundaries(
         num_buckets: At least 1.
 
     Returns:
-        (K,) int64, ascending, the position in ``costs`` of the last length of each bucket; and the total
+        (K,) int64, ascending, the index in ``costs`` of the last length of each bucket; and the total
         cost, which is exact if ``costs`` is int64.
     """
     size = len(costs)
@@ -106,7 +106,7 @@ def optimal_shapes(
         num_buckets: At least 1.
 
     Returns:
-        (K, 2) int64, ascending, the positions of each shape in the two arrays of costs; and the total cost.
+        (K, 2) int64, ascending, the indices of each shape in the two arrays of costs; and the total cost.
     """
     inside = counts.cumsum(axis=0).cumsum(axis=1)
     cost = costs[0][:, None] + costs[1][None, :]

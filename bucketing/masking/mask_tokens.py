@@ -130,28 +130,28 @@ class MaskTokens:
 
         Args:
             sequences: P sequences of T tokens. Tokens that a model is not trained on are not chosen.
-            context: The place of these sequences.
+            context: The epoch, step and samples of these sequences.
             field: Number of the field among those of a sample; each draws for itself.
         """
         lengths = sequences.lengths
         # Drawn for the whole sample, so that other pieces of it hide the same tokens.
         shift = context.begins - sequences.offsets[:-1]
-        places = np.arange(len(sequences.values)) + np.repeat(shift, lengths)
+        indices = np.arange(len(sequences.values)) + np.repeat(shift, lengths)
         whole = replace(context, begins=np.zeros_like(context.begins))
         states = np.repeat(whole.random_words(_STREAM + field), lengths)
         special = np.isin(sequences.values, np.asarray(self.special_ids or (), np.int64))
-        chosen = unit_interval(sequence(states, places * _DRAWS)) < self.probability
+        chosen = unit_interval(sequence(states, indices * _DRAWS)) < self.probability
         if self.whole_words:
             chosen = chosen[self._word_starts(sequences, special)]
         chosen &= ~special
         if sequences.trained is not None:
             chosen &= sequences.trained
         hidden = np.flatnonzero(chosen)
-        fate = unit_interval(sequence(states[hidden], places[hidden] * _DRAWS + 1))
+        fate = unit_interval(sequence(states[hidden], indices[hidden] * _DRAWS + 1))
         values = sequences.values.copy()
         values[hidden[fate < self.replaced]] = self.mask_id
         randomised = hidden[(fate >= self.replaced) & (fate < self.replaced + self.random)]
-        words = unit_interval(sequence(states[randomised], places[randomised] * _DRAWS + 2))
+        words = unit_interval(sequence(states[randomised], indices[randomised] * _DRAWS + 2))
         values[randomised] = (words * self.vocabulary).astype(np.int64)
         return Ragged(values, sequences.offsets, chosen, sequences.values)
 

@@ -124,8 +124,8 @@ class SpanCorruption:
         noise = np.cumsum(is_hidden[:-1]) > 0
         number = np.arange(len(first)) - np.repeat(np.cumsum(counts.spans) - counts.spans, counts.spans)
         sentinels = np.asarray(self.sentinels, np.int64)[number].astype(sequences.values.dtype)
-        places = np.arange(len(noise)) - np.repeat(sequences.offsets[:-1], sequences.lengths)
-        ends = places >= np.repeat(sequences.lengths - closing, sequences.lengths)
+        index = np.arange(len(noise)) - np.repeat(sequences.offsets[:-1], sequences.lengths)
+        ends = index >= np.repeat(sequences.lengths - closing, sequences.lengths)
         inputs, targets = sequences.values.copy(), sequences.values.copy()
         inputs[first], targets[first - 1] = sentinels, sentinels
         is_input, is_target = ~noise, noise | ends
@@ -174,13 +174,13 @@ def _random_segments(words: npt.NDArray[np.uint64], draw: int, items: Int64, seg
     gaps = np.maximum(np.where(segments > 0, items, 1) - 1, 0)
     owner = np.repeat(np.arange(len(items)), gaps)
     first = np.cumsum(gaps) - gaps
-    place = np.arange(len(owner)) - first[owner]
-    order = np.lexsort((sequence(words[owner], place * 2 + draw), owner))
+    index = np.arange(len(owner)) - first[owner]
+    order = np.lexsort((sequence(words[owner], index * 2 + draw), owner))
     divides = np.zeros(len(owner), np.bool_)
-    divides[order[place < segments[owner] - 1]] = True  # the k-th of a sequence in this order has place k
+    divides[order[index < segments[owner] - 1]] = True  # the k-th gap of a sequence in this order has index k
     cut = np.flatnonzero(divides)
     # The ends of segments in each sequence: the cuts, and the sequence's own end.
-    ends = np.concatenate((place[cut] + 1, items[segments > 0]))
+    ends = np.concatenate((index[cut] + 1, items[segments > 0]))
     of = np.concatenate((owner[cut], np.flatnonzero(segments > 0)))
     ends = ends[np.lexsort((ends, of))]
     begins = np.concatenate(([0], ends[:-1]))

@@ -27,10 +27,10 @@ class _OpenBins:
 
     def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int32]] | None:
         """Remove and return bins with the least room for ``length`` tokens; None if there are none."""
-        position = bisect_left(self._rooms, length)
-        if position == len(self._rooms):
+        index = bisect_left(self._rooms, length)
+        if index == len(self._rooms):
             return None
-        room = self._rooms[position]
+        room = self._rooms[index]
         by_slots = self._bins[room]
         slots = next(iter(by_slots))
         bins = by_slots[slots].pop()
@@ -38,7 +38,7 @@ class _OpenBins:
             del by_slots[slots]
         if not by_slots:
             del self._bins[room]
-            del self._rooms[position]
+            del self._rooms[index]
         return room, slots, bins
 
 
@@ -78,8 +78,8 @@ def best_fit_decreasing(
             bins.append(np.repeat(numbers, each))
             slots.append(np.tile(limit - free + np.arange(each, dtype=np.int32), len(numbers)))
             open_bins.put(room - each * length, free - each, numbers)
-    placed = np.concatenate(bins)
-    return placed, np.concatenate(slots), np.bincount(placed, minlength=opened)
+    bin_of = np.concatenate(bins)
+    return bin_of, np.concatenate(slots), np.bincount(bin_of, minlength=opened)
 
 
 def least_bins(histogram: npt.NDArray[np.int64], max_sequences: int | None = None) -> int:

@@ -1,7 +1,7 @@
 """The plan of a packing: several sequences in each row of a fixed capacity, in few rows.
 
 Best fit decreasing puts the longest remaining sequence into the row with the least room for it. Sequences of
-equal length are placed together, so the work grows with the number of distinct lengths. Samples of several
+equal length are packed together, so the work grows with the number of distinct lengths. Samples of several
 fields are packed in groups of some thousand.
 """
 
@@ -137,7 +137,7 @@ def pack(
 
     Args:
         lengths: (N,) integers, the tokens of each sequence, at least 1. Or (N, D), the tokens of each sample
-            in D fields, at least 1 in all; the fields of a sample have the same row and place.
+            in D fields, at least 1 in all; the fields of a sample have the same row and slot.
         capacity: Number of tokens that fit into a packed row; with D fields one number for all, or D.
         max_sequences: Largest number of pieces in a packed row, or None.
         too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and a
@@ -162,16 +162,16 @@ def pack(
     histogram = np.bincount(sizes, minlength=capacity + 1)
     bins, slots, counts = best_fit_decreasing(histogram, max_sequences)
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    places = offsets[bins]
-    places += slots
+    indices = offsets[bins]
+    indices += slots
     del bins, slots  # of ten million sequences, all of these take much memory
-    placed = np.empty(len(order), np.int64)
-    placed[places] = order
-    del places, order
+    packed = np.empty(len(order), np.int64)
+    packed[indices] = order
+    del indices, order
     return PackingPlan(
-        rows=placed if split is None else split.rows[placed],
-        begins=np.broadcast_to(np.int64(0), placed.shape) if split is None else split.begins[placed],
-        lengths=sizes[placed],
+        rows=packed if split is None else split.rows[packed],
+        begins=np.broadcast_to(np.int64(0), packed.shape) if split is None else split.begins[packed],
+        lengths=sizes[packed],
         offsets=offsets,
         capacity=capacity,
         least=least_bins(histogram, max_sequences),

@@ -1,7 +1,7 @@
 """Packing of samples with several fields, each with its own capacity (vector bin packing).
 
-Samples are packed in groups, many groups at a time: the k-th largest sample of every group is placed at once.
-Each group keeps the fewest rows of three attempts:
+Samples are packed in groups, many groups at a time: the k-th largest samples of all groups get their rows at
+once. Each group keeps the fewest rows of three attempts:
 
 - Best fit puts a sample into the row with the least room. It suits lengths where one field decides.
 - Balanced fit opens as many rows as a group needs at least, and puts a sample where the fullest field of the
@@ -107,14 +107,14 @@ def _pack(groups: _Groups, slack: float) -> Int64:
     """(G, M) int64, the row of each sample; ``slack`` is the rows needed over those that tokens fill."""
     filled = (groups.tokens.sum(axis=2) / groups.capacity[:, None]).max(axis=0)
     least = np.minimum(np.ceil(slack * filled).astype(np.int64), groups.tokens.shape[2])
-    best = _place(groups, np.zeros_like(least), balanced=False)
-    balanced = _place(groups, least, balanced=True)
-    again = _place(groups, (least + np.maximum(least, balanced.rows)) // 2, balanced=True)
+    best = _assign(groups, np.zeros_like(least), balanced=False)
+    balanced = _assign(groups, least, balanced=True)
+    again = _assign(groups, (least + np.maximum(least, balanced.rows)) // 2, balanced=True)
     return best.or_better(balanced).or_better(again).bins
 
 
-def _place(groups: _Groups, opened: Int64, *, balanced: bool) -> _Attempt:
-    """Place the samples of all groups by balanced or best fit, with so many rows open at first, (G,)."""
+def _assign(groups: _Groups, opened: Int64, *, balanced: bool) -> _Attempt:
+    """Assign samples to rows by balanced or best fit; ``opened``, (G,), rows of a group are open at first."""
     fields, count, size = groups.tokens.shape
     dtype = np.float32 if groups.capacity.max() < 1 << 24 else np.float64  # holds every length exactly
     capacity, tokens, opened = groups.capacity.astype(dtype), groups.tokens.astype(dtype), opened.copy()

@@ -77,8 +77,8 @@ def plot_shapes(
         top.axvline(ratio, color=_EDGE, linewidth=0.8, linestyle="--")
     top.set(xlabel="logarithm to base 2 of height over width (dashed: shapes)", ylabel="images")
     names = [f"{height}x{width}" for height, width in (one.shape for one in report.figures)]
-    places = _bars(bottom, [one.cropped for one in report.figures], report.cropped)
-    bottom.set_xticks(places, names, rotation=45 if len(names) > 10 else 0)
+    centers = _bars(bottom, [one.cropped for one in report.figures], report.cropped)
+    bottom.set_xticks(centers, names, rotation=45 if len(names) > 10 else 0)
     bottom.set(xlabel="height x width (line: all images)", ylabel="cropped, % (on top: images)")
     bottom.margins(y=0.15)
     _annotate(bottom, [(one.samples, one.cropped) for one in report.figures])
@@ -96,17 +96,17 @@ def _figure() -> tuple[Any, Any, Any]:
 
 
 def _bars(axes: Any, heights: list[float], mean: float) -> npt.NDArray[np.int64]:
-    """Draw bars and a line at their mean; returns the places of the bars."""
-    places = np.arange(len(heights))
-    axes.bar(places, heights, color=_BAR, zorder=2)
+    """Draw bars and a line at their mean; returns the x coordinates of their centres."""
+    centers = np.arange(len(heights))
+    axes.bar(centers, heights, color=_BAR, zorder=2)
     axes.axhline(mean, color=_EDGE, linewidth=0.8, zorder=1)
-    return places
+    return centers
 
 
 def _annotate(axes: Any, bars: list[tuple[int, float]]) -> None:
     """Write the number of samples on top of each bar."""
-    for place, (samples, height) in enumerate(bars):
-        axes.annotate(f"{samples:,}", (place, height), ha="center", va="bottom", fontsize=8)
+    for center, (samples, height) in enumerate(bars):
+        axes.annotate(f"{samples:,}", (center, height), ha="center", va="bottom", fontsize=8)
 
 
 def _one_length(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) -> None:
@@ -134,10 +134,10 @@ def _two_lengths(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) 
 
 def _paddings(axes: Any, report: PlanReport) -> None:
     names = ["x".join(map(str, bucket.length)) for bucket in report.buckets]
-    places = _bars(axes, [bucket.padding for bucket in report.buckets], report.padding)
+    centers = _bars(axes, [bucket.padding for bucket in report.buckets], report.padding)
     axes.margins(y=0.12)
-    shown = places[:: -(-len(names) // _MANY)]
-    axes.set_xticks(shown, [names[place] for place in shown])
+    shown = centers[:: -(-len(names) // _MANY)]
+    axes.set_xticks(shown, [names[center] for center in shown])
     axes.set(xlabel="padded length, tokens (line: all batches)", ylabel="padding, % (on top: samples)")
     if len(names) <= _MANY:
         _annotate(axes, [(bucket.samples, bucket.padding) for bucket in report.buckets])

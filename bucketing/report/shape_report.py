@@ -109,10 +109,10 @@ def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
     rows, steps, _, shapes = plan_members(plan := sampler.plan(0))
     cropped = 100 * cropped_shares(sizes[rows], shapes)
     alike, following, partners = _ratio_randomness(sizes, plan, sampler.plan(1))
-    used, place = np.unique(shapes, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    used, shape_index = np.unique(shapes, axis=0, return_inverse=True)
+    shape_index = shape_index.reshape(-1)
     figures = (
-        ShapeFigures((height, width), int((place == k).sum()), float(cropped[place == k].mean()))
+        ShapeFigures((height, width), int((shape_index == k).sum()), float(cropped[shape_index == k].mean()))
         for k, (height, width) in enumerate(used.tolist())
     )
     return ShapeReport(
@@ -162,6 +162,6 @@ def _ratio_randomness(
 def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
     """The row, the step, the batch and the shape, (M, 2), of each sample, without repeated ones."""
     steps = np.repeat(np.arange(len(plan)), plan.valid)
-    places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
-    rows = plan.rows[plan.starts[steps] + places].astype(np.int64)
-    return rows, steps, steps * plan.world_size + places % plan.world_size, plan.lengths[steps]
+    index = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
+    rows = plan.rows[plan.starts[steps] + index].astype(np.int64)
+    return rows, steps, steps * plan.world_size + index % plan.world_size, plan.lengths[steps]

@@ -164,8 +164,8 @@ def balance_groups(
     reordered: npt.NDArray[np.int64] = groups.rows.copy()
     world = groups.world_size
     for size in np.unique(groups.sizes[whole]).tolist():
-        places = groups.starts[whole & (groups.sizes == size)][:, None] + np.arange(size)
-        rows = groups.rows[places]
+        indices = groups.starts[whole & (groups.sizes == size)][:, None] + np.arange(size)
+        rows = groups.rows[indices]
         rows = np.take_along_axis(rows, np.argsort(-costs[rows], axis=1, kind="stable"), axis=1)
         loads = np.zeros((len(rows), world), np.int64)
         for first in range(0, size, world):
@@ -173,5 +173,5 @@ def balance_groups(
             ranks = np.argsort(loads, axis=1, kind="stable")
             np.put_along_axis(dealt, ranks, dealt.copy(), axis=1)
             loads += costs[dealt]
-        reordered[places] = rows
+        reordered[indices] = rows
     return reordered

@@ -98,8 +98,8 @@ class BatchPlan:
         """Return the same groups for other ranks; each group repeats fewer rows than there are ranks."""
         sizes = -(-self.valid // world_size) * world_size
         starts = np.cumsum(sizes) - sizes
-        places = np.arange(sizes.sum()) - np.repeat(starts, sizes)
-        rows = self.rows[np.repeat(self.starts, sizes) + places % np.repeat(self.valid, sizes)]
+        index = np.arange(sizes.sum()) - np.repeat(starts, sizes)
+        rows = self.rows[np.repeat(self.starts, sizes) + index % np.repeat(self.valid, sizes)]
         return replace(self, rows=rows, starts=starts, sizes=sizes, world_size=world_size)
 
     def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:

@@ -34,15 +34,15 @@ def random_order(
     """Return a random permutation of 0 to size - 1.
 
     Args:
-        size: Number of positions.
+        size: Number of elements.
         seed: From 0 to 2**64 - 1.
         epoch: From 0 to 2**32 - 1.
         stream: Number of the permutation among independent ones, from 0.
-        within: (size,) uint16, the bucket of each position: buckets come in ascending order, and the order
+        within: (size,) uint16, the bucket of each element: buckets come in ascending order, and the order
             in each bucket is random.
 
     Returns:
-        (size,) int32, or int64 where positions need it.
+        (size,) int32, or int64 where they need it.
     """
     order = narrowed(philox_permutation(size, epoch << 96 | stream << 64 | seed), size)
     return order if within is None else order[np.argsort(within[order], kind="stable")]

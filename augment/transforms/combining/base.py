@@ -40,9 +40,9 @@ class Partners:
     epoch: int
     shuffled: bool = True
 
-    def uniform(self, position: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
-        """(M, count) random numbers of the transform at ``position``, for M keys."""
-        return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - position), keys, count)
+    def uniform(self, index: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
+        """(M, count) random numbers of the transform at ``index`` of its list, for M keys."""
+        return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - index), keys, count)
 
     def others(self, draw: Int, u: npt.NDArray[np.float64], buffer: int | None = None) -> Int:
         """Other draws of the epoch, (M, K), no two of a row the same.
@@ -61,9 +61,9 @@ class Partners:
             return (u * draws).astype(np.int64)
         first = np.clip(draw + 1 - draws, 0, self.draws - draws)
         taken = (draw - first)[:, None]
-        for place in range(count):
+        for k in range(count):
             # The number of a draw among the remaining draws becomes its number among all draws.
-            chosen = (u[:, place] * (draws - 1 - place)).astype(np.int64)
+            chosen = (u[:, k] * (draws - 1 - k)).astype(np.int64)
             for before in np.sort(taken, axis=1).T:
                 chosen += chosen >= before
             taken = np.column_stack((taken, chosen))
@@ -88,8 +88,8 @@ class Combining(Transform):
     layered: ClassVar[bool] = False
     columns: ClassVar[frozenset[str]] = frozenset()
 
-    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
-        """Return the parts with those that this transform, at ``position`` of its list, adds.
+    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
+        """Return the parts with those that this transform, at ``index`` of its list, adds.
 
         It is called from the last transform of a list to the first, because an added layer passes through
         the transforms before it.
@@ -126,11 +126,11 @@ class SecondLayer(UntilEpoch):
     layered: ClassVar[bool] = True
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
-    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
+    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
         """See :class:`.base.Combining`."""
         if self.has_stopped(partners.epoch):
             return parts
-        u = partners.uniform(position, parts.image_keys, 2)
+        u = partners.uniform(index, parts.image_keys, 2)
         chosen = u[:, 0] < self.p
         copies = parts.take(np.flatnonzero(chosen))
         keys = hash_words((self.layer,), copies.keys).view(np.int64)

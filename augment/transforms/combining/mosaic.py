@@ -80,11 +80,11 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         known = self.buffer is None or (is_whole(self.buffer) and self.buffer >= _TILES - 1)
         self.check("buffer", known, "a number of draws, at least 3, or None")
 
-    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
+    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
         """See :class:`.base.Combining`."""
         if self.has_stopped(partners.epoch):
             return parts
-        u = partners.uniform(position, parts.keys, _TILES)
+        u = partners.uniform(index, parts.keys, _TILES)
         chosen = u[:, 0] < self.p
         copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
         tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))

@@ -21,7 +21,7 @@ class CoverCrop(SizedTransform):
 
     Args:
         size: (height, width) of the output in pixels, or one number for a square.
-        random: Whether the crop lies at a uniform position; otherwise it is the centre, rounded down.
+        random: Whether the crop lies at a uniform location; otherwise it is the centre, rounded down.
         interpolation: As for :class:`stoker.augment.Resize`.
 
     The resized side that exceeds the size is rounded to whole pixels.

@@ -63,9 +63,9 @@ class RandomResizedCrop(SizedTransform):
         antialias: Likewise.
 
     The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
-    fits is placed uniformly; if none fits, it is the largest central part within ``ratio``. The same draws
-    give the same part on every platform, except for about one sample in 10**12, where the last bit of the
-    platform's ``exp`` decides how half a pixel is rounded.
+    fits gets a uniform location; if none fits, it is the largest central part within ``ratio``. The same
+    draws give the same part on every platform, except for about one sample in 10**12, where the last bit of
+    the platform's ``exp`` decides how half a pixel is rounded.
     """
 
     scale: Sequence[float] = (0.08, 1.0)

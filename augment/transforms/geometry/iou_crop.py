@@ -32,7 +32,7 @@ class RandomIoUCrop(Transform):
 
     An option is drawn uniformly. An option of 1 or more leaves the image as it is. A smaller option is the
     smallest IoU (intersection over union) that the part must have with a box whose centre it contains. Then
-    ``trials`` parts of uniform height, width and position are drawn, and the first part is taken that has
+    ``trials`` parts of uniform height, width and location are drawn, and the first part is taken that has
     such an IoU and an allowed aspect ratio. If there is none, another option is drawn. Objects are dropped
     if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
 
@@ -145,7 +145,7 @@ def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
-    """The boxes of the images ``rows``, ascending, and the positions of their owners in ``rows``."""
-    place = np.searchsorted(rows, owner)
-    mine = np.append(rows, -1)[place] == owner
-    return boxes[mine], place[mine]
+    """The boxes of the images ``rows``, ascending, and the indices of their owners in ``rows``."""
+    index = np.searchsorted(rows, owner)
+    mine = np.append(rows, -1)[index] == owner
+    return boxes[mine], index[mine]

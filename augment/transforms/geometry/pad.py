@@ -66,7 +66,7 @@ class Pad(Transform):
 
 @dataclass(frozen=True)
 class RandomCrop(SizedTransform):
-    """Cut out a part of fixed size at a uniform position.
+    """Cut out a part of fixed size at a uniform location.
 
     Args:
         size: (height, width) in pixels, or one number for a square.

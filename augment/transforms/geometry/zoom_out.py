@@ -21,7 +21,7 @@ __all__ = ["RandomZoomOut"]
 
 @dataclass(frozen=True)
 class RandomZoomOut(Transform):
-    """Put the image at a uniform place of a larger one, with probability ``p`` (Liu et al., "SSD", 2016).
+    """Put the image at a uniform location in a larger one, with probability ``p`` (Liu et al., "SSD", 2016).
 
     Args:
         fill: Level 0..255 or three of them (RGB). A list of transforms has one fill.

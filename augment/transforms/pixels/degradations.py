@@ -49,7 +49,7 @@ class GaussianNoise(Transform):
         if self.clip is not True:
             raise ConfigError(
                 f"GaussianNoise: clip must be True; found {self.clip!r}",
-                hint="Leave it out: levels beyond 0..255 are clipped, as images have 8 bits at this place.",
+                hint="Leave it out: levels beyond 0..255 are clipped, as images have 8 bits here.",
             )
 
     def params(self, state: TransformState, u: Float) -> None:

@@ -36,7 +36,7 @@ class RandomErasing(Transform):
             :mod:`stoker.augment.formulas.noise` says how it is drawn.
 
     The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
-    the image in both directions is placed uniformly; if none is, nothing is erased.
+    the image in both directions gets a uniform location; if none is, nothing is erased.
     """
 
     p: float = 0.5
@@ -71,7 +71,7 @@ class RandomErasing(Transform):
         """The value of boxes, and this value plus the standard deviation of the noise.
 
         Args:
-            form: Form of the images at the transform's position in the list.
+            form: Form of the images at the transform's index in the list.
 
         Returns:
             (2, C).

@@ -28,8 +28,8 @@ class SubtractMean(OutputTransform):
 
     ``stoker info DATASET --mean-image mean.npy`` writes one. It is stretched over the whole stored image, so
     that their sizes may differ. Where they are equal and a crop does not resize, each pixel loses the mean
-    of its place, as in Caffe: ``DataTransformer::Transform`` in ``src/caffe/data_transformer.cpp`` crops and
-    mirrors the mean with the image. Padding stays as it is.
+    of its location, as in Caffe: ``DataTransformer::Transform`` in ``src/caffe/data_transformer.cpp`` crops
+    and mirrors the mean with the image. Padding stays as it is.
 
     Args:
         path: A ``.npy`` file of floats or integers, (H, W, C), or (H, W) for one channel, in levels of the

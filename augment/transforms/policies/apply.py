@@ -28,7 +28,7 @@ __all__ = ["Identity", "NestedTransform", "RandomApply", "RandomChoice", "Random
 
 @dataclass(frozen=True)
 class Identity(Transform):
-    """Change nothing: a choice of :class:`RandomChoice`, or the place of a transform that is left out."""
+    """Change nothing: a choice of :class:`RandomChoice`, or what replaces a transform that is left out."""
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -219,7 +219,7 @@ class RandomOrder(NestedTransform):
         if len(changing) > 1 or (changing and self.warps):
             names = " and ".join(type(part).__name__ for part in changing)
             raise ConfigError(
-                f"RandomOrder: {names} would change the size at different places",
+                f"RandomOrder: {names} would change the size at different indices of the list",
                 hint="Put what changes the size before or after RandomOrder.",
             )
         return changing[0].output_size(size) if changing else size

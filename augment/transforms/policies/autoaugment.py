@@ -150,7 +150,7 @@ class AutoAugment(Transform):
 
 
 class _Policy(NamedTuple):
-    """P pairs as arrays of shape (P, 2), and the kinds that occur at the first place and at the second."""
+    """P pairs as arrays of shape (P, 2), and the kinds that the first and the second of a pair can be."""
 
     kind: npt.NDArray[np.int64]
     probability: Float
@@ -166,5 +166,5 @@ def _policy(name: str) -> _Policy:
     probability = np.array([[float(operation[1]) for operation in pair] for pair in words])
     level = np.array([[int([*operation, "0"][2]) for operation in pair] for pair in words])
     table = magnitudes(_BINS, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4))
-    possible = tuple(frozenset(map(Kind, place)) for place in kind.T.tolist())
+    possible = tuple(frozenset(map(Kind, kinds)) for kinds in kind.T.tolist())
     return _Policy(kind, probability, table[kind, level], possible)

@@ -93,7 +93,7 @@ class Operations:
         kind: (N, S) int64, of :class:`Kind`.
         magnitude: (N, S) float64, as :func:`magnitudes` has them, with their signs.
         relative: Whether translations are shares of the side; otherwise they are pixels.
-        possible: S collections of the kinds that may occur at each place, in any batch.
+        possible: S collections: the kinds that each of the S operations may have, in any batch.
     """
 
     kind: Int
@@ -107,7 +107,7 @@ class Operations:
             state.distort(_product(self.matrices(state.size)), interpolation=interpolation)
         linear, grey_share = self.colors()
         for s, kinds in enumerate(self.possible):
-            steps = self.steps(s)  # before the colours of this place, which are of other samples
+            steps = self.steps(s)  # before the colours of operation s, which are of other samples
             if steps:
                 state.add_steps(*steps)
             if Kind.Contrast in kinds:
@@ -152,7 +152,7 @@ class Operations:
         return maps.swapaxes(0, 1), -contrast.T
 
     def steps(self, s: int) -> list[Step]:
-        """The steps of the operations at place ``s``, at most one of which is applied to a sample."""
+        """The steps of operation ``s`` of each sample; at most one is applied to a sample."""
         possible = self.possible[s]
         return [step(self.where[kind, s], self.by_kind[kind, s]) for kind, step in _STEPS if kind in possible]
 

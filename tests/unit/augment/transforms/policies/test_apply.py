@@ -221,7 +221,7 @@ def test_an_order_that_decides_the_size_is_refused():
     sizes = RandomOrder([Resize((20, 20)), RandomHorizontalFlip()])
     assert run(sizes, n=3).shape == (3, 3, 20, 20)
     for inner in ([Resize((20, 20)), Pad(2)], [Resize((20, 20)), RandomRotation(20)]):
-        with pytest.raises(ConfigError, match="would change the size at different places"):
+        with pytest.raises(ConfigError, match="would change the size at different indices of the list"):
             compile_image([CenterCrop(40), RandomOrder(inner), CenterCrop(10)])
 
 
