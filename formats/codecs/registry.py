@@ -116,7 +116,6 @@ def open_image(data: Any) -> Image.Image:
     return Image.open(io.BytesIO(data), formats=_pillow_formats())
 
 
-@cache
 def _register_heic() -> None:
     """Let Pillow open HEIC by the package pillow-heif; DecodeError if it is not installed."""
     try:
@@ -125,8 +124,9 @@ def _register_heic() -> None:
         raise DecodeError(
             "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
         ) from error
-    pillow_heif.register_heif_opener()
-    _pillow_formats.cache_clear()
+    if "HEIF" not in _pillow_formats():
+        pillow_heif.register_heif_opener()
+        _pillow_formats.cache_clear()
 
 
 def open_mask(data: Any) -> Image.Image:

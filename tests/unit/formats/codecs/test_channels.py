@@ -17,7 +17,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
 RGBA = Image.fromarray(NOISE)
 
 
-def test_grey_of_a_jpeg_is_its_luma_and_of_other_images_that_of_rgb() -> None:
+def test_grey_is_the_luma_of_a_jpeg_and_a_weighted_sum_of_the_rgb_of_other_images() -> None:
     rgb = RGBA.convert("RGB")
     jpeg = encode(rgb, "JPEG", quality=90, subsampling=2)
     with Image.open(io.BytesIO(jpeg)) as image:
@@ -31,7 +31,7 @@ def test_grey_of_a_jpeg_is_its_luma_and_of_other_images_that_of_rgb() -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
-def test_channels_are_those_that_a_png_stores(mode: str) -> None:
+def test_decoded_channels_are_those_that_a_png_stores(mode: str) -> None:
     image = RGBA.convert("RGB").convert("P") if mode == "P" else RGBA.convert(mode)
     data = encode(image, "PNG")
     channels = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4}[mode]
@@ -44,7 +44,7 @@ def test_channels_are_those_that_a_png_stores(mode: str) -> None:
     assert (with_alpha[..., 3] == 255).all() == (mode not in {"LA", "RGBA"})
 
 
-def test_transparent_colours_become_alpha_of_rgba_alone() -> None:
+def test_a_transparent_colour_becomes_alpha_only_if_alpha_is_asked_for() -> None:
     palette = encode(RGBA.convert("P"), "PNG", transparency=bytes(range(256)))
     assert stored_form(palette, Codec.PNG, HEIGHT, WIDTH).channels == 4
     keyed = encode(RGBA.convert("RGB"), "PNG", transparency=tuple(NOISE[0, 0, :3].tolist()))
@@ -54,7 +54,7 @@ def test_transparent_colours_become_alpha_of_rgba_alone() -> None:
     assert alpha.sum() == 255 * (alpha.size - 1)
 
 
-def test_raw_pixels_and_cmyk_are_stored_as_rgb() -> None:
+def test_raw_pixels_and_cmyk_count_as_rgb() -> None:
     rgb = np.ascontiguousarray(NOISE[..., :3])
     assert np.array_equal(decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=False), rgb)
     assert (decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=True)[..., 3] == 255).all()

@@ -1,4 +1,4 @@
-"""Tests of decoding to RGB, for every depth that Pillow knows."""
+"""Tests of decoding to RGB, of images of every codec, mode and bit depth."""
 
 import io
 from collections.abc import Callable
@@ -22,28 +22,28 @@ _WRITABLE = (Codec.JPEG, Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 
 
-def three(grey: np.ndarray) -> np.ndarray:
+def as_rgb(grey: np.ndarray) -> np.ndarray:
     return np.repeat(grey[..., np.newaxis], 3, axis=2)
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM", "JPEG2000"])
-def test_the_higher_eight_of_sixteen_bits_are_taken(form: str) -> None:
+def test_the_higher_eight_of_sixteen_bits_become_rgb(form: str) -> None:
     values = GREYS.astype(np.int32) if form == "PPM" else GREYS  # as older Pillow writes that
     data = encode(Image.fromarray(values), form)
-    expected = three((GREYS >> 8).astype(np.uint8))
+    expected = as_rgb((GREYS >> 8).astype(np.uint8))
     np.testing.assert_array_equal(decode_rgb(data, Codec.OTHER, 64, 64), expected)
     np.testing.assert_array_equal(decode_with_pillow(data), expected)
 
 
-def test_the_orientation_of_sixteen_bits_is_applied() -> None:
+def test_the_orientation_of_an_image_of_sixteen_bits_is_applied() -> None:
     data = encode(GREYS[:, :32], "PNG", orientation=6)
-    expected = three(np.rot90((GREYS[:, :32] >> 8).astype(np.uint8), -1))
+    expected = as_rgb(np.rot90((GREYS[:, :32] >> 8).astype(np.uint8), -1))
     np.testing.assert_array_equal(decode_rgb(data, Codec.PNG, 64, 32), expected)
 
 
-def test_the_engines_decode_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
+def test_native_and_reference_engine_decode_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
     folder = pack_images([encode(Image.fromarray(GREYS), "PNG")])
-    expected = three((GREYS >> 8).astype(np.uint8))
+    expected = as_rgb((GREYS >> 8).astype(np.uint8))
     for engine in ("native", "reference"):
         with stoker.ImageLoader(
             folder, batch_size=1, transforms=[CenterCrop(64)], engine=engine, layout="NHWC"
@@ -52,9 +52,7 @@ def test_the_engines_decode_sixteen_bits_alike(pack_images: Callable[..., Path])
 
 
 @pytest.mark.parametrize(("dtype", "words"), [(np.int32, "integers of 32 bits"), (np.float32, "floats")])
-def test_pixels_without_a_known_white_are_refused(
-    dtype: type, words: str, pack_images: Callable[..., Path]
-) -> None:
+def test_pixels_of_32_bits_are_refused(dtype: type, words: str, pack_images: Callable[..., Path]) -> None:
     data = encode(Image.fromarray(np.ones((4, 5), dtype)), "TIFF")
     with pytest.raises(DecodeError, match=words):
         decode_rgb(data, Codec.TIFF, 4, 5)
@@ -67,7 +65,7 @@ def test_pixels_without_a_known_white_are_refused(
         next(iter(loader))
 
 
-def test_each_codec_has_its_decoder() -> None:
+def test_raw_pixels_png_and_jpeg_are_decoded_to_their_rgb() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (6, 7, 3), np.uint8)
     image = Image.fromarray(pixels)
     jpeg = encode(image, "JPEG")
@@ -106,12 +104,12 @@ def test_the_exif_orientation_is_applied(codec: Codec, orientation: int, turn: C
     np.testing.assert_array_equal(found, expected)
 
 
-def test_data_that_are_no_image() -> None:
+def test_data_that_are_no_image_are_refused() -> None:
     with pytest.raises(OSError, match="cannot identify"):
         decode_rgb(b"no image", Codec.PNG, 5, 7)
 
 
-def test_every_codec_has_a_row() -> None:
+def test_the_registry_has_a_row_for_every_codec() -> None:
     assert set(CODECS) == set(Codec)
 
 
@@ -126,7 +124,7 @@ def test_an_image_with_more_pixels_than_allowed_is_refused_by_every_decoder() ->
                 decode(payload, codec, 6, 7, 41)
 
 
-def test_the_reference_refuses_a_jpeg_that_lacks_pixels() -> None:
+def test_the_reference_engine_refuses_a_jpeg_that_lacks_pixels() -> None:
     photograph = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     data = encode(Image.fromarray(photograph), "JPEG")
     cut = data[: len(data) // 2] + b"\xff\xd9"
@@ -137,7 +135,7 @@ def test_the_reference_refuses_a_jpeg_that_lacks_pixels() -> None:
     )
 
 
-def test_which_engine_decodes_a_codec() -> None:
+def test_each_engine_decodes_only_its_codecs() -> None:
     codecs = np.array([Codec.RAW, Codec.JPEG, Codec.PNG, Codec.PLANES, Codec.OTHER], np.uint8)
     assert engine_decodes("native", codecs).tolist() == [True, True, True, False, False]
     assert engine_decodes("dali", codecs).tolist() == [False, True, False, False, False]

@@ -31,33 +31,33 @@ def encode(form: str, orientation: int = 0, mode: str = "RGB") -> bytes:
         ("PPM", Codec.OTHER),
     ],
 )
-def test_codec_and_size(form: str, codec: Codec) -> None:
+def test_a_header_states_codec_and_size(form: str, codec: Codec) -> None:
     assert read_header(memoryview(encode(form))) == ImageHeader(codec, 20, 30, 1)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_size_is_that_after_orientation(form: str, orientation: int) -> None:
+def test_the_size_is_that_of_the_turned_image(form: str, orientation: int) -> None:
     header = read_header(encode(form, orientation))
     assert header.orientation == orientation
     assert (header.height, header.width) == ((20, 30) if orientation < 5 else (30, 20))
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_other_modes(mode: str) -> None:
+def test_grey_and_cmyk_jpegs_have_a_header(mode: str) -> None:
     assert read_header(encode("JPEG", mode=mode)) == ImageHeader(Codec.JPEG, 20, 30, 1)
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"hello", bytes(1000), b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"]
 )
-def test_other_data_are_refused(data: bytes) -> None:
+def test_data_of_no_image_format_are_refused(data: bytes) -> None:
     with pytest.raises(DecodeError, match="not an image of a known format"):
         read_header(data)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
-def test_a_file_cut_anywhere_is_read_or_refused(form: str) -> None:
+def test_a_file_cut_anywhere_is_refused_or_has_the_right_size(form: str) -> None:
     data = encode(form)
     outcomes = set()
     for length in range(min(len(data), 400)):
@@ -80,10 +80,10 @@ def png_of(width: int, height: int) -> bytes:
     )
 
 
-def test_bombs_are_refused_by_their_header() -> None:
+def test_an_image_of_too_many_pixels_is_refused_by_its_header() -> None:
     with pytest.raises(ImageTooLargeError, match="30000 x 30000 pixels"):
         read_header(png_of(30_000, 30_000))
-    # BMP: a file header, then BITMAPINFOHEADER.
+    # A BMP's file header and BITMAPINFOHEADER.
     bitmap = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)
     bitmap += struct.pack("<IiiHHIIiiII", 40, 20_000, 20_000, 1, 24, 0, 0, 0, 0, 0, 0)
     with pytest.raises(ImageTooLargeError):

@@ -1,4 +1,4 @@
-"""Files whose EXIF, XMP and text profiles say different things about their orientation."""
+"""Tests of the orientation of images, by EXIF alone, where XMP or a text profile states another one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -51,19 +51,17 @@ def with_raw_profile(orientation: int) -> bytes:
     return encoded("PNG", pnginfo=text)
 
 
-FILES = [
-    (form, orientation, with_xmp(form, orientation))
+FILES = {
+    f"{form} XMP {orientation}": (form, with_xmp(form, orientation))
     for form in ("JPEG", "PNG", "WEBP", "TIFF")
     for orientation in (3, 6)
-] + [("PNG", orientation, with_raw_profile(orientation)) for orientation in (3, 6)]
-NAMES = [f"{form} XMP {orientation}" for form, orientation, _ in FILES[:8]] + [
-    "raw profile 3",
-    "raw profile 6",
-]
+}
+FILES |= {f"raw profile {orientation}": ("PNG", with_raw_profile(orientation)) for orientation in (3, 6)}
+"""Format and bytes of images whose XMP or text profile states an orientation, and whose EXIF does not."""
 
 
-@pytest.mark.parametrize(("form", "orientation", "data"), FILES, ids=NAMES)
-def test_only_exif_turns_an_image(form: str, orientation: int, data: bytes) -> None:
+@pytest.mark.parametrize(("form", "data"), FILES.values(), ids=FILES)
+def test_xmp_and_text_profiles_do_not_turn_an_image(form: str, data: bytes) -> None:
     codec = Codec[form]
     assert read_header(data) == ImageHeader(codec, 20, 30, 1)
     plain = decode_rgb(encoded(form), codec, 20, 30)
@@ -72,7 +70,7 @@ def test_only_exif_turns_an_image(form: str, orientation: int, data: bytes) -> N
 
 
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF"])
-def test_exif_counts_where_xmp_says_otherwise(form: str) -> None:
+def test_exif_turns_an_image_whose_xmp_states_another_orientation(form: str) -> None:
     more: dict[str, Any] = {"xmp": xmp(3)}
     if form == "TIFF":
         more = {"tiffinfo": {700: xmp(3), 0x0112: 6}}
@@ -83,8 +81,8 @@ def test_exif_counts_where_xmp_says_otherwise(form: str) -> None:
     np.testing.assert_array_equal(decode_rgb(data, Codec[form], 30, 20), np.rot90(np.asarray(PICTURE), -1))
 
 
-def test_the_engines_turn_images_alike(pack_images: Callable[..., Path]) -> None:
-    folder = pack_images([data for _, _, data in FILES])
+def test_native_and_reference_engine_turn_images_alike(pack_images: Callable[..., Path]) -> None:
+    folder = pack_images([data for _, data in FILES.values()])
     assert not any("image" in problem.message for problem in stoker.verify(folder, decode=True).problems)
     batches = []
     for engine in ("native", "reference"):
