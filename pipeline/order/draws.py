@@ -73,14 +73,14 @@ class WeightedDraws(_ColumnOrder):
         # Rounding can make a target equal to the total, which lies after the last position with a weight.
         last = np.searchsorted(self._cumulative, self._cumulative[-1], side="left")
         ascending = np.argsort(target)  # neighbouring look-ups then share the processor's cache
-        found = np.empty(len(target), np.int64)
+        positions = np.empty(len(target), np.int64)
         drawn = np.searchsorted(self._cumulative, target[ascending], side="right")
-        found[ascending] = np.minimum(drawn, last)
-        return found
+        positions[ascending] = np.minimum(drawn, last)
+        return positions
 
 
 class WeightedShuffle(_ColumnOrder):
-    """Draws without replacement, each in proportion to the weights of the samples that are left.
+    """Draws without replacement, each in proportion to the weights of the samples that remain.
 
     Each position has an exponential random number with its weight as the rate, and positions are drawn in
     ascending order of these (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
@@ -191,23 +191,23 @@ class MixedOrder:
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`; positions are those in the mixture."""
-        schedule, sizes = self.quota_schedule, self.quota_schedule.sizes
+        sizes = self.quota_schedule.sizes
         if self.moving is None:
-            group, cycle, offset = schedule.assign(epoch, draws)
+            group, cycle, offset = self.quota_schedule.assign(epoch, draws)
         else:
-            group, cycle, offset = self.moving.assign(schedule, epoch, draws)
+            group, cycle, offset = self.moving.assign(self.quota_schedule, epoch, draws)
         starts = np.cumsum(sizes) - sizes
         positions = np.empty_like(draws)
         for d in np.unique(group).tolist():
             of_dataset = np.flatnonzero(group == d)
             for number in np.unique(cycle[of_dataset]).tolist():
-                here = of_dataset[cycle[of_dataset] == number]
-                positions[here] = starts[d] + self.rounds[d].positions(number, offset[here])
+                of_cycle = of_dataset[cycle[of_dataset] == number]
+                positions[of_cycle] = starts[d] + self.rounds[d].positions(number, offset[of_cycle])
         return positions
 
 
 def is_shuffled(order: Order) -> bool:
-    """Whether an order is shuffled; that of a mixture is if the orders of all its datasets are."""
+    """Whether an order is shuffled; a mixture's order is if the orders of all its datasets are."""
     if isinstance(order, MixedOrder):
         return all(map(is_shuffled, order.rounds))
     if isinstance(order, (Repeat, Stream)):

@@ -95,10 +95,10 @@ class BlockShuffle:
         span = self.block * self.window
         shuffled = np.empty_like(draws)
         for number in np.unique(draws // span):
-            here = np.flatnonzero(draws // span == number)
+            in_window = np.flatnonzero(draws // span == number)
             start = int(number) * span
             window = Permutation(min(span, self.n - start), self.seed, epoch, int(number) + 1)
-            shuffled[here] = start + window(draws[here] - start)
+            shuffled[in_window] = start + window(draws[in_window] - start)
         return self._in_random_blocks(epoch, shuffled)
 
     def _in_random_blocks(self, epoch: int, draws: Int64) -> Int64:
@@ -172,8 +172,8 @@ class Stream:
         cycle, offset = np.divmod(before + draws, self.order.n)
         positions = np.empty_like(draws)
         for number in np.unique(cycle):
-            here = np.flatnonzero(cycle == number)
-            positions[here] = self.order.positions(first + int(number), offset[here])
+            in_cycle = np.flatnonzero(cycle == number)
+            positions[in_cycle] = self.order.positions(first + int(number), offset[in_cycle])
         return positions
 
     def stream_draws(self, epoch: int, draws: Int64) -> Int64:

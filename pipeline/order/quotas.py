@@ -51,7 +51,7 @@ class GroupDraws(NamedTuple):
         group: (M,) int64, number of the group.
         cycle: (M,) int64, cycles of the group that are complete before the draw, over all epochs, modulo
             2**62.
-        offset: (M,) int64, place in the group's present cycle.
+        offset: (M,) int64, number of the draw in the group's present cycle, from 0.
     """
 
     group: Int64

@@ -52,7 +52,7 @@ class Weighted:
     """Draws with probabilities in proportion to weights.
 
     With replacement all draws are independent, as with PyTorch's ``WeightedRandomSampler``. Without
-    replacement each draw is in proportion to the weights of the samples that are left (Efraimidis and
+    replacement each draw is in proportion to the weights of the samples that remain (Efraimidis and
     Spirakis, "Weighted random sampling with a reservoir", 2006).
 
     It needs memory for one number a sample. Without replacement each epoch begins with a sort.
@@ -104,22 +104,22 @@ class ClassBalanced:
         _refuse_shuffle(self, shuffled)
         if isinstance(self.column, str) and self.column == _OBJECT_LABELS:
             return self._order_of_objects(dataset, seed)
-        given = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
-        if given.shape != (len(dataset),) or not np.issubdtype(given.dtype, np.number):
+        classes = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
+        if classes.shape != (len(dataset),) or not np.issubdtype(classes.dtype, np.number):
             raise ConfigError(
-                f"classes must be one number a sample, {len(dataset)}, found {given.dtype} {given.shape}"
+                f"classes must be one number a sample, {len(dataset)}, found {classes.dtype} {classes.shape}"
             )
-        return Balanced(_draws(self.samples, len(dataset), None), seed, given)
+        return Balanced(_draws(self.samples, len(dataset), None), seed, classes)
 
     def _order_of_objects(self, dataset: SampleSource, seed: int) -> Order:
-        found = dataset.annotations(np.arange(len(dataset)), ()) if "boxes" in dataset.tasks else None
-        if found is None or not len(found):
+        objects = dataset.annotations(np.arange(len(dataset)), ()) if "boxes" in dataset.tasks else None
+        if objects is None or not len(objects):
             raise ConfigError(
                 "ClassBalanced('object_labels') needs objects, and the dataset has none",
                 path=dataset.path,
                 hint="ClassBalanced() draws classes of images equally often.",
             )
-        classes, images = np.unique(np.stack((found.labels, found.owner)), axis=1)
+        classes, images = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
         return BalancedObjects(_draws(self.samples, len(dataset), None), seed, classes, images=images)
 
 
@@ -169,12 +169,12 @@ def open_source(
     opened = dataset if isinstance(dataset, (Dataset, Mixture)) else open_dataset(dataset)
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)
-    found = opened.manifest.sample_type
-    if found != kind:
+    sample_type = opened.manifest.sample_type
+    if sample_type != kind:
         raise ConfigError(
-            f"{kind.title()}Loader reads {kind}, but this dataset holds {found}",
+            f"{kind.title()}Loader reads {kind}, but this dataset holds {sample_type}",
             path=opened.path,
-            hint=f"Use {found.title()}Loader for it.",
+            hint=f"Use {sample_type.title()}Loader for it.",
         )
     return opened
 

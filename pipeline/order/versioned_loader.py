@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from stoker.errors import CheckpointError, DatasetError
@@ -58,7 +58,7 @@ class VersionedLoader(Loader):
         The dict is JSON data for ``stoker replay``, which shows any batch of the training from it. Write it
         beside the checkpoints. Its entry "missing" names arguments that JSON cannot hold, such as functions.
         """
-        names = [one.__name__ for one in type(self).__mro__]
+        names = [cls.__name__ for cls in type(self).__mro__]
         options = self._given_options if self._knows_arguments else {"arguments": type(self)}
         return describe(
             "TextLoader" if "TextLoader" in names else "ImageLoader",
@@ -70,7 +70,7 @@ class VersionedLoader(Loader):
         )
 
     def _stores(self) -> tuple[str, ...]:
-        return tuple(one.address for one in self.dataset.datasets)
+        return tuple(dataset.address for dataset in self.dataset.datasets)
 
     @property
     def _version(self) -> int | list[int]:
@@ -117,7 +117,8 @@ class VersionedLoader(Loader):
             name: value for name, value in self._given_options.items() if name not in ("cache", "cache_size")
         }
         self.close()
-        type(self).__init__(self, dataset, **options)  # type: ignore[arg-type]  # the subclass's arguments
+        begin: Callable[..., None] = type(self).__init__
+        begin(self, dataset, **options)
 
     def _restart(self, fingerprint: str, named: Any) -> None:
         """Begin anew with the version that has a fingerprint; without such a version nothing happens."""
@@ -126,9 +127,9 @@ class VersionedLoader(Loader):
         last = self.dataset.manifest.dataset_version
         for number in [named] if type(named) is int else range(max(last, 1), 0, -1):
             try:
-                found: Dataset = open_dataset(self._given_dataset, version=number, **cache)
+                dataset: Dataset = open_dataset(self._given_dataset, version=number, **cache)
             except DatasetError:  # a version that is not here
                 continue
-            if found.fingerprint == fingerprint:
-                self._begin_anew(found)
+            if dataset.fingerprint == fingerprint:
+                self._begin_anew(dataset)
                 return

@@ -57,7 +57,7 @@ def make_certificate(
     order = {name: identity[name] for name in _IDENTITY if name in identity} | {"excluded": ledger.to_json()}
     certificate = {
         "version": _VERSION,
-        "data": [asdict(data_tree(one)) for one in source.datasets],
+        "data": [asdict(data_tree(dataset)) for dataset in source.datasets],
         "order": _digest(order),
         "transforms": _digest(content),
         "batches": dict(batches),
@@ -98,15 +98,15 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
     content = {name: value for name, value in certificate.items() if name != "digest"}
     if _digest(content) != certificate["digest"]:
         problems.append("the certificate was changed: its digest differs from its content")
-    found = asdict(data_tree(dataset, anew=True))
-    trees = {one["fingerprint"]: one for one in certificate["data"]}
-    if found["fingerprint"] not in trees:
-        other = f"the certificate is of other data: {', '.join(trees)}, not {found['fingerprint']}"
-        problems.append(f"entry 'data': {other}")
-    elif trees[found["fingerprint"]] != found:
-        expected = trees[found["fingerprint"]]["root"]
+    tree = asdict(data_tree(dataset, anew=True))
+    trees = {saved["fingerprint"]: saved for saved in certificate["data"]}
+    if tree["fingerprint"] not in trees:
+        names = f"{', '.join(trees)}, not {tree['fingerprint']}"
+        problems.append(f"entry 'data': the certificate is of other data: {names}")
+    elif trees[tree["fingerprint"]] != tree:
+        expected = trees[tree["fingerprint"]]["root"]
         problems.append(
-            f"entry 'data': the data differs: its tree has the root {found['root']}, not {expected}"
+            f"entry 'data': the data differs: its tree has the root {tree['root']}, not {expected}"
         )
     return problems
 

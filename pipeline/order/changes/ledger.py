@@ -30,11 +30,11 @@ class Exclusion:
         begin: The point. For images it is one number: that of a draw, counted over all epochs; where the
             sizes of images plan batches, the epoch times its draws plus the number of the step in it. For
             text it is the epoch, how often the number of ranks has changed within it, and the step.
-        rows: Positions of the samples in the source, ascending.
+        positions: Positions of the samples in the source, ascending.
     """
 
     begin: Point
-    rows: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,24 @@ class Ledger:
         return bool(self.exclusions)
 
     @cached_property
-    def rows(self) -> Int64:
+    def positions(self) -> Int64:
         """All positions of all exclusions, ascending, (M,) int64."""
-        return np.unique(np.array([row for one in self.exclusions for row in one.rows], np.int64))
+        return np.unique(
+            np.array([p for exclusion in self.exclusions for p in exclusion.positions], np.int64)
+        )
 
-    def after(self, begin: Point, rows: Int64) -> Ledger:
+    def after(self, begin: Point, positions: Int64) -> Ledger:
         """The ledger with one more exclusion."""
-        return Ledger((*self.exclusions, Exclusion(begin, tuple(np.unique(rows).tolist()))))
+        return Ledger((*self.exclusions, Exclusion(begin, tuple(np.unique(positions).tolist()))))
 
     def at(self, point: Point) -> Int64:
         """Positions that are left out at a point, ascending, (M,) int64."""
-        begun = [row for one in self.exclusions if one.begin <= point for row in one.rows]
-        return np.unique(np.array(begun, np.int64))
+        begun = [exclusion for exclusion in self.exclusions if exclusion.begin <= point]
+        return Ledger(tuple(begun)).positions
 
     def to_json(self) -> list[dict[str, Any]]:
         """The ledger for a state."""
-        return [{"from": list(one.begin), "rows": list(one.rows)} for one in self.exclusions]
+        return [{"from": list(part.begin), "rows": list(part.positions)} for part in self.exclusions]
 
     @classmethod
     def from_json(cls, data: Any, samples: int, numbers: int) -> Ledger:
@@ -76,29 +78,29 @@ class Ledger:
         Raises:
             CheckpointError: The data is no ledger of such a source.
         """
-        found = []
-        for one in data if isinstance(data, list) else [None]:
-            if not isinstance(one, Mapping) or set(one) != {"from", "rows"}:
-                raise _no_ledger(one)
-            begin, rows = one["from"], one["rows"]
+        exclusions = []
+        for entry in data if isinstance(data, list) else [None]:
+            if not isinstance(entry, Mapping) or set(entry) != {"from", "rows"}:
+                raise _no_ledger(entry)
+            begin, rows = entry["from"], entry["rows"]
             if not (_are_numbers(begin) and len(begin) == numbers and _are_numbers(rows)):
-                raise _no_ledger(one)
+                raise _no_ledger(entry)
             if rows and max(rows) >= samples:
                 raise CheckpointError(
                     f"the state leaves out sample {max(rows)}, and the dataset has {samples}",
                     hint="Make the loader with the dataset of the saved one.",
                 )
-            found.append(Exclusion(tuple(begin), tuple(rows)))
-        return cls(tuple(found))
+            exclusions.append(Exclusion(tuple(begin), tuple(rows)))
+        return cls(tuple(exclusions))
 
 
 def _are_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
 
 
-def _no_ledger(found: Any) -> CheckpointError:
+def _no_ledger(entry: Any) -> CheckpointError:
     return CheckpointError(
-        f"the state's list of excluded samples cannot be read: {found!r:.100}",
+        f"the state's list of excluded samples cannot be read: {entry!r:.100}",
         hint="Pass what state_dict() returned.",
     )
 
@@ -109,23 +111,23 @@ def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
     Raises:
         ConfigError: There is no such key or position.
     """
-    given = list(keys)
-    names = sorted({key for key in given if isinstance(key, str)})
-    numbers = np.array([int(key) for key in given if not isinstance(key, str)], np.int64)
+    values = list(keys)
+    names = sorted({key for key in values if isinstance(key, str)})
+    numbers = np.array([int(key) for key in values if not isinstance(key, str)], np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(source):
         raise ConfigError(f"positions go from 0 to {len(source) - 1}, found {numbers.min()}, {numbers.max()}")
-    found, known, first = [numbers], set[str](), 0
+    positions, known, first = [numbers], set[str](), 0
     for dataset in source.datasets if names else ():
-        wanted = np.asarray(
+        is_wanted = np.asarray(
             pc.is_in(dataset.index.arrow("key"), value_set=pa.array(names, pa.large_string()))
         )
-        own = np.flatnonzero(wanted[dataset.rows])
-        known.update(dataset.keys(own))
-        found.append(first + own)
+        local = np.flatnonzero(is_wanted[dataset.rows])
+        known.update(dataset.keys(local))
+        positions.append(first + local)
         first += len(dataset)
     if missing := sorted(set(names) - known):
         raise ConfigError(
             f"no sample has the key {missing[0]!r}" + (f", and {len(missing) - 1} more" * (len(missing) > 1)),
             hint="Keys are those of the column 'key' of a batch, and of loader.dataset.keys().",
         )
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(positions))

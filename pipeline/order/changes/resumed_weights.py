@@ -28,11 +28,13 @@ def check_allowed(allow: Collection[str]) -> None:
         raise ConfigError(f"allow can name only 'weights', found {allow!r}", hint='Give allow=("weights",).')
 
 
-def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Collection[str]) -> Mixture | None:
-    """Return the mixture that a loader needs to go on from a state; None if ``given`` is that mixture.
+def resumed_mixture(
+    source: Any, order: Any, state: Any, point: int, allow: Collection[str]
+) -> Mixture | None:
+    """Return the mixture that a loader needs to go on from a state; None if ``source`` is that mixture.
 
     Args:
-        given: Source of the loader.
+        source: Source of the loader.
         order: The loader's order.
         state: The state.
         point: First draw, over all epochs, that may have other weights.
@@ -41,39 +43,40 @@ def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Colle
     Raises:
         CheckpointError: The weights differ, and ``allow`` does not name them.
     """
-    own_order = repr(order)
+    loader_order = repr(order)
     identity = state.get("identity") if isinstance(state, Mapping) else None
     saved_order = identity.get("order") if isinstance(identity, Mapping) else None
-    if not isinstance(given, Mixture) or not isinstance(saved_order, str) or saved_order == own_order:
+    if not isinstance(source, Mixture) or not isinstance(saved_order, str) or saved_order == loader_order:
         return None
-    if _WEIGHTS.sub("", saved_order) != _WEIGHTS.sub("", own_order):
+    if _WEIGHTS.sub("", saved_order) != _WEIGHTS.sub("", loader_order):
         return None  # more than the weights differs; the comparison of states will name it
-    datasets = len(given.datasets)
-    saved, own = (_parts(order, datasets) for order in (saved_order, own_order))
-    if saved.parts[-1].length != own.parts[-1].length:
+    datasets = len(source.datasets)
+    saved, current = (_parts(text, datasets) for text in (saved_order, loader_order))
+    before, now = saved.parts[-1].length, current.parts[-1].length
+    if before != now:
         raise CheckpointError(
-            f"an epoch of the mixture had {saved.parts[-1].length} samples and has {own.parts[-1].length}",
+            f"an epoch of the mixture had {before} samples and has {now}",
             hint="Give stoker.mix the earlier number: samples=.",
         )
-    is_last = saved.parts[-1].begin <= point and saved.parts[-1].quotas == own.parts[-1].quotas
-    if is_last and len(own.parts) == 1:
+    is_last = saved.parts[-1].begin <= point and saved.parts[-1].quotas == current.parts[-1].quotas
+    if is_last and len(current.parts) == 1:
         parts = saved
     elif "weights" in allow:
         while not isinstance(order, MixedOrder):
             order = order.order
-        parts = saved.then(point, own, order.quota_schedule)
+        parts = saved.then(point, current, order.quota_schedule)
     else:
         raise CheckpointError(
-            f"the weights of the mixture were {saved.to_json()} and are {own.to_json()}",
+            f"the weights of the mixture were {saved.to_json()} and are {current.to_json()}",
             hint='To change them from here on: load_state_dict(state, allow=("weights",)).',
         )
-    return replace(given, moving=parts, quotas=np.array(parts.parts[-1].quotas, np.int64))
+    return replace(source, moving=parts, quotas=np.array(parts.parts[-1].quotas, np.int64))
 
 
 def _parts(order: str, datasets: int) -> MovingWeights:
-    found = _WEIGHTS.search(order)
-    assert found is not None, "the order of a mixture"
-    if found[2]:
-        return MovingWeights.from_json(json.loads(found[2]), datasets)
-    quotas = tuple(int(number) for number in found[1].split(",") if number.strip())
+    match = _WEIGHTS.search(order)
+    assert match is not None, "the order of a mixture"
+    if match[2]:
+        return MovingWeights.from_json(json.loads(match[2]), datasets)
+    quotas = tuple(int(number) for number in match[1].split(",") if number.strip())
     return MovingWeights((WeightPart(0, quotas),))

@@ -64,13 +64,13 @@ class SteeredLoader(VersionedLoader):
     def exclude(self, keys: str | int | Iterable[str | int], *, from_step: int | None = None) -> int:
         """Leave samples out of all batches to come; all other samples stay where they are.
 
-        A substitute takes the place of each of these samples: another one of the epoch, of the same dataset
-        of a mixture, and with :class:`stoker.ClassBalanced` of the same class. Only the seed and the place
-        decide which. A substitute of text fits into the place. If the sizes of images plan the batches, the
-        substitute has the same shape of ``AspectBuckets`` or group of aspect ratios, and with ``Patches`` at
-        most as many patches. Padding and the partners of combined images, such as those of
-        ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are made anew. Past batches
-        stay as they were, also for :meth:`batch`.
+        A substitute replaces each of these samples: another one of the epoch, of the same dataset of a
+        mixture, and with :class:`stoker.ClassBalanced` of the same class. Only the seed and the number of the
+        draw decide which. A substitute of text fits into the row of the sequence that it replaces. If the
+        sizes of images plan the batches, the substitute has the same shape of ``AspectBuckets`` or group of
+        aspect ratios, and with ``Patches`` at most as many patches. Padding and the partners of combined
+        images, such as those of ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are
+        made anew. Past batches stay as they were, also for :meth:`batch`.
 
         Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of
         these samples, so the same samples are left out after a resume, on any number of ranks.
@@ -89,18 +89,18 @@ class SteeredLoader(VersionedLoader):
                 or captions are packed beside patches.
         """
         check_owner(self._owner)
-        rows = positions_of(self.dataset, [keys] if isinstance(keys, (str, int)) else keys)
-        if not len(rows):
+        positions = positions_of(self.dataset, [keys] if isinstance(keys, (str, int)) else keys)
+        if not len(positions):
             raise ConfigError("exclude needs the key of a sample, found none")
         self._check_exclusion()
-        everything = self._ledger.after((0,) * self.point_numbers, rows).rows
-        self._fitting.check_rest(everything)
+        excluded = self._ledger.after((0,) * self.point_numbers, positions).positions
+        self._fitting.check_rest(excluded)
         first = 0
 
         def change() -> None:
             nonlocal first
-            first, epoch, position = self._place(from_step)
-            self._use_ledger(self._ledger.after(self._point(epoch, position), rows))
+            first, epoch, position = self._first_batch(from_step)
+            self._use_ledger(self._ledger.after(self._point(epoch, position), positions))
 
         self._change(change)
         return first
@@ -131,9 +131,9 @@ class SteeredLoader(VersionedLoader):
         )
 
     def _check_exclusion(self) -> None:
-        """Raise ConfigError if the loader's batches have no place for substitutes."""
+        """Raise ConfigError if the loader's batches cannot take substitutes."""
 
-    def _place(self, from_step: int | None) -> tuple[int, int, int]:
+    def _first_batch(self, from_step: int | None) -> tuple[int, int, int]:
         """The number of a batch in its pass, its epoch, and the checkpoint's position before it."""
         progress = self._progress
         if progress is None or progress.received == len(progress.steps):
@@ -159,16 +159,16 @@ class SteeredLoader(VersionedLoader):
         check_allowed(allow)
         state, ledger = self._without_ledger(self._go_to_version(state))
         first = self._first_draw(state)
-        found = resumed_mixture(self.dataset, self._drawn_order, state, first, allow)
-        if found is None:
+        mixture = resumed_mixture(self.dataset, self._drawn_order, state, first, allow)
+        if mixture is None:
             return state, ledger
         if not self._knows_arguments:
             raise CheckpointError(
                 "a class derived from a loader cannot change the weights of its mixture",
                 hint="Use the loader itself.",
             )
-        self._given_dataset = found
-        self._begin_anew(found)
+        self._given_dataset = mixture
+        self._begin_anew(mixture)
         identity = {**state["identity"], "order": repr(self._drawn_order)}
         return {**state, "identity": identity}, ledger
 

@@ -37,19 +37,19 @@ class Fitting:
 
     def allows(self, tried: Int64, replaced: Int64) -> npt.NDArray[np.bool_]:
         """(M,) bool, whether each position of ``tried``, (M,), may replace that of ``replaced``, (M,)."""
-        own, place = self.numbers[tried], self.numbers[replaced]
-        return np.asarray(own <= place if self.smaller else own == place)
+        new, old = self.numbers[tried], self.numbers[replaced]
+        return np.asarray(new <= old if self.smaller else new == old)
 
     def check_rest(self, excluded: Int64) -> None:
-        """Raise ConfigError if no remaining sample fits the place of one of ``excluded``, (M,) positions."""
-        kept, places = np.delete(self.numbers, excluded), self.numbers[excluded]
-        lost = ~np.isin(places, kept)
+        """Raise ConfigError if no remaining sample may replace one of ``excluded``, (M,) positions."""
+        kept, numbers = np.delete(self.numbers, excluded), self.numbers[excluded]
+        lost = ~np.isin(numbers, kept)
         if self.smaller and kept.size:
-            lost = places < kept.min()
+            lost = numbers < kept.min()
         if lost.any():
-            place = f"that could take the place of sample {excluded[lost][0]}"
+            which = f"that could replace sample {excluded[lost][0]}" if kept.size else "of the dataset"
             raise ConfigError(
-                f"exclude would leave no sample {place if kept.size else 'of the dataset'}",
+                f"exclude would leave no sample {which}",
                 hint="Leave out fewer samples, or make a loader without its dataset, class or shape.",
             )
 
@@ -79,8 +79,9 @@ def original(order: Order) -> Order:
 class Substituted:
     """An order in which another draw of the same epoch stands in for each draw of an excluded sample.
 
-    The substitute is the sample of a random draw that is not excluded and fits into the place. It depends
-    only on the seed, the epoch and the number of the draw. :func:`substituted` explains the attributes.
+    The substitute is the sample of a random draw that is not excluded and that ``fitting`` allows. It
+    depends only on the seed, the epoch and the number of the draw. :func:`substituted` explains the
+    attributes.
     """
 
     order: Order
@@ -105,42 +106,42 @@ class Substituted:
         """See :meth:`~stoker.pipeline.order.epoch_order.Order.positions`."""
         positions = self.order.positions(epoch, draws)
         # The draws of this epoch at which the ledger grows; exclusions of earlier epochs hold from draw 0 on.
-        points = {max(0, one.begin[0] - epoch * self.n) for one in self.ledger.exclusions}
+        points = {max(0, exclusion.begin[0] - epoch * self.n) for exclusion in self.ledger.exclusions}
         begins = sorted(begin for begin in points if begin < self.n)
-        found: Int64 = positions.copy()
+        substitutes: Int64 = positions.copy()
         for begin, end in zip(begins, [*begins[1:], self.n], strict=True):
             excluded = self.ledger.at((begin + epoch * self.n,))
             bad = np.flatnonzero((draws >= begin) & (draws < end) & np.isin(positions, excluded))
             if bad.size:
-                found[bad] = self._replaced(epoch, draws[bad], positions[bad], excluded)
-        return found
+                substitutes[bad] = self._replaced(epoch, draws[bad], positions[bad], excluded)
+        return substitutes
 
     def _replaced(self, epoch: int, draws: Int64, positions: Int64, excluded: Int64) -> Int64:
         """Substitutes, (M,), of excluded ``positions``, (M,), of ``draws``, (M,)."""
         times = self.order.times if isinstance(self.order, Repeat) else 1
         units = draws // times
-        found: Int64 = positions.copy()
+        substitutes: Int64 = positions.copy()
         left = np.arange(len(draws))
         for attempt in range(_ATTEMPTS):
             words = hash_words((self.seed, epoch, _SUBSTITUTE, attempt), units[left])
             tried = self.order.positions(epoch, (words % np.uint64(self.n)).astype(np.int64))
             good = ~np.isin(tried, excluded) & self.fitting.allows(tried, positions[left])
-            found[left[good]] = tried[good]
+            substitutes[left[good]] = tried[good]
             left = left[~good]
             if not left.size:
-                return found
+                return substitutes
         drawn = self.order.positions(epoch, np.arange(self.n))
         allowed = drawn[~np.isin(drawn, excluded)]
         for i in left.tolist():
-            mine = allowed[self.fitting.allows(allowed, positions[[i]])]
-            if not mine.size:
+            fitting = allowed[self.fitting.allows(allowed, positions[[i]])]
+            if not fitting.size:
                 raise ConfigError(
-                    f"epoch {epoch} draws no sample that could take the place of sample {positions[i]}",
+                    f"epoch {epoch} draws no sample that could replace sample {positions[i]}",
                     hint="Exclude fewer samples of its dataset, class or shape.",
                 )
             word = hash_words((self.seed, epoch, _SUBSTITUTE, _ATTEMPTS), units[[i]])[0]
-            found[i] = mine[int(word % np.uint64(mine.size))]
-        return found
+            substitutes[i] = fitting[int(word % np.uint64(fitting.size))]
+        return substitutes
 
 
 def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
@@ -164,8 +165,8 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
     within = order.order if isinstance(order, Stream) else order
     if not isinstance(within, Substituted):
         return positions, positions
-    found: Int64 = positions.copy()
-    points = sorted({one.begin[0] for one in within.ledger.exclusions})
+    with_substitutes: Int64 = positions.copy()
+    points = sorted({exclusion.begin[0] for exclusion in within.ledger.exclusions})
     # As draws of this epoch; its end stands for later points.
     begins = [min(max(0, point - epoch * order.n), order.n) for point in points]
     begun = np.searchsorted(np.array(begins, np.int64), shown_at, side="right")
@@ -174,8 +175,8 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
         if bad.size:
             lasting = substituted(plain, Ledger().after((0,), excluded), within.seed, within.fitting)
-            found[bad] = lasting.positions(epoch, draws[bad])
-    return positions, found
+            with_substitutes[bad] = lasting.positions(epoch, draws[bad])
+    return positions, with_substitutes
 
 
 def groups_of(order: Any) -> npt.NDArray[Any] | None:

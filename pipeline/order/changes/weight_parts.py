@@ -58,68 +58,74 @@ class MovingWeights:
     parts: tuple[WeightPart, ...]
     spread: bool = True
 
-    def assign(self, schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:
-        """Groups of ``draws``, (M,) int64, of ``epoch``; ``schedule`` has the sizes and the seed."""
+    def assign(self, quota_schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:
+        """Groups of ``draws``, (M,) int64, of ``epoch``; ``quota_schedule`` has the sizes and the seed."""
         group, cycle, offset = (np.empty_like(draws) for _ in range(3))
-        first = epoch * schedule.n
-        before = [0] * len(schedule.sizes)  # Python's integers, as epochs have no bound
+        first = epoch * quota_schedule.n
+        before = [0] * len(quota_schedule.sizes)  # Python's integers, as epochs have no bound
         for number, part in enumerate(self.parts):
             end = self.parts[number + 1].begin if number + 1 < len(self.parts) else None
             inside = draws >= part.begin - first
             if end is not None:
                 inside &= draws < end - first
-            here = np.flatnonzero(inside)
-            if here.size:
-                found = self._assign_part(number, before, schedule, epoch, draws[here])
-                group[here], cycle[here], offset[here] = found
+            indices = np.flatnonzero(inside)
+            if indices.size:
+                assigned = self._assign_part(number, before, quota_schedule, epoch, draws[indices])
+                group[indices], cycle[indices], offset[indices] = assigned
             if end is not None:
-                before = [b + c for b, c in zip(before, self._counts(number, end, schedule), strict=True)]
+                before = [
+                    b + c for b, c in zip(before, self._counts(number, end, quota_schedule), strict=True)
+                ]
         return GroupDraws(group, cycle, offset)
 
     def _assign_part(
-        self, number: int, before: list[int], schedule: QuotaSchedule, epoch: int, draws: Int64
+        self, number: int, before: list[int], quota_schedule: QuotaSchedule, epoch: int, draws: Int64
     ) -> GroupDraws:
         """Groups of draws, (M,), of one part; ``before`` counts those of each group in earlier parts."""
         group, cycle, offset = (np.empty_like(draws) for _ in range(3))
-        part, n = self.parts[number], schedule.n
+        part, n = self.parts[number], quota_schedule.n
         first = epoch * n - part.begin
         skipped, at = divmod(first, part.length)
         end = self.parts[number + 1].begin - part.begin if number + 1 < len(self.parts) else None
         is_epoch = at == 0 and part.length == n and (end is None or first + n <= end)
-        quotas = self._round(number, schedule, spread=self.spread or not is_epoch)
-        rounds, places = np.divmod(at + draws, part.length)
-        for one in np.unique(rounds).tolist():
-            own = np.flatnonzero(rounds == one)
-            found, earlier = quotas.groups(number * _ROUNDS + skipped + one, places[own])
-            counted = [b + (skipped + one) * q for b, q in zip(before, part.quotas, strict=True)]
-            group[own], cycle[own], offset[own] = schedule.locate_in_cycles(counted, found, earlier)
+        round_schedule = self._round(number, quota_schedule, spread=self.spread or not is_epoch)
+        rounds, draws_in_round = np.divmod(at + draws, part.length)
+        for round_number in np.unique(rounds).tolist():
+            in_round = np.flatnonzero(rounds == round_number)
+            groups, earlier = round_schedule.groups(
+                number * _ROUNDS + skipped + round_number, draws_in_round[in_round]
+            )
+            counted = [b + (skipped + round_number) * q for b, q in zip(before, part.quotas, strict=True)]
+            group[in_round], cycle[in_round], offset[in_round] = quota_schedule.locate_in_cycles(
+                counted, groups, earlier
+            )
         return GroupDraws(group, cycle, offset)
 
-    def _round(self, number: int, schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:
+    def _round(self, number: int, quota_schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:
         quotas = np.array(self.parts[number].quotas, np.int64)
-        return replace(schedule, quotas=quotas, spread=spread)
+        return replace(quota_schedule, quotas=quotas, spread=spread)
 
-    def _counts(self, number: int, end: int, schedule: QuotaSchedule) -> list[int]:
+    def _counts(self, number: int, end: int, quota_schedule: QuotaSchedule) -> list[int]:
         """Draws of each group in a part that ends before the draw ``end``."""
-        part, last = self.parts[number], self._round(number, schedule)
+        part, last = self.parts[number], self._round(number, quota_schedule)
         rounds, rest = divmod(end - part.begin, part.length)
         counts = [rounds * quota for quota in part.quotas]
         for first in range(0, rest, _CHUNK):
             group, _ = last.groups(number * _ROUNDS + rounds, np.arange(first, min(rest, first + _CHUNK)))
-            found = np.bincount(group, minlength=len(counts)).tolist()
-            counts = [a + b for a, b in zip(counts, found, strict=True)]
+            drawn = np.bincount(group, minlength=len(counts)).tolist()
+            counts = [a + b for a, b in zip(counts, drawn, strict=True)]
         return counts
 
-    def then(self, point: int, later: MovingWeights, schedule: QuotaSchedule) -> MovingWeights:
+    def then(self, point: int, later: MovingWeights, quota_schedule: QuotaSchedule) -> MovingWeights:
         """These parts to the end of the block of draw ``point``, and from there on those of ``later``.
 
         Weights may change only at the end of a block. Within it draws are in random order, so the drawn
         samples of a dataset are not yet the first ones of its cycle.
         """
         number = max(i for i, part in enumerate(self.parts) if part.begin <= point)
-        rounds, place = divmod(point - self.parts[number].begin, self.parts[number].length)
-        behind = self._round(number, schedule).block_after(number * _ROUNDS + rounds, place) - place
-        begin = point + behind
+        rounds, draw = divmod(point - self.parts[number].begin, self.parts[number].length)
+        rest = self._round(number, quota_schedule).block_after(number * _ROUNDS + rounds, draw) - draw
+        begin = point + rest
         kept = tuple(part for part in self.parts if part.begin < begin)
         if not kept:
             return later
@@ -176,11 +182,11 @@ def scheduled_parts(
         )
     begins = [0, *(step * global_batch for step in steps)]
     parts = []
-    for i, given in enumerate([weights, *schedule.values()]):
-        if len(given) != len(weights):
+    for i, part_weights in enumerate([weights, *schedule.values()]):
+        if len(part_weights) != len(weights):
             raise ConfigError(
-                f"schedule must have a weight for each of {len(weights)} datasets, found {given}"
+                f"schedule must have a weight for each of {len(weights)} datasets, found {part_weights}"
             )
         length = begins[i + 1] - begins[i] if i + 1 < len(begins) else n
-        parts.append(WeightPart(begins[i], tuple(apportion_draws(list(given), length).tolist())))
+        parts.append(WeightPart(begins[i], tuple(apportion_draws(list(part_weights), length).tolist())))
     return MovingWeights(tuple(parts))

@@ -93,10 +93,10 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
                 path=dataset.path,
                 hint="Mix datasets of images, or datasets of text.",
             )
-        other = _differing(opened[0], dataset)
-        if other:
+        fields = _differing(opened[0], dataset)
+        if fields:
             raise ConfigError(
-                f"the annotations of the datasets have different meanings: {' and '.join(other)} differ",
+                f"the annotations of the datasets have different meanings: {' and '.join(fields)} differ",
                 path=dataset.path,
                 hint=f"Convert both in the same way; the first is {opened[0].path}.",
             )
@@ -119,11 +119,11 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
             )
 
 
-def _differing(first: Dataset, other: Dataset) -> list[str]:
+def _differing(first: Dataset, second: Dataset) -> list[str]:
     """Names of the fields of AnnotationInfo that differ, among the tasks that both datasets have."""
-    common = first.tasks & other.tasks
+    common = first.tasks & second.tasks
     names = [name for name, task in _TASKS.items() if task in common]
-    infos = first.manifest.annotations, other.manifest.annotations
+    infos = first.manifest.annotations, second.manifest.annotations
     return [name for name in names if getattr(infos[0], name) != getattr(infos[1], name)]
 
 

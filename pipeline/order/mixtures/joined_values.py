@@ -18,7 +18,7 @@ __all__ = ["dataset_parts", "gathered", "gathered_bands", "joined_objects"]
 
 
 def dataset_parts(which: Int64) -> Iterator[tuple[int, Int64]]:
-    """Yield the number of each dataset in ``which`` and its places there; at least dataset 0."""
+    """Yield the number of each dataset in ``which``, and the indices of its samples; at least dataset 0."""
     for d in np.unique(which).tolist() or [0]:
         yield d, np.flatnonzero(which == d)
 
@@ -26,8 +26,8 @@ def dataset_parts(which: Int64) -> Iterator[tuple[int, Int64]]:
 def gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Merge the values of each dataset's samples into the order of all samples."""
     values = np.empty((len(which), *parts[0].shape[1:]), np.result_type(*parts))
-    for (_, here), part in zip(dataset_parts(which), parts, strict=True):
-        values[here] = part
+    for (_, indices), part in zip(dataset_parts(which), parts, strict=True):
+        values[indices] = part
     return values
 
 
@@ -39,9 +39,9 @@ def gathered_bands(
     if not any(widths):
         return None
     values = np.zeros((len(which), max(widths)), np.uint32)
-    for (_, here), part, width in zip(dataset_parts(which), parts, widths, strict=True):
+    for (_, indices), part, width in zip(dataset_parts(which), parts, widths, strict=True):
         if part is not None:
-            values[here, :width] = part
+            values[indices, :width] = part
     return values
 
 
@@ -57,7 +57,7 @@ def joined_objects(parts: Sequence[Annotations]) -> Annotations:
         for name, empty in nothing.items():
             pairs = zip(values[name], parts, strict=True)
             values[name] = [[empty] * len(part) if value is None else value for value, part in pairs]
-    joined = Annotations(**{name: _concatenated(given) for name, given in values.items()})
+    joined = Annotations(**{name: _concatenated(of_parts) for name, of_parts in values.items()})
     return joined.take(np.argsort(joined.owner, kind="stable"))
 
 

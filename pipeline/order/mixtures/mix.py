@@ -32,7 +32,7 @@ def mix(
     Each dataset has its exact share of the draws in an epoch, rounded, spread evenly over the epoch. Its
     draws cycle through its samples and continue in the next epoch, so that no sample is drawn again before
     all others have been. The loader's ``shuffle`` determines the order of each cycle, but draws within about
-    64 of each other may change places.
+    64 of each other may be swapped.
 
     If the datasets have different classes, the mixture has all their names in the order in which they first
     appear. So labels of the first dataset do not change; other labels of samples and objects are translated.

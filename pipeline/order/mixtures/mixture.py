@@ -131,7 +131,9 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
-        return hashlib.sha256(" ".join(one.fingerprint for one in self.datasets).encode()).hexdigest()[:32]
+        return hashlib.sha256(
+            " ".join(dataset.fingerprint for dataset in self.datasets).encode()
+        ).hexdigest()[:32]
 
     @property
     def rows(self) -> Int64:
@@ -158,25 +160,25 @@ class Mixture:
         which, local = self._locate(positions)
         if name == "dataset":
             return which
-        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in dataset_parts(which)]
-        found = gathered(which, [self._relabelled(d, name, values) for d, values in parts])
-        return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
+        parts = [(d, self.datasets[d].values(name, local[indices])) for d, indices in dataset_parts(which)]
+        values = gathered(which, [self._relabelled(d, name, of_part) for d, of_part in parts])
+        return values + self._first_shards[which].astype(values.dtype) if name == "shard" else values
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """M lists of an index column that holds lists of numbers."""
         which, local = self._locate(positions)
         parts = list(dataset_parts(which))
-        found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
-        values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
-        joined = ListColumn.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
-        return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
+        lists = [self.datasets[d].lists(name, local[indices]) for d, indices in parts]
+        values = [self._relabelled(d, name, part.values) for (d, _), part in zip(parts, lists, strict=True)]
+        joined = ListColumn.of_counts(np.concatenate([part.counts for part in lists]), np.concatenate(values))
+        return joined.take(np.argsort(np.concatenate([indices for _, indices in parts]), kind="stable"))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where M payloads lie; shards and rows are counted through all datasets."""
         which, local = self._locate(positions)
         parts = []
-        for d, here in dataset_parts(which):
-            part = self.datasets[d].samples(local[here])
+        for d, indices in dataset_parts(which):
+            part = self.datasets[d].samples(local[indices])
             row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
             parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
         columns = [column.name for column in fields(Samples) if column.name != "bands"]
@@ -192,28 +194,28 @@ class Mixture:
     def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
         """M values of an index column of strings."""
         which, local = self._locate(positions)
-        places = zip(which.tolist(), local.tolist(), strict=True)
-        return [self.datasets[d].strings(name, [at])[0] for d, at in places]
+        pairs = zip(which.tolist(), local.tolist(), strict=True)
+        return [self.datasets[d].strings(name, [position])[0] for d, position in pairs]
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""
         which, local = self._locate(positions)
-        found = []
-        for d, here in dataset_parts(which):
-            part = self.datasets[d].annotations(local[here], parts)
+        objects = []
+        for d, indices in dataset_parts(which):
+            part = self.datasets[d].annotations(local[indices], parts)
             labels = self._relabelled(d, "object_labels", part.labels)
-            found.append(replace(part, owner=here[part.owner], labels=labels))
-        return joined_objects(found)
+            objects.append(replace(part, owner=indices[part.owner], labels=labels))
+        return joined_objects(objects)
 
     def origins(self, positions: npt.ArrayLike) -> Origins:
         """The way from M stored images back to those of their sources, see :meth:`Dataset.origins`."""
         which, local = self._locate(positions)
-        parts = [self.datasets[d].origins(local[here]) for d, here in dataset_parts(which)]
+        parts = [self.datasets[d].origins(local[indices]) for d, indices in dataset_parts(which)]
         return Origins(*(gathered(which, list(values)) for values in zip(*parts, strict=True)))
 
     def mask(self, position: int) -> bytes:
         """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
-        dataset, local = self._one(position)
+        dataset, local = self._locate_one(position)
         return dataset.mask(local)
 
     def error(
@@ -224,7 +226,7 @@ class Mixture:
         hint: str | None = None,
     ) -> SampleError:
         """An exception of type ``error_type`` that names the shard, record and key of one sample."""
-        dataset, local = self._one(position)
+        dataset, local = self._locate_one(position)
         return dataset.error(local, message, error_type, hint)
 
     def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
@@ -258,12 +260,14 @@ class Mixture:
 
     def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
         """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
-        at = np.asarray(positions, np.int64)
-        if at.size and not 0 <= at.min() <= at.max() < len(self):
-            raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
-        which = np.searchsorted(self._starts, at, side="right") - 1
-        return which, at - self._starts[which]
+        numbers = np.asarray(positions, np.int64)
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
+            raise IndexError(
+                f"positions go from 0 to {len(self) - 1}, found {numbers.min()} to {numbers.max()}"
+            )
+        which = np.searchsorted(self._starts, numbers, side="right") - 1
+        return which, numbers - self._starts[which]
 
-    def _one(self, position: int) -> tuple[Dataset, int]:
+    def _locate_one(self, position: int) -> tuple[Dataset, int]:
         which, local = self._locate([position])
         return self.datasets[int(which[0])], int(local[0])

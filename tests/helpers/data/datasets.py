@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from helpers.data.pictures import encode, noise
 
 import stoker
@@ -52,6 +53,11 @@ def build_shard(
     columns |= {"record": np.arange(len(rows)), "label": np.array(rows, np.int64) % len(CLASSES)}
     write_index(folder / f"part-{number}", {**columns, "key": [f"k{row}" for row in rows]})
     return Shard(name, shard.data_bytes, shard.records, shard.digests.crc)
+
+
+def list_column(values: Sequence[Sequence[float]], kind: pa.DataType) -> pa.Array:
+    """An index column with a list of numbers for each sample."""
+    return pa.array(values, pa.large_list(kind))
 
 
 def flip_bit(dataset: Dataset, row: int, byte: int = 0) -> None:

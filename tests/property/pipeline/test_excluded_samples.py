@@ -88,13 +88,13 @@ def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int
     ],
 )
 def test_images(thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str, Any]) -> None:
-    given = {"seed": 3, "columns": COLUMNS, "transforms": CROP, **options}
+    arguments = {"seed": 3, "columns": COLUMNS, "transforms": CROP, **options}
     bad, labels = {2, 11, 30}, np.arange(61) % 3
     state, replaced = None, 0
     for rank in range(ranks):
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
             before = run(loader, 2)
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
             after = run(loader, 2, 4, bad)
             replaced += check(before, after, 4, bad)
             if "Balanced" in str(options.get("sampler")):
@@ -108,7 +108,7 @@ def test_images(thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str,
             state = loader.state_dict()
     assert replaced
     assert state is not None
-    with ImageLoader(thumbnails, rank=0, world_size=1, **{**given, "batch_size": 3}) as loader:
+    with ImageLoader(thumbnails, rank=0, world_size=1, **{**arguments, "batch_size": 3}) as loader:
         loader.load_state_dict(state)  # on another number of ranks
         assert not {row for batch in loader for row in rows_of(batch)} & bad
         assert loader.state_dict()["excluded"] == state["excluded"]
@@ -117,13 +117,13 @@ def test_images(thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str,
 def test_datasets_of_a_mixture_keep_their_shares(thumbnails: Path) -> None:
     opened = stoker.open(thumbnails)
     mixture = stoker.mix([(opened.select(np.arange(5)), 0.5), (opened.select(np.arange(5, 61)), 0.5)])
-    given: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transforms": CROP, "columns": COLUMNS}
-    with ImageLoader(mixture, **given) as loader:
+    options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transforms": CROP, "columns": COLUMNS}
+    with ImageLoader(mixture, **options) as loader:
         before = run(loader, 2)
     bad = {0, 1, 2, 3}  # one sample of the first dataset is left
-    with ImageLoader(mixture, **given) as loader:
+    with ImageLoader(mixture, **options) as loader:
         after = run(loader, 2, 3, bad)
-        with pytest.raises(ConfigError, match="would leave no sample that could take the place of sample 0"):
+        with pytest.raises(ConfigError, match="would leave no sample that could replace sample 0"):
             loader.exclude(4)
     assert check(before, after, 3, bad)
     for old, new in zip(before, after, strict=True):
@@ -131,8 +131,15 @@ def test_datasets_of_a_mixture_keep_their_shares(thumbnails: Path) -> None:
 
 
 def planned_loader(thumbnails: Path, options: dict[str, Any], rank: int, ranks: int) -> ImageLoader:
-    given = {"seed": 3, "batch_size": 2, "shuffle": True, "last_batch": "pad", "transforms": (), **options}
-    return ImageLoader(thumbnails, rank=rank, world_size=ranks, **{"columns": COLUMNS, **given})
+    arguments = {
+        "seed": 3,
+        "batch_size": 2,
+        "shuffle": True,
+        "last_batch": "pad",
+        "transforms": (),
+        **options,
+    }
+    return ImageLoader(thumbnails, rank=rank, world_size=ranks, **{"columns": COLUMNS, **arguments})
 
 
 def sizes_of(shards: Path) -> Any:
@@ -177,7 +184,7 @@ def test_batches_planned_by_sizes(
             described = json.loads(json.dumps(loader.describe()))
             shown = images_of([replay(described, len(after) - 1, rank=rank).batch])
             assert rows_of(shown[0]) == rows_of(after[-1])
-            with pytest.raises(ConfigError, match="no sample that could take the place of sample"):
+            with pytest.raises(ConfigError, match="no sample that could replace sample"):
                 loader.exclude(np.flatnonzero(numbers == numbers.min()).tolist())
     assert replaced
 
@@ -254,12 +261,12 @@ def test_texts(tmp_path: Path, options: dict[str, Any]) -> None:
 
 
 def test_all_ranks_agree_on_a_step(thumbnails: Path) -> None:
-    given: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": COLUMNS, "transforms": CROP}
-    with ImageLoader(thumbnails, **given) as loader:
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": COLUMNS, "transforms": CROP}
+    with ImageLoader(thumbnails, **options) as loader:
         before = run(loader, 1)
     bad = {rows_of(before[step])[0] for step in (1, 2, 5, 7)}
     for called_after in (1, 3, 6):
-        with ImageLoader(thumbnails, **given) as loader:
+        with ImageLoader(thumbnails, **options) as loader:
             after = run(loader, 1, called_after, bad, from_step=6)
         assert check(before, after, 6, bad) == 1
 
@@ -268,7 +275,7 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
     with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
         running = iter(loader)
         next(running)
-        for given, what in [
+        for options, what in [
             ({"keys": "nobody"}, "no sample has the key 'nobody'"),
             ({"keys": []}, "needs the key of a sample, found none"),
             ({"keys": 61}, "positions go from 0 to 60, found 61"),
@@ -279,7 +286,7 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
             ({"keys": range(61)}, "would leave no sample of the dataset"),
         ]:
             with pytest.raises(ConfigError, match=what):
-                loader.exclude(**given)  # type: ignore[arg-type]
+                loader.exclude(**options)  # type: ignore[arg-type]
         assert "excluded" not in loader.state_dict()
         assert loader.exclude(3) == 1
         assert len(list(running)) == 3, "the pass goes on"

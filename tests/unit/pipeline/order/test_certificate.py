@@ -24,23 +24,23 @@ from stoker.pipeline.commands.app import app
 from stoker.pipeline.order.changes import certificate as certificates
 from stoker.pipeline.order.changes.certificate import certificate_problems
 
-TREE = "stoker.formats.verification.sha256_tree"
 CROP = [CenterCrop(8), RandomHorizontalFlip()]
 
 
-def certify(dataset: Any, excluded: Any = (), **given: Any) -> dict[str, Any]:
-    with ImageLoader(dataset, **{"batch_size": 4, "transforms": CROP, "shuffle": True, **given}) as loader:
+def certify(dataset: Any, excluded: Any = (), **options: Any) -> dict[str, Any]:
+    defaults = {"batch_size": 4, "transforms": CROP, "shuffle": True}
+    with ImageLoader(dataset, **{**defaults, **options}) as loader:
         if excluded:
             loader.exclude(excluded)
-        found: dict[str, Any] = json.loads(json.dumps(loader.certificate()))
-    return found
+        certificate: dict[str, Any] = json.loads(json.dumps(loader.certificate()))
+    return certificate
 
 
 def differing(first: dict[str, Any], second: dict[str, Any]) -> set[str]:
     return {name for name in first if first[name] != second[name]} - {"digest"}
 
 
-def test_certificates_differ_where_trainings_do(thumbnails: Path) -> None:
+def test_certificates_differ_in_the_entries_of_what_differs(thumbnails: Path) -> None:
     base = certify(thumbnails)
     assert certify(thumbnails, num_threads=1, prefetch=2) == base
     cases: list[tuple[Any, dict[str, Any], set[str]]] = [
@@ -57,9 +57,9 @@ def test_certificates_differ_where_trainings_do(thumbnails: Path) -> None:
         (thumbnails, {"engine": "reference"}, {"engine"}),
         (stoker.open(thumbnails).select(range(60)), {}, {"order"}),
     ]
-    for dataset, given, names in cases:
-        other = certify(dataset, **given)
-        assert differing(base, other) == names
+    for dataset, options, names in cases:
+        other = certify(dataset, **options)
+        assert differing(base, other) == names, options
         assert other["digest"] != base["digest"]
 
 
@@ -67,9 +67,9 @@ def test_a_text_certificate_has_the_tokens_of_a_step_on_all_ranks(tmp_path: Path
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "text", tokenizer="bytes")
     with TextLoader(tmp_path / "text", max_tokens=64, rank=0, world_size=2) as loader:
-        found = loader.certificate()
-    assert found["batches"] == {"global_batch": 128, "last_batch": "partial"}
-    assert set(found["versions"]) == {"stoker", "numpy", "python"}
+        certificate = loader.certificate()
+    assert certificate["batches"] == {"global_batch": 128, "last_batch": "partial"}
+    assert set(certificate["versions"]) == {"stoker", "numpy", "python"}
 
 
 def test_a_certificate_names_the_decoders(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,48 +80,70 @@ def test_a_certificate_names_the_decoders(thumbnails: Path, monkeypatch: pytest.
     assert base["versions"]["native_jpeg"].startswith("libjpeg-turbo ")
     monkeypatch.setattr(PIL, "__version__", "99.0")
     assert differing(base, certify(thumbnails)) == {"versions"}
+    # No loader of these tests has the engine dali, which need not be installed.
     monkeypatch.setitem(sys.modules, "nvidia.dali", SimpleNamespace(__version__="9.9"))
     assert certificates._versions("dali")["dali"] == "9.9"
 
 
+def change_byte(file: Path, offset: int) -> None:
+    """Change a byte of a file, but neither its size nor its times."""
+    times = file.stat()
+    content = bytearray(file.read_bytes())
+    content[offset] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 def damage(folder: Path) -> None:
-    """Change a byte of a shard, for which digests that were kept still count."""
+    """Change a byte of a shard, but neither its size nor its times, by which stored digests stay valid."""
     shard = stoker.open(folder).data_files[0]
-    times = shard.stat()
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    change_byte(shard, shard.stat().st_size // 2)
 
 
-def test_verify_compares_the_bytes(thumbnails: Path, tmp_path: Path) -> None:
+def verify(certificate: dict[str, Any], folder: Path, tmp_path: Path) -> tuple[int, str]:
+    """Exit code and output of ``stoker verify --certificate``."""
+    file = tmp_path / "certificate.json"
+    file.write_text(json.dumps(certificate))
+    done = CliRunner().invoke(app, ["verify", str(folder), "--certificate", str(file)])
+    return done.exit_code, done.output
+
+
+def test_verify_compares_the_bytes_of_a_dataset_with_a_certificate(thumbnails: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(thumbnails, tmp_path / "copied")
     certificate = certify(copied)
     assert certificate["data"] == certify(thumbnails)["data"], "paths do not count"
+    good = (0, "good: the training saw this data, byte for byte\n")
+    assert verify(certificate, copied, tmp_path) == good
+    damage(copied)
+    code, output = verify(certificate, copied, tmp_path)
+    assert code == 1
+    assert "entry 'data': the data differs: its tree has the root" in output
 
-    def verify(changed: dict[str, Any] | None = None) -> tuple[int, str]:
-        (tmp_path / "c.json").write_text(json.dumps(changed or certificate))
-        done = CliRunner().invoke(app, ["verify", str(copied), "--certificate", str(tmp_path / "c.json")])
-        return done.exit_code, done.output
 
-    assert verify() == (0, "good: the training saw this data, byte for byte\n")
-    assert "the certificate was changed" in verify({**certificate, "world_size": 2})[1]
-    first = {name: value for name, value in certificate.items() if name not in ("batches", "digest")}
-    first["version"] = 1  # certificates of earlier releases are still read
-    text = json.dumps(first, sort_keys=True, separators=(",", ":"))
-    assert verify({**first, "digest": hashlib.sha256(text.encode()).hexdigest()})[0] == 0
+def test_verify_finds_a_changed_certificate(thumbnails: Path, tmp_path: Path) -> None:
+    changed = {**certify(thumbnails), "world_size": 2}
+    assert "the certificate was changed" in verify(changed, thumbnails, tmp_path)[1]
+
+
+def test_verify_reads_certificates_of_earlier_releases(thumbnails: Path, tmp_path: Path) -> None:
+    current = certify(thumbnails)
+    earlier = {name: value for name, value in current.items() if name not in ("batches", "digest")}
+    earlier["version"] = 1
+    text = json.dumps(earlier, sort_keys=True, separators=(",", ":"))
+    earlier["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    assert verify(earlier, thumbnails, tmp_path)[0] == 0
+
+
+def test_a_certificate_with_wrong_entries_is_refused(thumbnails: Path) -> None:
+    certificate, dataset = certify(thumbnails), stoker.open(thumbnails)
     lacking = {name: value for name, value in certificate.items() if name != "engine"}
     with pytest.raises(ConfigError, match="it has the unknown entry 'colour'; it lacks the entry 'engine'"):
-        certificate_problems({**lacking, "colour": 1}, stoker.open(copied))
+        certificate_problems({**lacking, "colour": 1}, dataset)
     with pytest.raises(ConfigError, match="'version' must be one of 1, 2, found 3"):
-        certificate_problems({**certificate, "version": 3}, stoker.open(copied))
-    damage(copied)
-    code, said = verify()
-    assert code == 1
-    assert "entry 'data': the data differs: its tree has the root" in said
+        certificate_problems({**certificate, "version": 3}, dataset)
 
 
-def test_a_conversion_keeps_the_digests(photos: Path, tmp_path: Path) -> None:
+def test_a_conversion_stores_the_digests_of_its_shards(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "shards", shards=2)
     read = data_tree(stoker.open(tmp_path / "shards"), anew=True)
     remote = stoker.open(f"file://{tmp_path}/shards", cache=tmp_path / "cache")
@@ -133,7 +155,7 @@ def test_a_conversion_keeps_the_digests(photos: Path, tmp_path: Path) -> None:
         data_tree(remote, anew=True)
 
 
-def test_without_kept_digests_they_are_computed_once(thumbnails: Path, tmp_path: Path) -> None:
+def test_missing_digests_are_computed_once(thumbnails: Path, tmp_path: Path) -> None:
     # It has no sha256.json, like datasets of earlier releases.
     dataset = stoker.open(shutil.copytree(thumbnails, tmp_path / "copied"))
     tree = data_tree(dataset)
@@ -150,11 +172,11 @@ def test_verify_finds_a_file_that_has_another_sha256(photos: Path, tmp_path: Pat
     for entry in kept["files"].values():
         entry[1] = "00" * 32
     (tmp_path / "shards" / "sha256.json").write_text(json.dumps(kept))
-    found = stoker.verify(tmp_path / "shards").problems
-    assert ["its SHA-256 differs" in problem.message for problem in found] == [True, True]
+    problems = stoker.verify(tmp_path / "shards").problems
+    assert ["its SHA-256 differs" in problem.message for problem in problems] == [True, True]
 
 
-def test_the_tree_is_that_of_rfc_6962() -> None:
+def test_the_root_is_that_of_rfc_6962() -> None:
     leaves = [bytes([i]) for i in range(3)]
     first, second, third = (hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves)
     pair = hashlib.sha256(b"\x01" + first + second).digest()
@@ -162,15 +184,11 @@ def test_the_tree_is_that_of_rfc_6962() -> None:
     assert merkle_root(leaves[:1]) == first.hex()
 
 
-def test_images_in_place_count_by_their_bytes(photos: Path) -> None:
+def test_the_tree_of_images_in_place_covers_their_bytes(photos: Path) -> None:
     before = data_tree(stoker.open(photos))
     file = next(photos.rglob("*.*"))
-    content = bytearray(file.read_bytes())
-    content[-3] ^= 1  # inside the image, whose header stays
     assert before.leaves > 2
-    times = file.stat()
-    file.write_bytes(content)
-    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    change_byte(file, -3)  # inside the image, whose header stays
     after = data_tree(stoker.open(photos))
     assert (after.fingerprint, after.leaves) == (before.fingerprint, before.leaves)
     assert after.root != before.root

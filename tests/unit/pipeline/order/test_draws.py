@@ -9,9 +9,10 @@ import pytest
 
 from stoker.pipeline.order import draws
 from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.random import hash_words, unit_interval
 
 WEIGHTS = np.array([0, 1, 2, 0, 5, 2.5, 0.5, 0])
-LIVE = np.flatnonzero(WEIGHTS)
+DRAWN = np.flatnonzero(WEIGHTS)
 
 
 def chi_squared(counts: np.ndarray, expected: np.ndarray) -> float:
@@ -24,7 +25,7 @@ def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
     counts = np.bincount(rows, minlength=8)
     assert counts[WEIGHTS == 0].tolist() == [0, 0, 0]
     # 4 degrees of freedom: the 0.999 quantile is 18.5
-    assert chi_squared(counts[LIVE], n * WEIGHTS[LIVE] / WEIGHTS.sum()) < 18.5
+    assert chi_squared(counts[DRAWN], n * WEIGHTS[DRAWN] / WEIGHTS.sum()) < 18.5
 
 
 def test_draws_with_replacement_are_independent() -> None:
@@ -35,45 +36,52 @@ def test_draws_with_replacement_are_independent() -> None:
     assert chi_squared(pairs, np.full(16, (n - 1) / 16)) < 37.7
 
 
-def test_the_largest_random_number_has_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_random_number_draws_the_last_position_with_a_weight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # No seed is known that draws the largest number.
     monkeypatch.setattr(draws, "unit_interval", lambda words: np.linspace(0, 1, len(words)))
     rows = WeightedDraws(3, 0, WEIGHTS).positions(0, np.arange(3))
     assert rows.tolist() == [1, 4, 6]
 
 
-def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> None:
+def test_draws_without_replacement_are_in_proportion_to_the_remaining_weights() -> None:
     order, epochs = WeightedShuffle(5, 1, WEIGHTS), 5000
     drawn = np.array([order.positions(epoch, np.arange(5)) for epoch in range(epochs)])
-    assert (np.sort(drawn, axis=1) == LIVE).all()
-    shares = WEIGHTS[LIVE] / WEIGHTS.sum()
-    assert chi_squared(np.bincount(drawn[:, 0], minlength=8)[LIVE], epochs * shares) < 18.5
+    assert (np.sort(drawn, axis=1) == DRAWN).all()
+    shares = WEIGHTS[DRAWN] / WEIGHTS.sum()
+    assert chi_squared(np.bincount(drawn[:, 0], minlength=8)[DRAWN], epochs * shares) < 18.5
     second = np.zeros(8)
-    for first, share in zip(LIVE, shares, strict=True):
-        rest = LIVE[first != LIVE]
+    for first, share in zip(DRAWN, shares, strict=True):
+        rest = DRAWN[first != DRAWN]
         second[rest] += share * WEIGHTS[rest] / WEIGHTS[rest].sum()
-    assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[LIVE], epochs * second[LIVE]) < 18.5
+    assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[DRAWN], epochs * second[DRAWN]) < 18.5
 
 
-def test_random_numbers_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
-    monkeypatch.setattr(draws, "_CHUNK", 7)
-    again = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
-    assert np.array_equal(again, rows)
+def test_equal_weights_draw_in_the_order_of_their_random_numbers() -> None:
+    n = 40_000  # more than two chunks, in which the numbers are computed
+    numbers = unit_interval(hash_words((1, 2), np.arange(n)))
+    positions = WeightedShuffle(n, 1, np.ones(n)).positions(2, np.arange(n))
+    assert np.array_equal(positions, np.argsort(numbers))
 
 
-def test_orders_of_two_epochs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+def test_the_orders_of_two_epochs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorted_epochs = []
     sort = WeightedShuffle._whole_epoch
+    # A cached order differs from a new one only in the time that it takes.
     monkeypatch.setattr(
-        WeightedShuffle, "_whole_epoch", lambda self, epoch: (made.append(epoch), sort(self, epoch))[1]
+        WeightedShuffle,
+        "_whole_epoch",
+        lambda self, epoch: (sorted_epochs.append(epoch), sort(self, epoch))[1],
     )
     order = WeightedShuffle(5, 1, WEIGHTS)
     for epoch in (0, 0, 1, 0, 1, 2, 1, 2, 0):
         assert order.positions(epoch, np.arange(5)).tolist() == sort(order, epoch).tolist()
-    assert made == [0, 1, 2, 0]
+    assert sorted_epochs == [0, 1, 2, 0]
 
 
-def test_logarithms_are_right_to_the_last_bits() -> None:
+def test_logarithms_are_exact_to_the_last_bits() -> None:
+    # An order changes with an inexact logarithm only between processors.
     numbers = np.concatenate([np.random.default_rng(0).random(10_000), 2.0 ** -np.arange(54), [1 - 2**-53]])
     assert np.allclose(draws._log(numbers), np.log(numbers), rtol=1e-15, atol=0)
 
@@ -102,7 +110,7 @@ def test_quotas_differ_by_one_at_most() -> None:
 
 
 @pytest.mark.parametrize("kind", [WeightedDraws, WeightedShuffle, Balanced])
-def test_different_columns_have_different_names_in_checkpoints(kind: type) -> None:
+def test_orders_of_different_columns_differ_in_checkpoints(kind: type) -> None:
     order = kind(5, 3, WEIGHTS)
     assert repr(order) == repr(kind(5, 3, WEIGHTS.copy()))
     assert repr(order).startswith(f"{kind.__name__}(n=5, seed=3, digest='")

@@ -61,7 +61,7 @@ def test_neighbours_do_not_stay_together() -> None:
     assert (np.abs(np.diff(rows)) == 1).sum() < 12
 
 
-def test_epochs_and_seeds_differ() -> None:
+def test_epochs_and_seeds_have_different_orders() -> None:
     orders = [
         FullShuffle(500, seed).positions(epoch, np.arange(500)).tobytes()
         for seed in range(8)
@@ -113,12 +113,12 @@ def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
 @pytest.mark.parametrize("epoch", [0, 5, 2**62, 2**70 + 1])
 def test_draws_of_a_stream_are_numbered_across_epochs(epoch: int) -> None:
     stream = Stream(Sequential(13), 40)
-    places = np.concatenate([stream.stream_draws(epoch + i, np.arange(40)) for i in range(3)])
-    assert (np.diff(places) == 1).all()
-    assert places[0] == epoch * 40 % 2**62, "for epochs of any length"
+    numbers = np.concatenate([stream.stream_draws(epoch + i, np.arange(40)) for i in range(3)])
+    assert (np.diff(numbers) == 1).all()
+    assert numbers[0] == epoch * 40 % 2**62, "for epochs of any length"
 
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("order", [FullShuffle(7), Stream(FullShuffle(7), 7)])
-def test_an_epoch_with_repeats_is_not_distinct(order: Order, times: int) -> None:
+def test_an_order_is_distinct_without_repeats_and_streams(order: Order, times: int) -> None:
     assert Repeat(order, times, 7).distinct is (times == 1 and isinstance(order, FullShuffle))

@@ -24,7 +24,7 @@ def dataset(tmp_path: Path) -> Any:
     source = FOLDERS["coco"](tmp_path / "source")
     content = truth()
     content["annotations"] = [
-        one for one in content["annotations"] if one["image_id"] == 1 or one["category_id"] == 2
+        entry for entry in content["annotations"] if entry["image_id"] == 1 or entry["category_id"] == 2
     ]
     (tmp_path / "source" / "3.png").write_bytes((tmp_path / "source" / "2.png").read_bytes())
     content["images"].append({"id": 9, "file_name": "3.png", "height": 80, "width": 80})
@@ -35,8 +35,8 @@ def dataset(tmp_path: Path) -> Any:
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     sampler = ClassBalanced("object_labels", samples=12)
-    given = {"batch_size": 4, "columns": ("row",), "transforms": [Letterbox(8)], "sampler": sampler}
-    return stoker.ImageLoader(dataset, **{**given, **options})
+    defaults = {"batch_size": 4, "columns": ("row",), "transforms": [Letterbox(8)], "sampler": sampler}
+    return stoker.ImageLoader(dataset, **{**defaults, **options})
 
 
 def drawn(loader: stoker.ImageLoader) -> list[int]:
@@ -51,7 +51,7 @@ def test_classes_of_objects_are_drawn_equally_often(dataset: Any) -> None:
         assert Counter(drawn(loader)) == {0: 12}
 
 
-def test_a_state_goes_on_with_the_same_objects_alone(dataset: Any) -> None:
+def test_a_state_resumes_with_the_same_classes_only(dataset: Any) -> None:
     with load(dataset) as loader, load(dataset) as again:
         whole = drawn(loader)
         steps = iter(again)

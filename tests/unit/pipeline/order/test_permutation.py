@@ -25,18 +25,18 @@ def test_elements_with_one_key_share_a_permutation(size: int) -> None:
 
 def test_elements_with_different_sizes_and_keys_are_independent() -> None:
     sizes = np.random.default_rng(0).integers(1, 300, 500)
-    places = np.random.default_rng(1).integers(0, sizes)
-    together = permute(places, sizes, words(500, 7))
+    elements = np.random.default_rng(1).integers(0, sizes)
+    together = permute(elements, sizes, words(500, 7))
     for i in range(0, 500, 7):
-        alone = permute(places[i : i + 1], sizes[i : i + 1], words(500, 7)[i : i + 1])
+        alone = permute(elements[i : i + 1], sizes[i : i + 1], words(500, 7)[i : i + 1])
         assert together[i] == alone[0]
     assert together.dtype == np.int64
 
 
 @pytest.mark.parametrize("size", [2**53 - 1, 2**53 + 1, 2**60 - 1, 2**62])
-def test_large_domains(size: int) -> None:
-    places = np.array([0, 1, size // 2, size - 1])
-    images = permute(places, np.full(4, size), np.full(4, 5, np.uint64))
+def test_large_domains_are_permuted_within_their_size(size: int) -> None:
+    elements = np.array([0, 1, size // 2, size - 1])
+    images = permute(elements, np.full(4, size), np.full(4, 5, np.uint64))
     assert len(set(images.tolist())) == 4
     assert images.min() >= 0
     assert images.max() < size
@@ -53,6 +53,6 @@ def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
 
 # Checkpoints rely on orders: every version must draw the same.
 def test_permutations_do_not_change_between_versions() -> None:
-    places = np.arange(1000)
-    made = permute(places, places + 1, words(1000, -(2**70), 3))
-    assert hashlib.sha256(made.astype("<i8").tobytes()).hexdigest()[:16] == "25912cae7857c0c2"
+    elements = np.arange(1000)
+    images = permute(elements, elements + 1, words(1000, -(2**70), 3))
+    assert hashlib.sha256(images.astype("<i8").tobytes()).hexdigest()[:16] == "25912cae7857c0c2"

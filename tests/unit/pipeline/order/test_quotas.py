@@ -29,7 +29,9 @@ from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
         ([47_000, 16_000, 15_900, 12_000, 6_000, 3_100], 10, [5, 2, 1, 1, 1, 0]),
     ],
 )
-def test_apportion(weights: list[float], n: int, expected: list[int]) -> None:
+def test_draws_are_apportioned_by_the_largest_remainders(
+    weights: list[float], n: int, expected: list[int]
+) -> None:
     assert apportion_draws(weights, n).tolist() == expected
 
 
@@ -43,13 +45,13 @@ def test_refuses_impossible_weights(weights: list[float]) -> None:
         apportion_draws(weights, 5)
 
 
-def shares(weights: list[float], n: int, sizes: list[int], seed: int = 3) -> QuotaSchedule:
+def make_schedule(weights: list[float], n: int, sizes: list[int], seed: int = 3) -> QuotaSchedule:
     return QuotaSchedule(apportion_draws(weights, n), np.array(sizes), seed)
 
 
 def test_shares_are_near_their_quotas_up_to_any_draw() -> None:
-    made = shares([6, 3, 1], 5000, [5000, 5000, 5000])
-    group = made.assign(0, np.arange(5000)).group
+    schedule = make_schedule([6, 3, 1], 5000, [5000, 5000, 5000])
+    group = schedule.assign(0, np.arange(5000)).group
     assert np.bincount(group).tolist() == [3000, 1500, 500]
     for number, share in enumerate([0.6, 0.3, 0.1]):
         error = np.cumsum(group == number) - share * np.arange(1, 5001)
@@ -57,22 +59,22 @@ def test_shares_are_near_their_quotas_up_to_any_draw() -> None:
 
 
 def test_blocks_have_each_of_many_groups_once() -> None:
-    made = shares([1.0] * 100, 1000, [10] * 100)
-    group = made.assign(4, np.arange(1000)).group.reshape(10, 100)
+    schedule = make_schedule([1.0] * 100, 1000, [10] * 100)
+    group = schedule.assign(4, np.arange(1000)).group.reshape(10, 100)
     assert (np.sort(group, axis=1) == np.arange(100)).all()
     assert len({tuple(block) for block in group.tolist()}) == 10, "each time in another order"
 
 
 def test_rare_groups_are_spread_over_the_epoch() -> None:
-    made = shares([900, *[1.0] * 100], 1000, [1] * 101)
-    group = made.assign(0, np.arange(1000)).group
+    schedule = make_schedule([900, *[1.0] * 100], 1000, [1] * 101)
+    group = schedule.assign(0, np.arange(1000)).group
     rare = np.flatnonzero(group > 0)
     # The mean of 100 uniform draws has a standard deviation of 29.
     assert abs(rare.mean() - 500) < 100
 
 
 def test_every_rank_receives_all_groups() -> None:
-    group = shares([1, 1], 6400, [1, 1]).assign(0, np.arange(6400)).group
+    group = make_schedule([1, 1], 6400, [1, 1]).assign(0, np.arange(6400)).group
     for world_size in (2, 4, 8, 64):
         part = group[::world_size].mean()
         # Independent draws would have a standard deviation of 0.5 / sqrt(draws).
@@ -81,36 +83,38 @@ def test_every_rank_receives_all_groups() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 3, 2**65])
 def test_cycles_continue_in_the_next_epoch(epoch: int) -> None:
-    made = shares([2, 1], 30, [7, 100])
+    schedule = make_schedule([2, 1], 30, [7, 100])
     for group, (quota, size) in enumerate([(20, 7), (10, 100)]):
         cycles: list[Any] = []
-        for one in (epoch, epoch + 1):
-            drawn = made.assign(one, np.arange(30))
-            mine = drawn.group == group
-            cycles += sorted(zip(drawn.cycle[mine].tolist(), drawn.offset[mine].tolist(), strict=True))
+        for number in (epoch, epoch + 1):
+            drawn = schedule.assign(number, np.arange(30))
+            of_group = drawn.group == group
+            cycles += sorted(
+                zip(drawn.cycle[of_group].tolist(), drawn.offset[of_group].tolist(), strict=True)
+            )
         first = epoch * quota
         expected = [divmod(t, size) for t in range(first, first + 2 * quota)]
         assert cycles == [(cycle % 2**62, offset) for cycle, offset in expected]
 
 
 @pytest.mark.parametrize("weights", [[1, 1], [6, 3, 1], [1.0] * 40, [50, *[1.0] * 40]], ids=len)
-def test_a_draw_does_not_depend_on_the_draws_asked_with_it(weights: list[float]) -> None:
-    made = shares(weights, 700, [9] * len(weights))
-    everything = made.assign(1, np.arange(700))
-    alone = [made.assign(1, np.array([draw])) for draw in range(700)]
-    for column, values in enumerate(everything):
+def test_the_group_of_a_draw_does_not_depend_on_the_other_draws_of_a_call(weights: list[float]) -> None:
+    schedule = make_schedule(weights, 700, [9] * len(weights))
+    together = schedule.assign(1, np.arange(700))
+    alone = [schedule.assign(1, np.array([draw])) for draw in range(700)]
+    for column, values in enumerate(together):
         assert values.tolist() == [int(drawn[column][0]) for drawn in alone]
 
 
 def test_the_cost_of_a_draw_does_not_depend_on_the_length_of_the_epoch() -> None:
     n = 10**13
-    made = shares([7, 3], n, [10**9, 10**9])
-    drawn = made.assign(5, np.arange(n - 4096, n))
+    schedule = make_schedule([7, 3], n, [10**9, 10**9])
+    drawn = schedule.assign(5, np.arange(n - 4096, n))
     assert abs((drawn.group == 0).mean() - 0.7) < 0.05
     assert drawn.offset.max() < 10**9
 
 
-def test_sequences_do_not_change_between_versions() -> None:
-    drawn = shares([5, 0, 2, 1], 777, [40, 1, 30, 900], seed=-(2**70)).assign(2**65, np.arange(777))
+def test_groups_do_not_change_between_versions() -> None:
+    drawn = make_schedule([5, 0, 2, 1], 777, [40, 1, 30, 900], seed=-(2**70)).assign(2**65, np.arange(777))
     digest = hashlib.sha256(np.concatenate(drawn).astype("<i8").tobytes()).hexdigest()[:16]
     assert digest == "23ea3cb72f016c58"

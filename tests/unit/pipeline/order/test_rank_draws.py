@@ -23,7 +23,9 @@ def test_ranks_interleave_within_the_global_batch() -> None:
         ("partial", 4, ([18], [True])),
     ],
 )
-def test_last_batch(last_batch: str, steps: int, last: tuple[list[int], list[bool]]) -> None:
+def test_a_short_last_batch_is_dropped_padded_or_partial(
+    last_batch: str, steps: int, last: tuple[list[int], list[bool]]
+) -> None:
     schedule = Schedule(20, 2, 0, 3, last_batch)
     assert len(schedule) == steps
     draws, mask = schedule.draws(steps - 1)
@@ -45,7 +47,7 @@ def test_padding_can_repeat_the_epoch_several_times() -> None:
     assert mask.tolist() == [True] * 3 + [False] * 5
 
 
-def test_consumed_is_the_start_of_what_is_left() -> None:
+def test_consumed_is_the_first_draw_that_remains() -> None:
     schedule = Schedule(20, 2, 0, 3, start=1)
     assert [schedule.consumed(k) for k in range(5)] == [1, 7, 13, 19, 20]
     assert len(schedule) == 4
@@ -62,6 +64,6 @@ def test_consumed_is_the_start_of_what_is_left() -> None:
         ({"batch_size": 1, "start": 21}, r"start must be in 0\.\.20, found 21"),
     ],
 )
-def test_refuses(arguments: dict[str, object], message: str) -> None:
+def test_a_schedule_refuses_values_out_of_range(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Schedule(20, **arguments)

@@ -21,9 +21,9 @@ from stoker.pipeline.order.epoch_order import FullShuffle, Sequential
 def load(
     thumbnails: Path, open_loader: Callable[..., stoker.ImageLoader]
 ) -> Callable[..., stoker.ImageLoader]:
-    given: dict[str, Any] = {"batch_size": 8, "seed": 5, "num_threads": 1}
-    given |= {"transforms": [RandomResizedCrop(12)], "columns": ("image", "row", "label")}
-    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
+    defaults: dict[str, Any] = {"batch_size": 8, "seed": 5, "num_threads": 1}
+    defaults |= {"transforms": [RandomResizedCrop(12)], "columns": ("image", "row", "label")}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**defaults, **options})
 
 
 def rows(loader: stoker.ImageLoader) -> list[int]:
@@ -32,14 +32,15 @@ def rows(loader: stoker.ImageLoader) -> list[int]:
 
 
 def images_by_row(loader: stoker.ImageLoader) -> dict[int, list[bytes]]:
-    found: dict[int, list[bytes]] = {}
+    """Bytes of all images of an epoch, by the row of their sample."""
+    images: dict[int, list[bytes]] = {}
     for batch in loader:
         for row, image in zip(loader.dataset.rows[batch.row].tolist(), batch.image, strict=True):
-            found.setdefault(row, []).append(image.tobytes())
-    return found
+            images.setdefault(row, []).append(image.tobytes())
+    return images
 
 
-def test_weights_of_a_column_or_an_array(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_weights_can_be_a_column_or_an_array(load: Callable[..., stoker.ImageLoader]) -> None:
     by_name = rows(load(sampler=Weighted("label")))
     assert by_name == rows(load(sampler=Weighted(np.arange(61))))
     assert len(by_name) == 61
@@ -58,7 +59,9 @@ def test_without_replacement_no_sample_is_drawn_twice(load: Callable[..., stoker
     assert np.mean(few) > 35, "heavy samples come first"
 
 
-def test_classes_of_a_selection(load: Callable[..., stoker.ImageLoader], thumbnails: Path) -> None:
+def test_classes_can_be_a_column_or_an_array_also_of_a_selection(
+    load: Callable[..., stoker.ImageLoader], thumbnails: Path
+) -> None:
     dataset = stoker.open(thumbnails)
     unbalanced = dataset.select([*range(20), 40])
     drawn = Counter(rows(load(unbalanced, sampler=ClassBalanced(samples=42))))
@@ -83,10 +86,10 @@ def test_repeats_have_different_crops(load: Callable[..., stoker.ImageLoader]) -
     assert order[::3] == order[1::3] == order[2::3] == rows(load(shuffle=True))
     loader.set_epoch(0)
     images = images_by_row(loader)
-    assert all(len(set(found)) == 3 for found in images.values())
+    assert all(len(set(crops)) == 3 for crops in images.values())
 
 
-def test_repeated_augmentation_in_an_epoch_of_the_usual_length(
+def test_repeats_fill_an_epoch_of_the_usual_length_as_in_deit(
     load: Callable[..., stoker.ImageLoader],
 ) -> None:
     """As with DeiT's RASampler: indices are repeated, spread over ranks, and cut to the usual length."""
@@ -106,7 +109,7 @@ def test_an_order_does_not_depend_on_the_chunks_in_which_it_is_computed(
     assert rows(resumed) == whole[12:]
 
 
-def test_samplers_combine(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_repeated_repeats_the_draws_of_another_sampler(load: Callable[..., stoker.ImageLoader]) -> None:
     base = rows(load(sampler=ClassBalanced()))
     assert rows(load(sampler=Repeated(2, of=ClassBalanced()))) == np.repeat(base, 2).tolist()
 
@@ -121,7 +124,7 @@ def test_repeats_in_a_selection_have_different_crops(
     assert plain[9] == images_by_row(load())[9], "without repeats a sample's crop is its own wherever it is"
 
 
-def test_a_sampler_of_the_user(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_a_loader_draws_by_a_sampler_of_the_user(load: Callable[..., stoker.ImageLoader]) -> None:
     class Backwards:
         def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
             assert seed == 5
@@ -155,21 +158,23 @@ class TestStream:
         loader.set_epoch(5)
         assert rows(loader)[:3] == [800 % 61, 801 % 61, 802 % 61]
 
-    def test_draws_other_crops_each_time(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_draws_different_crops_of_a_sample_each_time(
+        self, load: Callable[..., stoker.ImageLoader]
+    ) -> None:
         images = images_by_row(load(steps_per_epoch=23))
-        assert all(len(set(found)) == len(found) >= 3 for found in images.values())
+        assert all(len(set(crops)) == len(crops) >= 3 for crops in images.values())
 
     @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 7), (4, 7), (7, 3), (16, 50)])
     def test_resumes_with_another_length(
         self, load: Callable[..., stoker.ImageLoader], batch_size: int, steps_per_epoch: int
     ) -> None:
         def drawn(loader: stoker.ImageLoader, samples: int) -> list[tuple[int, bytes]]:
-            found: list[tuple[int, bytes]] = []
-            while len(found) < samples:
+            samples_drawn: list[tuple[int, bytes]] = []
+            while len(samples_drawn) < samples:
                 for batch in loader:
                     images = [image.tobytes() for image in batch.image]
-                    found += zip(batch.row.tolist(), images, strict=True)
-            return found[:samples]
+                    samples_drawn += zip(batch.row.tolist(), images, strict=True)
+            return samples_drawn[:samples]
 
         loader = load(steps_per_epoch=7, shuffle=True)
         whole = drawn(load(steps_per_epoch=7, shuffle=True), 300)
@@ -184,7 +189,9 @@ class TestStream:
         assert state["epoch"] * steps_per_epoch * batch_size + state["position"] == seen
         assert drawn(other, 200) == whole[seen : seen + 200]
 
-    def test_has_another_state_than_epochs(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_refuses_the_state_of_an_epoch_order_and_the_reverse(
+        self, load: Callable[..., stoker.ImageLoader]
+    ) -> None:
         stream, plain = load(steps_per_epoch=3), load()
         with pytest.raises(CheckpointError, match=r"order was 'Stream\(.*' and is 'Sequential"):
             plain.load_state_dict(stream.state_dict())
@@ -195,7 +202,7 @@ class TestStream:
                 stream.load_state_dict({**stream.state_dict(), "samples_per_epoch": wrong})
 
     @pytest.mark.parametrize("steps", [0, -3])
-    def test_has_a_length(self, load: Callable[..., stoker.ImageLoader], steps: int) -> None:
+    def test_refuses_epochs_without_steps(self, load: Callable[..., stoker.ImageLoader], steps: int) -> None:
         with pytest.raises(ConfigError, match="steps_per_epoch must be at least 1"):
             load(steps_per_epoch=steps)
 
@@ -224,7 +231,9 @@ class TestStream:
         ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
     ],
 )
-def test_refuses(load: Callable[..., stoker.ImageLoader], options: dict[str, Any], message: str) -> None:
+def test_a_loader_refuses_samplers_that_do_not_fit(
+    load: Callable[..., stoker.ImageLoader], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         load(**options)
 
@@ -254,16 +263,16 @@ def test_refuses_an_unknown_column(load: Callable[..., stoker.ImageLoader]) -> N
     ],
     ids=str,
 )
-def test_what_is_random_follows_the_seed_and_the_epoch(
+def test_the_order_follows_the_seed_and_the_epoch(
     load: Callable[..., stoker.ImageLoader], thumbnails: Path, options: dict[str, Any]
 ) -> None:
     if "dataset" in options:
         options = {**options, "dataset": stoker.mix([(thumbnails, 2), (thumbnails, 1)])}
-    made = [load(seed=seed, columns=("row",), **options) for seed in (1, 1, 2)]
-    one, same, other = ([rows(loader) for _ in range(2)] for loader in made)
-    assert one == same
-    assert one[0] != one[1]
-    assert one[0] != other[0]
+    loaders = [load(seed=seed, columns=("row",), **options) for seed in (1, 1, 2)]
+    epochs, same_seed, other_seed = ([rows(loader) for _ in range(2)] for loader in loaders)
+    assert epochs == same_seed
+    assert epochs[0] != epochs[1]
+    assert epochs[0] != other_seed[0]
 
 
 SAMPLERS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,92 +23,86 @@ def keys(loader: Any) -> list[list[str]]:
 
 
 @pytest.fixture
-def loaders() -> Iterator[Callable[..., stoker.ImageLoader]]:
-    """Makes loaders that are closed at the end."""
-    made: list[stoker.ImageLoader] = []
-
-    def make(dataset: Any, **options: Any) -> stoker.ImageLoader:
-        made.append(stoker.ImageLoader(dataset, **{**IMAGES, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
+    return lambda dataset, **options: open_loader(dataset, **{**IMAGES, **options})
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_loader_goes_on_with_the_version_of_its_state(
-    make_dataset: Callable[..., Path], loaders: Callable[..., Any], version: int
+    make_dataset: Callable[..., Path], load: Callable[..., Any], version: int
 ) -> None:
     folder = make_dataset()
     if version == 2:
         stoker.exclude(folder, keys=["k0"])
-    first = loaders(folder)
+    first = load(folder)
     next(iter(first))
     state = first.state_dict()
     assert state.get("dataset_version", 1) == version
     first.load_state_dict(state)
     rest = [*keys(first), *keys(first)]
     stoker.exclude(folder, keys=["k5"])
-    later = loaders(folder)
+    later = load(folder)
     later.load_state_dict(state)
     assert later.dataset.manifest.dataset_version == version
     assert [*keys(later), *keys(later)] == rest
     with pytest.raises(CheckpointError, match="seed was 3 and is 4"):
-        loaders(folder, seed=4).load_state_dict(state)
+        load(folder, seed=4).load_state_dict(state)
 
 
 def test_a_state_without_a_version_finds_the_one_it_belongs_to(
-    make_dataset: Callable[..., Path], loaders: Callable[..., Any]
+    make_dataset: Callable[..., Path], load: Callable[..., Any]
 ) -> None:
     folder = make_dataset()
     stoker.exclude(folder, keys=["k0"])
-    state = loaders(folder).state_dict()
+    state = load(folder).state_dict()
     del state["dataset_version"]  # as 0.1.0 wrote it, whose writers made versions, too
     stoker.exclude(folder, keys=["k1"])
-    later = loaders(folder)
+    later = load(folder)
     later.load_state_dict(state)
     assert len(later.dataset) == 5
 
 
 def test_a_loader_that_was_given_a_version_keeps_it(
-    make_dataset: Callable[..., Path], loaders: Callable[..., Any]
+    make_dataset: Callable[..., Path], load: Callable[..., Any]
 ) -> None:
     folder = make_dataset()
-    state = loaders(folder).state_dict()
+    state = load(folder).state_dict()
     stoker.exclude(folder, keys=["k0"])
     mixed = stoker.mix([(stoker.open(folder), 1), (stoker.open(folder), 1)])
-    for given in (stoker.open(folder), f"{folder}@2", mixed):
-        words = (
-            r"the state is of version 1 of the dataset, and the loader has version (2|\[2, 2\])\n.*version=1"
-        )
-        with pytest.raises(CheckpointError, match=words):
-            loaders(given).load_state_dict(state)
-    loader = loaders(folder)
+    message = (
+        r"the state is of version 1 of the dataset, and the loader has version (2|\[2, 2\])\n.*version=1"
+    )
+    for dataset in (stoker.open(folder), f"{folder}@2", mixed):
+        with pytest.raises(CheckpointError, match=message):
+            load(dataset).load_state_dict(state)
+    loader = load(folder)
     loader.set_epoch(4)
     assert len([key for batch in keys(loader) for key in batch]) == 5
 
 
-def test_text_and_remote_datasets_go_back_too(
-    make_dataset: Callable[..., Path], loaders: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_text_loader_goes_on_with_the_version_of_its_state(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "text", tokenizer="bytes") as writer:
         for number in range(6):
             writer.write("abcdefgh"[: 2 + number])
-    folder = make_dataset()
-    remote = loaders(f"file://{folder}", cache=tmp_path / "cache")
     options: dict[str, Any] = {"batch_size": 2, "rank": 0, "world_size": 1, "columns": ["row"]}
-    with stoker.TextLoader(tmp_path / "text", **options) as text:
-        next(iter(text))
-        states = text.state_dict(), remote.state_dict()
-        text.load_state_dict(states[0])
-        rest = [np.asarray(batch[0]).tolist() for batch in text]
+    with stoker.TextLoader(tmp_path / "text", **options) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        rest = [np.asarray(batch[0]).tolist() for batch in loader]
     stoker.exclude(tmp_path / "text", where="text_length > 3")
+    with stoker.TextLoader(tmp_path / "text", **options) as loader:
+        loader.load_state_dict(state)
+        assert [np.asarray(batch[0]).tolist() for batch in loader] == rest
+
+
+def test_a_loader_of_a_remote_dataset_goes_on_with_the_version_of_its_state(
+    make_dataset: Callable[..., Path], load: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = make_dataset()
+    state = load(f"file://{folder}", cache=tmp_path / "cache").state_dict()
     stoker.exclude(folder, keys=["k0"])
-    with stoker.TextLoader(tmp_path / "text", **options) as text:
-        text.load_state_dict(states[0])
-        assert [np.asarray(batch[0]).tolist() for batch in text] == rest
-    remote = loaders(f"file://{folder}", cache=tmp_path / "cache")
-    assert len(remote.dataset) == 5
-    remote.load_state_dict({**states[1], "dataset_version": 1})
-    assert len(remote.dataset) == 6
+    later = load(f"file://{folder}", cache=tmp_path / "cache")
+    assert len(later.dataset) == 5
+    later.load_state_dict({**state, "dataset_version": 1})
+    assert len(later.dataset) == 6

@@ -27,5 +27,6 @@ def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) 
 
 @pytest.fixture
 def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
-    given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
-    return lambda dataset, **options: open_loader(dataset, **{**given, **options})
+    """``load(dataset, **options)``: an ImageLoader of a dataset or mixture."""
+    defaults = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
+    return lambda dataset, **options: open_loader(dataset, **{**defaults, **options})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.datasets import list_column
 
 import stoker
 from stoker.augment import Resize
@@ -25,8 +25,8 @@ def named(folder: Path, *classes: str) -> Dataset:
 
 
 def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
-    others = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
-    mixture = mix([(folders[0], 1), *((other, 1) for other in others)])
+    renamed = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
+    mixture = mix([(folders[0], 1), *((dataset, 1) for dataset in renamed)])
     assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
     assert mixture.num_classes == 5
     names = [mixture.classes[label] for label in mixture.column("label")]
@@ -49,20 +49,20 @@ def test_merged_classes_are_part_of_a_state(
         load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
 
 
-def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
+def test_classes_that_cannot_be_merged_are_refused(folders: list[Path]) -> None:
     for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
         with pytest.raises(ConfigError, match=message) as caught:
             mix([(folders[0], 1), (named(folders[1], *classes), 1)])
         assert caught.value.path == str(folders[1])
     mixture = mix([(folders[0], 1), (named(folders[1], "fox", "cat"), 1)])
-    with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as found:
+    with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as caught:
         mixture.column("label")
-    assert found.value.path == str(folders[1])
+    assert caught.value.path == str(folders[1])
     with pytest.raises(DatasetError, match="labels go from -1 to 1"):
         mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
 
 
-def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
+def test_images_and_text_are_not_mixed(tmp_path: Path, folders: list[Path]) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
     with pytest.raises(ConfigError, match="hold image and text"):
@@ -71,17 +71,13 @@ def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
         stoker.ImageLoader(mix([(tmp_path / "text", 1)]), batch_size=1)
 
 
-def lists(values: list[list[float]], kind: Any) -> Any:
-    return pa.array(values, pa.large_list(kind))
-
-
 def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     several = {
-        "label": lists([[0, 1], [], [2]], pa.int64()),
-        "object_boxes": lists([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
-        "object_labels": lists([[2, 0], [], [1]], pa.int64()),
+        "label": list_column([[0, 1], [], [2]], pa.int64()),
+        "object_boxes": list_column([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
+        "object_labels": list_column([[2, 0], [], [1]], pa.int64()),
     }
     payloads = [make_jpeg(i) for i in range(3)]
     first, other = (pack_images(payloads, **several) for _ in range(2))

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 @pytest.fixture
 def folders(tmp_path: Path) -> dict[str, Path]:
     """COCO's objects with keypoints and polygons; VOC's with run lengths and class masks; boxes alone."""
-    made = {}
+    converted = {}
     for name in ("coco", "voc SegmentationObject", "yolo"):
         source = FOLDERS[name](tmp_path / f"source {name}")
-        made[name.split()[0]] = convert(source, tmp_path / name.split()[0])
-    return made
+        converted[name.split()[0]] = convert(source, tmp_path / name.split()[0])
+    return converted
 
 
 def convert(source: Converted, target: Path) -> Path:
@@ -71,7 +71,7 @@ def test_masks_of_classes_mix_with_objects_without_a_column_of_labels(
         assert set(np.unique(next(iter(loader)).segmentation)) == {0, 7, 15, 255}
 
 
-def test_keypoints_with_other_names_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_keypoints_with_different_names_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     source = FOLDERS["coco"](tmp_path / "other")
     content = truth()
     for category in content["categories"]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.datasets import flip_bit, list_column
 from helpers.data.pictures import decode, png
 
 import stoker
@@ -22,11 +23,11 @@ from stoker.pipeline.order.mixtures.mixture import Mixture
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
     """Number of the dataset, and row in the indexes, of every sample."""
-    found: list[tuple[int, int]] = []
+    samples: list[tuple[int, int]] = []
     for batch in loader:
         rows = loader.dataset.rows[batch.row]
-        found += zip(batch.dataset.tolist(), rows.tolist(), strict=True)
-    return found
+        samples += zip(batch.dataset.tolist(), rows.tolist(), strict=True)
+    return samples
 
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
@@ -80,7 +81,7 @@ def test_a_dataset_without_samples_and_weight_is_left_out(
         assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
 
 
-def test_properties_of_a_mixture(folders: list[Path]) -> None:
+def test_a_mixture_joins_the_columns_of_its_datasets(folders: list[Path]) -> None:
     mixture = mix([(folder, weight) for folder, weight in zip(folders, (3, 0, 1), strict=True)])
     assert isinstance(mixture, Mixture)
     assert len(mixture) == 30
@@ -119,11 +120,8 @@ def test_columns_that_only_some_datasets_have_are_left_out(
 @pytest.mark.filterwarnings("ignore:a bad sample was")
 def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
     dataset = stoker.open(folders[2])
-    samples = dataset.samples([3])
-    file = dataset.data_files[int(samples.shard[0])]
-    data = bytearray(file.read_bytes())
-    data[int(samples.offset[0]) + 100] ^= 1
-    file.write_bytes(data)
+    flip_bit(dataset, 3, byte=100)
+    file = dataset.data_files[int(dataset.samples([3]).shard[0])]
     mixture = mix([(folder, 1) for folder in folders])
     with pytest.raises(CorruptRecordError) as caught:
         list(load(mixture))
@@ -138,23 +136,25 @@ def test_random_parameters_differ_between_cycles(
     load: Callable[..., stoker.ImageLoader], folders: list[Path]
 ) -> None:
     mixture = mix([(folders[0], 1), (folders[2], 9)], samples=100)
-    found: dict[int, set[bytes]] = {}
+    images: dict[int, set[bytes]] = {}
     for batch in load(mixture, transforms=[RandomHorizontalFlip(), Resize((12, 16))]):
         for row, image in zip(batch.row.tolist(), batch.image, strict=True):
-            found.setdefault(row, set()).add(image.tobytes())
-    assert all(len(found[row]) == 2 for row in range(20, 24)), "flipped and not"
+            images.setdefault(row, set()).add(image.tobytes())
+    assert all(len(images[row]) == 2 for row in range(20, 24)), "flipped and not"
 
 
-def test_repeated_and_stream(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_a_mixture_can_be_repeated_and_streamed(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
     mixture = mix([(folder, 1) for folder in folders])
     whole = drawn(load(mixture, shuffle=True))
     assert drawn(load(mixture, shuffle=True, sampler=Repeated(2)))[::2] == whole
     assert drawn(load(mixture, shuffle=True, steps_per_epoch=4)) == whole[:28]
 
 
-def test_datasets_of_one_size_are_not_permuted_alike(folders: list[Path]) -> None:
+def test_datasets_of_one_size_have_different_permutations(folders: list[Path]) -> None:
     mixture = mix([(folders[0], 1), (folders[0], 1)])
-    orders = [one for seed in (0, 1, 3) for one in mixture.order(shuffle=True, seed=seed).rounds]
+    orders = [order for seed in (0, 1, 3) for order in mixture.order(shuffle=True, seed=seed).rounds]
     rows = {tuple(order.positions(0, np.arange(20)).tolist()) for order in orders}
     assert len(rows) == len(orders), "nor with one seed as with another"
 
@@ -173,8 +173,8 @@ def test_a_state_is_refused_when_weights_or_datasets_differ(
         load(mix([(folders[0], 1), (folders[1], 1)]), shuffle=True).load_state_dict(state)
 
 
-def test_refuses(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path], thumbnails: Path, tmp_path: Path
+def test_a_mixture_refuses_wrong_datasets_weights_and_samplers(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path], tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="at least one dataset"):
         mix([])
@@ -195,19 +195,15 @@ def test_refuses(
             load(mix([(folders[0], 1)]), sampler=sampler)
 
 
-def lists(values: list[list[float]], kind: Any) -> Any:
-    return pa.array(values, pa.large_list(kind))
-
-
 def detection(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], start: int, **more: Any
 ) -> Path:
     """Three images with 2, 0 and 1 objects, numbered from ``start``."""
     boxes = [[start, 0, 4, 4, start + 1, 0, 4, 4], [], [start + 2, 0, 4, 4]]
     objects = {
-        "object_boxes": lists(boxes, pa.float32()),
-        "object_labels": lists([[start, start + 1], [], [start + 2]], pa.int64()),
-        "object_difficult": lists([[0, 1], [], [1]], pa.uint8()),
+        "object_boxes": list_column(boxes, pa.float32()),
+        "object_labels": list_column([[start, start + 1], [], [start + 2]], pa.int64()),
+        "object_difficult": list_column([[0, 1], [], [1]], pa.uint8()),
     }
     return pack_images([make_jpeg(start + i) for i in range(3)], **objects, **more)
 
@@ -216,21 +212,23 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     polygons = {
-        "object_polygons": lists([[0, 0, 4, 0, 4, 4] * 2, [], [0, 0, 9, 0, 9, 9]], pa.float32()),
-        "object_polygon_sizes": lists([[3, 3], [], [3]], pa.int32()),
-        "object_polygon_owner": lists([[0, 1], [], [0]], pa.int32()),
+        "object_polygons": list_column([[0, 0, 4, 0, 4, 4] * 2, [], [0, 0, 9, 0, 9, 9]], pa.float32()),
+        "object_polygon_sizes": list_column([[3, 3], [], [3]], pa.int32()),
+        "object_polygon_owner": list_column([[0, 1], [], [0]], pa.int32()),
     }
     plain = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
     with_polygons = detection(pack_images, make_jpeg, 30, **polygons)
     mixture = mix([(folder, 1) for folder in (*plain, with_polygons)])
     assert mixture.tasks == {"label", "boxes"}
-    found = mixture.annotations([5, 0, 1, 8, 3, 0])
-    assert found.owner.tolist() == [0, 1, 1, 3, 4, 4, 5, 5]
-    assert found.labels.tolist() == [22, 10, 11, 32, 20, 21, 10, 11]
-    assert found.boxes[:, 0].tolist() == found.labels.tolist()
-    assert found.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
-    assert found.polygons is None
-    doubtful = detection(pack_images, make_jpeg, 40, object_doubtful=lists([[7, 8], [], [9]], pa.uint8()))
+    objects = mixture.annotations([5, 0, 1, 8, 3, 0])
+    assert objects.owner.tolist() == [0, 1, 1, 3, 4, 4, 5, 5]
+    assert objects.labels.tolist() == [22, 10, 11, 32, 20, 21, 10, 11]
+    assert objects.boxes[:, 0].tolist() == objects.labels.tolist()
+    assert objects.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
+    assert objects.polygons is None
+    doubtful = detection(
+        pack_images, make_jpeg, 40, object_doubtful=list_column([[7, 8], [], [9]], pa.uint8())
+    )
     assert set(mix([(doubtful, 1), (plain[0], 1)]).annotations([3, 0]).extra) == {"difficult"}
     assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
@@ -240,9 +238,9 @@ def test_lists_of_a_column_come_from_the_right_datasets(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     folders = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
-    found = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
-    assert found.counts.tolist() == [1, 0, 2, 2, 1]
-    assert found.values.tolist() == [22, 10, 11, 20, 21, 12]
+    labels = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
+    assert labels.counts.tolist() == [1, 0, 2, 2, 1]
+    assert labels.values.tolist() == [22, 10, 11, 20, 21, 12]
 
 
 def test_a_mask_comes_from_the_right_dataset(tmp_path: Path) -> None:
