@@ -147,7 +147,7 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
-    composition = find_composer(fields, messages, chat_template, train_on, tokenizer)
+    composer = find_composer(fields, messages, chat_template, train_on, tokenizer)
     if is_chat := messages is not None:
         fields = [str(messages)]
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
@@ -156,7 +156,7 @@ def convert_text(
         "shards": shard_options(format, seed, shard_size, shard_records, shards, val, test, strict=strict),
         "num_threads": num_threads,
         "overwrite": overwrite,
-        "composition": composition,
+        "composer": composer,
         "processes": check_processes(processes),
         "report": report,
     }
@@ -181,7 +181,7 @@ def _paths_of(src: Any) -> list[Paths] | None:
     """The files that a source names; None if it yields texts."""
     if isinstance(src, (str, os.PathLike)):
         return [src]
-    is_list = isinstance(src, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in src)
+    is_list = isinstance(src, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in src)
     return list(src) if is_list else None
 
 
@@ -193,10 +193,10 @@ def _matching(path: Paths) -> list[Paths]:
         return list(expand(path)) if "*" in text else [path]
     if Path(path).exists() or not glob.has_magic(text):
         return [path]
-    if not (found := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
+    if not (matches := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
         hint = "check the spelling of the folder and of the pattern"
         raise SourceError("no file matches the pattern", path=path, hint=hint)
-    return list(found)
+    return list(matches)
 
 
 def _class_names(src: Any, label: str | None) -> tuple[str, ...] | None:

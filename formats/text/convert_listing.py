@@ -77,9 +77,9 @@ class TextOptions(ShardOptions):
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
-        found = sizes * (3 if self.tokenizer == "bytes" else 1)
-        found += _RECORD_OVERHEAD
-        return found
+        size = sizes * (3 if self.tokenizer == "bytes" else 1)
+        size += _RECORD_OVERHEAD
+        return size
 
 
 def convert_listing(
@@ -90,43 +90,43 @@ def convert_listing(
     shards: ShardOptions,
     num_threads: int | None,
     overwrite: bool,
-    composition: TextComposer | None = None,
+    composer: TextComposer | None = None,
     processes: int | None = 0,
     report: Progress = no_progress,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets.
 
-    ``choice`` decides the tokenizer, ``shards`` the shards and splits, and ``composition`` makes one text of
+    ``choice`` decides the tokenizer, ``shards`` the shards and splits, and ``composer`` makes one text of
     the values of a sample. The other arguments are those of :func:`stoker.convert_text`.
 
     Raises: As :func:`stoker.convert_text`.
     """
-    fields = listing.fields if composition is None else (composition.field,)
+    fields = listing.fields if composer is None else (composer.field,)
     check_fields(fields)
     threads = check_num_threads(num_threads)
-    number = choose_processes(processes, composition, int(listing.sizes.sum()), threads)
-    if (choice.bos or choice.eos) and composition is not None and not composition.adds_special_tokens:
+    workers = choose_processes(processes, composer, int(listing.sizes.sum()), threads)
+    if (choice.bos or choice.eos) and composer is not None and not composer.adds_special_tokens:
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
-    texts = SourceTexts(len(listing), partial(_texts, listing, composition))
-    chosen = make_tokenizer(choice, texts, threads)
-    given: dict[str, Any] = {**vars(shards), **tokenizer_options(chosen, choice)}
-    given |= {} if composition is None else composition.options
-    options = TextOptions(fields=",".join(fields), **given)
-    records = TextRecords(listing.format, chosen, options.dtype, composition)
-    with record_maker(records, number) as make:
+    texts = SourceTexts(len(listing), partial(_texts, listing, composer))
+    tokenizer = make_tokenizer(choice, texts, threads)
+    values: dict[str, Any] = {**vars(shards), **tokenizer_options(tokenizer, choice)}
+    values |= {} if composer is None else composer.options
+    options = TextOptions(fields=",".join(fields), **values)
+    records = TextRecords(listing.format, tokenizer, options.dtype, composer)
+    with record_maker(records, workers) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
-        return execute(plan, dst, max(threads, number), overwrite=overwrite, report=report)
+        return execute(plan, dst, max(threads, workers), overwrite=overwrite, report=report)
 
 
-def _texts(listing: TextListing, composition: TextComposer | None, rows: range) -> list[str]:
+def _texts(listing: TextListing, composer: TextComposer | None, rows: range) -> list[str]:
     """All texts of some lines, without those that the conversion skips."""
-    found = [one for one in listing.texts(np.asarray(rows)) if not isinstance(one, Skip)]
-    if composition is None:
-        return [text for one in found for text in one]
+    samples = [values for values in listing.texts(np.asarray(rows)) if not isinstance(values, Skip)]
+    if composer is None:
+        return [text for values in samples for text in values]
     composed = []
-    for one in found:
+    for values in samples:
         with suppress(TemplateError):
-            composed.append(composition.compose(one).text)
+            composed.append(composer.compose(values).text)
     return composed
 
 

@@ -89,11 +89,11 @@ class TextEncoder:
         """See :class:`Encoder`; labels and the user's columns."""
         labels = {} if self.listing.labels is None else {"label": self.listing.labels}
         columns = {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
-        composition = self.records.composition
-        if composition is not None and not composition.trains_all:
-            runs = np.array([place for one in details for place in one], np.int32)
-            lists = ListColumn.of_counts([len(one) for one in details], runs)
-            columns[trained_column(composition.field)] = lists.to_arrow()
+        composer = self.records.composer
+        if composer is not None and not composer.trains_all:
+            bounds = np.array([bound for runs in details for bound in runs], np.int32)
+            lists = ListColumn.of_counts([len(runs) for runs in details], bounds)
+            columns[trained_column(composer.field)] = lists.to_arrow()
         return columns
 
     def strict_error(self, skip: Skip) -> SourceError:

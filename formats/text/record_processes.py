@@ -24,28 +24,28 @@ _LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a 
 _MOST = 4096
 
 
-def check_processes(given: int | None) -> int | None:
-    """Return the number of processes that a user gives, or None.
+def check_processes(number: int | None) -> int | None:
+    """Return a user's number of processes, or None.
 
     Raises:
         ConfigError: It is no integer from 0 to 4096.
     """
-    if given is None:
+    if number is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, SupportsIndex) or not 0 <= index(given) <= _MOST:
-        raise ConfigError(f"processes must be an integer from 0 to {_MOST}, not {given!r}")
-    return index(given)
+    if isinstance(number, bool) or not isinstance(number, SupportsIndex) or not 0 <= index(number) <= _MOST:
+        raise ConfigError(f"processes must be an integer from 0 to {_MOST}, not {number!r}")
+    return index(number)
 
 
-def choose_processes(given: int | None, composition: TextComposer | None, size: int, threads: int) -> int:
+def choose_processes(requested: int | None, composer: TextComposer | None, size: int, threads: int) -> int:
     """Return the number of processes that make records; 0 for the threads of this process.
 
-    By default there are as many as threads if the composition holds the interpreter's lock, the source is
+    By default there are as many as threads if the composer holds the interpreter's lock, the source is
     large enough, and processes can be forked.
     """
-    if given is not None:
-        return given
-    holds_lock = composition is not None and composition.holds_lock
+    if requested is not None:
+        return requested
+    holds_lock = composer is not None and composer.holds_lock
     return threads if holds_lock and size >= _LEAST_BYTES and threads > 1 and can_fork() else 0
 
 
@@ -65,7 +65,7 @@ def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
     ) as submit:
 
         def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
-            made: list[EncodedRecord | Skip] = submit(samples).result()
-            return made
+            encoded: list[EncodedRecord | Skip] = submit(samples).result()
+            return encoded
 
         yield make

@@ -37,61 +37,61 @@ class TextRecords:
         format: The format of the lines of a sample.
         tokenizer: Makes token ids of texts.
         dtype: Type of the payload: uint16 or int32.
-        composition: Makes one text from the values of a sample; None if each field is a sequence.
+        composer: Makes one text from the values of a sample; None if each field is a sequence.
     """
 
     format: LineFormat
     tokenizer: Tokenizer
     dtype: str
-    composition: TextComposer | None = None
+    composer: TextComposer | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the sequences of a sample."""
-        return self.format.fields if self.composition is None else (self.composition.field,)
+        return self.format.fields if self.composer is None else (self.composer.field,)
 
     def encode(self, samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
         """Return the records of samples, with a skip in place of each sample that is left out."""
-        found = [self._composed(sample) for sample in samples]
-        used = [place for place, one in enumerate(found) if not isinstance(one, Skip)]
-        columns, runs = self._tokenize([found[place] for place in used])
-        named = [(field, *column) for field, column in zip(self.fields, columns, strict=True)]
-        stored = encode_token_records(named, IDS_FEATURE, np.dtype(self.dtype).itemsize)
-        lengths = np.stack([each for _, each in columns], axis=1).tolist()
-        for at, (place, (prefix, payload)) in enumerate(zip(used, stored, strict=True)):
-            key = samples[place].key
-            if 0 in lengths[at]:
-                found[place] = Skip(key, "no tokens", self.fields[lengths[at].index(0)])
-            elif runs is not None and not runs[at]:
-                found[place] = Skip(key, "no trained tokens")
+        results = [self._composed(sample) for sample in samples]
+        kept = [index for index, result in enumerate(results) if not isinstance(result, Skip)]
+        columns, runs = self._tokenize([results[index] for index in kept])
+        fields = [(field, *column) for field, column in zip(self.fields, columns, strict=True)]
+        encoded = encode_token_records(fields, IDS_FEATURE, np.dtype(self.dtype).itemsize)
+        lengths = np.stack([field_lengths for _, field_lengths in columns], axis=1).tolist()
+        for number, (index, (prefix, payload)) in enumerate(zip(kept, encoded, strict=True)):
+            key = samples[index].key
+            if 0 in lengths[number]:
+                results[index] = Skip(key, "no tokens", self.fields[lengths[number].index(0)])
+            elif runs is not None and not runs[number]:
+                results[index] = Skip(key, "no trained tokens")
             else:
-                trained = None if runs is None else runs[at]
-                found[place] = EncodedRecord(key, prefix, payload, b"", tuple(lengths[at]), (), trained)
-        return found
+                trained = None if runs is None else runs[number]
+                results[index] = EncodedRecord(key, prefix, payload, b"", tuple(lengths[number]), (), trained)
+        return results
 
     def _composed(self, sample: SampleLines) -> Any:
         """The texts of a sample: one for each field, or the composed one. A skip if there is none."""
         values = self.format.values(sample)
-        if self.composition is None or isinstance(values, Skip):
+        if self.composer is None or isinstance(values, Skip):
             return values
         try:
-            return self.composition.compose(values)
+            return self.composer.compose(values)
         except TemplateError as error:
             return Skip(sample.key, "refused by the chat template", str(error))
 
     def _tokenize(self, texts: Sequence[Any]) -> tuple[list[tuple[Ids, Lengths]], list[list[int]] | None]:
         """Ids and lengths of each field, and the runs of trained tokens of each sample (None: all tokens)."""
-        if self.composition is None:
+        if self.composer is None:
             fields = range(len(self.fields))
             return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None
         ids, lengths, starts, ends = self.tokenizer.encode_with_offsets(
-            [one.text for one in texts], special=self.composition.adds_special_tokens
+            [composed.text for composed in texts], special=self.composer.adds_special_tokens
         )
-        if self.composition.trains_all:
+        if self.composer.trains_all:
             return [(ids, lengths)], None
         bounds = np.concatenate(([0], np.cumsum(lengths))).tolist()
         runs = [
-            trained_runs(one.spans, len(one.text), starts[a:b], ends[a:b])
-            for one, (a, b) in zip(texts, pairwise(bounds), strict=True)
+            trained_runs(composed.spans, len(composed.text), starts[a:b], ends[a:b])
+            for composed, (a, b) in zip(texts, pairwise(bounds), strict=True)
         ]
         return [(ids, lengths)], runs

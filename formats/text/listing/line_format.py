@@ -86,12 +86,12 @@ def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ..
 
 
 def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
-    found = document.get(fields[0])
-    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+    chat = document.get(fields[0])
+    if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
         raise SkippedError(f"no messages in {fields[0]!r}", "")
     # Tables store null for a field that other messages have.
-    messages = [{name: value for name, value in one.items() if value is not None} for one in found]
-    if any(not isinstance(one.get("role"), str) for one in messages):
+    messages = [{name: value for name, value in message.items() if value is not None} for message in chat]
+    if any(not isinstance(message.get("role"), str) for message in messages):
         raise SkippedError(f"a message without a role in {fields[0]!r}", "")
     if not is_unicode(json.dumps(messages, ensure_ascii=False)):
         raise SkippedError("not Unicode", "half of a surrogate pair")

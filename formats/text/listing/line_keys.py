@@ -16,7 +16,7 @@ __all__ = ["LineKeys"]
 
 @dataclass(frozen=True)
 class LineKeys:
-    """A large_string column of N keys that takes no memory; listings use it as an Arrow array.
+    """A large_string column of N keys that takes no memory. Listings use it as an Arrow array.
 
     Attributes:
         names: Name of each file in the keys.
@@ -34,10 +34,10 @@ class LineKeys:
 
     def take(self, rows: npt.ArrayLike) -> pa.Array:
         """Return the keys at ``rows``, (M,) integers, as large_string."""
-        at = np.asarray(rows, np.int64)
-        which = np.searchsorted(self._ends, at, side="right")
-        lines = at - self._starts[which] + 1
-        names = pa.array(self.names, pa.large_string()).take(pa.array(which))
+        indices = np.asarray(rows, np.int64)
+        file = np.searchsorted(self._ends, indices, side="right")
+        lines = indices - self._starts[file] + 1
+        names = pa.array(self.names, pa.large_string()).take(pa.array(file))
         numbers = pc.cast(pa.array(lines), pa.large_string())
         return pc.binary_join_element_wise(names, numbers, pa.scalar(":", pa.large_string()))
 

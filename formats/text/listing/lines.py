@@ -109,12 +109,12 @@ def open_lines(path: Path, scratch: Path, columns: Sequence[str] = ()) -> Iterat
     """
     with ExitStack() as stack:
         try:
-            found = _open(path, scratch, columns, stack)
+            file = _open(path, scratch, columns, stack)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise SourceError(f"the text cannot be read: {error.strerror or error}", path=path) from error
-        yield found
+        yield file
 
 
 def _open(path: Path, scratch: Path, columns: Sequence[str], stack: ExitStack) -> LineFile:
@@ -156,9 +156,9 @@ def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes], columns: Se
             )
         texts += [name for name in columns if name not in texts]
         if not texts:
-            there = ", ".join(table.schema_arrow.names)
+            names = ", ".join(table.schema_arrow.names)
             raise SourceError(
-                f"the table has no column of texts, but {there}", path=path, hint="name a table with texts"
+                f"the table has no column of texts, but {names}", path=path, hint="name a table with texts"
             )
         for batch in table.iter_batches(_ROWS, columns=texts):
             for row in batch.to_pylist():
@@ -176,7 +176,7 @@ def _find_lines(path: Path, descriptor: int, size: int) -> LineFile:
             raise OSError(errno.EIO, "it became shorter while it was read", os.fspath(path))
         digest.update(block)
         starts.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (offset + 1))
-    found = np.concatenate(starts)
-    if found[-1] < size:
-        found = np.append(found, size)  # the last line has no end
-    return LineFile(path, descriptor, found, digest.hexdigest(), status.st_mtime_ns)
+    bounds = np.concatenate(starts)
+    if bounds[-1] < size:
+        bounds = np.append(bounds, size)  # the last line has no line break
+    return LineFile(path, descriptor, bounds, digest.hexdigest(), status.st_mtime_ns)

@@ -43,18 +43,18 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
         raise SourceError(f"no sample has a label in {wanted.label!r}", path=path)
     everything = np.arange(len(rows))
     columns = {name: _spread(array, rows, len(listing)) for name, array in values.others(everything).items()}
-    found = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
+    extended = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
     if wanted.label is None:
-        return found
+        return extended
     try:
         labels, classes = values.labels(everything)
     except ValueError as error:
         raise ConfigError(f"label {wanted.label!r}: {error}", path=path) from error
-    found = replace(found, labels=labels, classes=classes)
+    extended = replace(extended, labels=labels, classes=classes)
     if wanted.classes is not None:
-        found = cast("TextListing", number_classes(found, wanted.classes, path))
-    assert found.labels is not None, "set above"
-    return replace(found, labels=_spread(found.labels, rows, len(listing)))
+        extended = cast("TextListing", number_classes(extended, wanted.classes, path))
+    assert extended.labels is not None, "set above"
+    return replace(extended, labels=_spread(extended.labels, rows, len(listing)))
 
 
 def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]) -> Iterator[dict[str, Any]]:
@@ -70,15 +70,15 @@ def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]
                 continue
             if isinstance(label, bool):
                 label = str(label)
-            given = {name: document.get(name) for name in wanted.columns}
-            yield {**given, "path": str(row), "label": label}
+            columns = {name: document.get(name) for name in wanted.columns}
+            yield {**columns, "path": str(row), "label": label}
 
 
 def _spread(array: pa.Array, rows: Any, size: int) -> pa.Array:
-    """(size,) values: those at ``rows`` are given; samples at the others are skipped."""
+    """Return (size,) values with ``array`` at ``rows``; the conversion skips the samples at other rows."""
     if len(rows) == size:
         return array
-    places = np.full(size, len(rows), np.int64)
-    places[rows] = np.arange(len(rows))
+    indices = np.full(size, len(rows), np.int64)
+    indices[rows] = np.arange(len(rows))
     filled = pa.concat_arrays([array, pa.array([_FILLED[str(array.type)]], array.type)])
-    return filled.take(pa.array(places))
+    return filled.take(pa.array(indices))

@@ -128,11 +128,11 @@ def check_first(file: LineFile, fields: tuple[str, ...], columns: Collection[str
     if not isinstance(document, dict):
         return
     if missing := [name for name in fields if name not in document]:
-        there = [name for name, value in document.items() if isinstance(value, str)]
+        texts = [name for name, value in document.items() if isinstance(value, str)]
         raise SourceError(
             f"the first line has no field {missing[0]!r}",
             path=file.path,
-            hint=f"choose with fields=(...) (--fields) from: {', '.join(there)}",
+            hint=f"choose with fields=(...) (--fields) from: {', '.join(texts)}",
         )
     if missing := [name for name in columns if name not in document]:
         raise SourceError(

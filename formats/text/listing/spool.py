@@ -55,9 +55,9 @@ class TextSpool:
         key: str,
         texts: Mapping[str, Any],
         values: Mapping[str, Any],
-        others: Mapping[str, Any] | None = None,
+        further: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a sample: a text for each field, values of columns, and others for :func:`read_row_columns`.
+        """Add a sample: a text for each field, values of columns, and more for :func:`read_row_columns`.
 
         Raises:
             ConfigError: A field has no text, or a column does not fit the first sample; names the key.
@@ -71,7 +71,7 @@ class TextSpool:
                 )
         types = self._column_types(values, key)
         stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
-        document = {**(others or {}), **{name: texts[name] for name in self.fields}}
+        document = {**(further or {}), **{name: texts[name] for name in self.fields}}
         line = json.dumps(document, default=_plain).encode()
         self._file.write(line + b"\n")
         self._starts.append(self._starts[-1] + len(line) + 1)
@@ -106,7 +106,7 @@ class TextSpool:
         types = self._types or {}
         columns = {name: number_column(self._values[name], column) for name, column in types.items()}
         for name in sorted(columns):
-            self._digest.update(b"".join(bytes(one) for one in columns[name].buffers() if one is not None))
+            self._digest.update(b"".join(bytes(part) for part in columns[name].buffers() if part is not None))
         digest = self._digest.hexdigest()
         file = LineFile(Path(_NAME), self._file.fileno(), starts, digest, status.st_mtime_ns)
         return TextListing(
@@ -153,19 +153,21 @@ def spool_items(
     """
     spool: TextSpool | None = None
     for number, item in enumerate(items):
-        named = isinstance(item, Mapping)
+        is_mapping = isinstance(item, Mapping)
         if spool is None:
-            spool = TextSpool(fields or (("text",) if named else ("tokens",)), scratch, messages=messages)
-            _check_columns(spool.fields, columns, item if named else None)
-        if not named and len(spool.fields) > 1:
+            spool = TextSpool(
+                fields or (("text",) if is_mapping else ("tokens",)), scratch, messages=messages
+            )
+            _check_columns(spool.fields, columns, item if is_mapping else None)
+        if not is_mapping and len(spool.fields) > 1:
             raise ConfigError(
                 f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
                 key=f"{number:08d}",
                 hint="give dicts with the fields",
             )
-        texts = {name: item.get(name) for name in spool.fields} if named else {spool.fields[0]: item}
-        others = {name: item.get(name) for name in columns.names} if named else {}
-        spool.add(f"{number:08d}", texts, {}, others)
+        texts = {name: item.get(name) for name in spool.fields} if is_mapping else {spool.fields[0]: item}
+        further = {name: item.get(name) for name in columns.names} if is_mapping else {}
+        spool.add(f"{number:08d}", texts, {}, further)
     return TextSpool(fields or ("text",), scratch) if spool is None else spool
 
 

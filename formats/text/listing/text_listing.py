@@ -65,15 +65,15 @@ class TextListing(Listing):
     def fingerprint(self) -> str:
         """SHA-256 of names, fields and content, in hexadecimal."""
         digests = [(name, file.digest) for name, file in zip(self.file_names, self.files, strict=True)]
-        known: list[Any] = [self.fields, self.json_lines, digests]
+        identity: list[Any] = [self.fields, self.json_lines, digests]
         if len(self.files) > 1 and not self.parallel:
-            known.append("corpus")
+            identity.append("corpus")
         if self.messages:
-            known.append("messages")
+            identity.append("messages")
         if self.labels is not None or self.columns:
             labels = b"" if self.labels is None else self.labels.to_numpy().tobytes()
-            known.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
-        return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+            identity.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
         """Read the lines of samples at ``rows``, (M,) int64, M at least 1.
@@ -83,13 +83,13 @@ class TextListing(Listing):
         """
         long = self.sizes[rows] > _LONGEST
         lines = iter(self._lines(rows[~long]))
-        found = []
+        samples = []
         for row, key, is_long in zip(
             rows.tolist(), self.keys.take(rows).to_pylist(), long.tolist(), strict=True
         ):
-            one = Skip(key, "line too long", f"more than {_LONGEST} bytes") if is_long else next(lines)
-            found.append(SampleLines(key, self.left_out.get(row, one)))
-        return found
+            content = Skip(key, "line too long", f"more than {_LONGEST} bytes") if is_long else next(lines)
+            samples.append(SampleLines(key, self.left_out.get(row, content)))
+        return samples
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
         """Read the values of samples as :meth:`read` reads lines; see :meth:`LineFormat.values`."""
@@ -107,11 +107,11 @@ class TextListing(Listing):
             SourceError: A file has changed since the samples were listed.
         """
         long = self.sizes[rows] > _LONGEST
-        found: list[dict[str, Any] | None] = [None] * len(rows)
-        for place, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
+        documents: list[dict[str, Any] | None] = [None] * len(rows)
+        for index, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
             with suppress(UnicodeDecodeError, SkippedError):
-                found[place] = document_of(line.decode())
-        return found
+                documents[index] = document_of(line.decode())
+        return documents
 
     def path_of(self, key: str) -> Path:
         """Path of the file that holds the sample ``key``."""
@@ -126,16 +126,15 @@ class TextListing(Listing):
         if self.parallel:
             return zip(*(file.read(rows) for file in self.files), strict=True)
         ends = np.cumsum([len(file) for file in self.files])
-        which = np.searchsorted(ends, rows, side="right")
-        found: list[tuple[bytes, ...]] = [()] * len(rows)
-        for number in np.unique(which).tolist():
-            at = np.flatnonzero(which == number)
+        file_of = np.searchsorted(ends, rows, side="right")
+        lines: list[tuple[bytes, ...]] = [()] * len(rows)
+        for number in np.unique(file_of).tolist():
             file = self.files[number]
-            for place, line in zip(
-                at.tolist(), file.read(rows[at] - (ends[number] - len(file))), strict=True
-            ):
-                found[place] = (line,)
-        return found
+            indices = np.flatnonzero(file_of == number)
+            numbers = rows[indices] - (ends[number] - len(file))
+            for index, line in zip(indices.tolist(), file.read(numbers), strict=True):
+                lines[index] = (line,)
+        return lines
 
 
 @contextmanager
@@ -173,31 +172,31 @@ def open_text(
     check_fields(names, paths, json_lines, parallel)
     wanted = columns or RowColumns()
     wanted.check(names, json_lines)
-    others = (*wanted.names, *(names if messages else ()))
+    further = (*wanted.names, *(names if messages else ()))
     if messages and not json_lines:
         raise ConfigError("messages are values of objects, and files of lines have texts alone")
     with ExitStack() as stack:
-        files = tuple(stack.enter_context(open_lines(path, scratch, others)) for path in paths)
+        files = tuple(stack.enter_context(open_lines(path, scratch, further)) for path in paths)
         for file in files:
             check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
         check_lines(files, parallel)
         if json_lines:
             for file in files:
                 check_first(file, names, wanted.names)
-        root, listed = name_files(paths)
+        root, file_names = name_files(paths)
         counted = files[:1] if parallel else files
         number = sum(map(len, counted))
         sizes = [file.sizes for file in files]
         joined = sizes[0] if len(sizes) == 1 else sum(sizes) if parallel else np.concatenate(sizes)
         yield TextListing(
             root=root,
-            keys=LineKeys(tuple(listed[: len(counted)]), tuple(map(len, counted))),
+            keys=LineKeys(tuple(file_names[: len(counted)]), tuple(map(len, counted))),
             sizes=cast("npt.NDArray[np.int64]", joined),
             modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
             labels=None,
             classes=(),
             files=files,
-            file_names=listed,
+            file_names=file_names,
             fields=names,
             json_lines=json_lines,
             parallel=parallel,

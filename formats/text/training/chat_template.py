@@ -88,7 +88,9 @@ class ChatTemplate:
                 begin = self._text(messages[:number], add_generation_prompt=True)
                 end = self._text(messages[: number + 1])
                 if not (text.startswith(end) and end.startswith(begin)):
-                    raise TemplateError("the template marks no answers, and renders them in no fixed place")
+                    raise TemplateError(
+                        "the template marks no answers, and later messages change the text before them"
+                    )
                 spans.append((len(begin), len(end)))
         return text, spans
 
@@ -121,12 +123,12 @@ class ChatTemplate:
             raise ConfigError(f"the chat template {self.name} is no Jinja program: {error}") from error
 
 
-def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
+def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
     """Return a chat template.
 
     Args:
-        given: ``chatml``, or the path of a Jinja file. None takes that of the tokenizer, which lies beside
-            its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
+        name_or_path: ``chatml``, or the path of a Jinja file. None takes the template of the tokenizer,
+            which lies beside its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
         tokenizer: The tokenizer's file, or the name of one without a file.
 
     Raises:
@@ -136,23 +138,24 @@ def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
     """
     config = tokenizer_settings(tokenizer)
     tokens = {name: text for name in _SPECIAL if (text := token_text(config.get(name))) is not None}
-    if given in _NAMED:
-        return ChatTemplate(_NAMED[given], given, tokens)
-    if given is not None:
+    if name_or_path in _NAMED:
+        return ChatTemplate(_NAMED[name_or_path], name_or_path, tokens)
+    if name_or_path is not None:
+        path = Path(name_or_path)
         try:
-            return ChatTemplate(Path(given).read_text(encoding="utf-8"), Path(given).name, tokens)
+            return ChatTemplate(path.read_text(encoding="utf-8"), path.name, tokens)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"chat_template must be {', '.join(_NAMED)} or the path of a Jinja file; the file cannot be "
                 f"read: {error}",
-                path=given,
+                path=path,
             ) from error
-    own = Path(tokenizer).parent / "chat_template.jinja"
-    if Path(tokenizer).is_file() and own.is_file():
-        return ChatTemplate(own.read_text(encoding="utf-8"), "tokenizer", tokens)
+    file = Path(tokenizer).parent / "chat_template.jinja"
+    if Path(tokenizer).is_file() and file.is_file():
+        return ChatTemplate(file.read_text(encoding="utf-8"), "tokenizer", tokens)
     source = config.get("chat_template")
     if isinstance(source, list):
-        source = {one["name"]: one["template"] for one in source}.get("default")
+        source = {template["name"]: template["template"] for template in source}.get("default")
     if not isinstance(source, str):
         raise ConfigError(
             "the tokenizer has no chat template beside its file",
@@ -163,14 +166,14 @@ def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
 
 
 def _split_marks(marked: str) -> tuple[str, list[Span]]:
-    pieces, spans, at = [], [], 0
+    pieces, spans, offset = [], [], 0
     for number, part in enumerate(marked.split(_BEGIN)):
         inside, mark, outside = part.partition(_END) if number else ("", "", part)
         if (number and not mark) or _END in outside:
             raise TemplateError("an answer of the template has no beginning or no end")
         if mark:
-            spans.append((at, at + len(inside)))
-        at += len(inside) + len(outside)
+            spans.append((offset, offset + len(inside)))
+        offset += len(inside) + len(outside)
         pieces += [inside, outside]
     return "".join(pieces), spans
 

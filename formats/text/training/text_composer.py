@@ -1,4 +1,4 @@
-"""Compositions: one text of several values of a sample, and the parts of it that a model is trained on.
+"""Composers, which make one text of the values of a sample, and say which parts a model is trained on.
 
 The encoder composes the text of each sample, and keeps the trained tokens as runs in a column of the index.
 """
@@ -68,8 +68,8 @@ class TextComposer(Protocol):
 
 
 @dataclass(frozen=True)
-class ChatComposition:
-    """The messages of a chat, as its template renders them.
+class ChatComposer:
+    """Renders the messages of a chat with a template.
 
     Attributes:
         field: Name of the value with the messages, and of the sequence.
@@ -103,8 +103,8 @@ class ChatComposition:
 
 
 @dataclass(frozen=True)
-class FieldComposition:
-    """Fields one after the other.
+class FieldComposer:
+    """Joins the texts of fields, one after the other.
 
     Attributes:
         fields: Names of the fields.
@@ -136,8 +136,8 @@ def find_composer(
     chat_template: str | os.PathLike[str] | None,
     train_on: str | None,
     tokenizer: str | os.PathLike[str],
-) -> ChatComposition | FieldComposition | None:
-    """Return the composition that the arguments of a conversion ask for; None if fields stay separate.
+) -> ChatComposer | FieldComposer | None:
+    """Return the composer that the arguments of a conversion ask for; None if fields stay separate.
 
     Raises:
         ConfigError: The arguments contradict each other, or there is no template.
@@ -149,21 +149,22 @@ def find_composer(
         if chosen not in get_args(TrainOn):
             raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, not {chosen!r}")
         template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
-        return ChatComposition(messages, template, chosen)
+        return ChatComposer(messages, template, chosen)
     if chat_template is not None:
         raise ConfigError(
-            "a chat template renders messages", hint="say with messages= (--messages) which value has them"
+            "a chat template renders messages",
+            hint="name the value that has them with messages= (--messages)",
         )
     if train_on is None:
         return None
-    named = tuple(fields or ())
+    names = tuple(fields or ())
     trained = tuple(name.strip() for name in train_on.split(","))
-    if len(named) < 2 or not set(trained) < set(named):
+    if len(names) < 2 or not set(trained) < set(names):
         raise ConfigError(
-            f"train_on must name some of several fields, and is {train_on!r} of {', '.join(named)}",
+            f"train_on must name some of several fields, and is {train_on!r} of {', '.join(names)}",
             hint="give both: --fields question,answer --train-on answer; or --messages for chats",
         )
-    return FieldComposition(named, trained)
+    return FieldComposer(names, trained)
 
 
 def trained_runs(
@@ -181,15 +182,15 @@ def trained_runs(
         ends: (T,) int32, end of each token.
     """
     runs: list[int] = []
-    real = np.flatnonzero(ends > starts)
+    with_text = np.flatnonzero(ends > starts)
     for begin, end in spans:
         if begin == end:
             continue
-        inside = real[(ends[real] > begin) & (starts[real] < end)]
+        inside = with_text[(ends[with_text] > begin) & (starts[with_text] < end)]
         if not len(inside):
             continue
         first, last = int(inside[0]), int(inside[-1]) + 1
-        if end == characters and last == int(real[-1]) + 1:
+        if end == characters and last == int(with_text[-1]) + 1:
             last = len(starts)
         if runs and first <= runs[-1]:
             runs[-1] = max(runs[-1], last)

@@ -45,16 +45,17 @@ def ids_of(folder: Path) -> dict[str, list[int]]:
 def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted: list[int] = []
+    counted: list[range] = []
     real = bounded_map.bounded_map
 
-    def interrupted(*given: Any) -> Iterator[Any]:
-        with closing(real(*given)) as results:
+    def interrupted(*arguments: Any) -> Iterator[Any]:
+        with closing(real(*arguments)) as results:
             yield next(results)
             raise KeyboardInterrupt
 
+    # A signal would come at any time; here the interrupt comes after the first of many tasks.
     monkeypatch.setattr(choice, "_COUNTED_LINES", 1)
-    monkeypatch.setattr(choice, "_count", lambda *given: counted.append(given[-1]))
+    monkeypatch.setattr(choice, "_count", lambda counts, texts, chunk: counted.append(chunk))
     monkeypatch.setattr(bounded_map, "bounded_map", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)
@@ -88,23 +89,25 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
     assert stoker.verify(tmp_path / "d", decode=True).ok
 
 
-def test_the_same_command_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
-    for name, workers in (("a", 1), ("b", 4)):
-        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=workers)
+def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
+    for name, threads in (("a", 1), ("b", 4)):
+        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=threads)
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
 
 
-def test_splits_share_one_vocabulary_and_no_sample(tmp_path: Path, source: Path) -> None:
+def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path) -> None:
     stoker.convert_text(source, tmp_path / "d", val="20%", test="10%")
-    parts = [ids_of(tmp_path / "d" / split) for split in ("train", "val", "test")]
-    assert [len(part) for part in parts] == [35, 10, 5]
-    words = json.loads((tmp_path / "d" / "val" / "tokenizer.json").read_text())["model"]["vocab"]
-    names = {number: word for word, number in words.items()}
-    for key, ids in {**parts[0], **parts[1], **parts[2]}.items():
-        assert " ".join(names[number] for number in ids) == LINES[int(key.split(":")[1]) - 1]
+    train, val, test = (ids_of(tmp_path / "d" / split) for split in ("train", "val", "test"))
+    assert (len(train), len(val), len(test)) == (35, 10, 5)
+    samples = {**train, **val, **test}
+    assert len(samples) == len(LINES)
+    vocabulary = json.loads((tmp_path / "d" / "val" / "tokenizer.json").read_text())["model"]["vocab"]
+    words = {number: word for word, number in vocabulary.items()}
+    for key, ids in samples.items():
+        assert " ".join(words[number] for number in ids) == LINES[int(key.split(":")[1]) - 1]
 
 
-def test_a_shuffle_moves_samples_and_changes_none(tmp_path: Path, source: Path) -> None:
+def test_a_seed_changes_the_order_of_samples_and_nothing_else(tmp_path: Path, source: Path) -> None:
     stoker.convert_text(source, tmp_path / "a")
     stoker.convert_text(source, tmp_path / "b", seed=1)
     plain, shuffled = ids_of(tmp_path / "a"), ids_of(tmp_path / "b")
@@ -112,7 +115,7 @@ def test_a_shuffle_moves_samples_and_changes_none(tmp_path: Path, source: Path) 
     assert list(plain) != list(shuffled)
 
 
-def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
+def test_ids_of_more_than_65536_words_are_int32(tmp_path: Path) -> None:
     source = tmp_path / "many.txt"
     source.write_text("\n".join(" ".join(f"w{i}_{j}" for j in range(100)) for i in range(700)))
     stoker.convert_text(source, tmp_path / "d")
@@ -121,7 +124,7 @@ def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
 
 
 def test_the_dataset_holds_the_tokenizers_file(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "words", overwrite=True)
+    stoker.convert_text(source, tmp_path / "words")
     (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
     stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
     assert ids_of(tmp_path / "d") == ids_of(tmp_path / "words")
@@ -141,10 +144,14 @@ def test_parts_of_a_corpus_become_one_dataset(tmp_path: Path) -> None:
     summary = stoker.convert_text(parts, tmp_path / "b", tokenizer="bytes", shards=2)
     assert summary.written == 48
     assert list(ids_of(tmp_path / "b").values()) == list(ids_of(tmp_path / "a").values())
-    bad = tmp_path / "part_3.txt"
+
+
+def test_a_strict_error_names_the_file_of_a_corpus(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text("one")
     bad.write_bytes(b"\xff")
     with pytest.raises(SourceError, match="not UTF-8") as caught:
-        stoker.convert_text([*parts, bad], tmp_path / "c", tokenizer="bytes", strict=True)
+        stoker.convert_text([good, bad], tmp_path / "d", tokenizer="bytes", strict=True)
     assert caught.value.path == str(bad)
 
 
@@ -154,7 +161,7 @@ def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> N
     summary = stoker.convert_text(source, tmp_path / "d")
     assert summary.skipped == {"no tokens": 2, "not UTF-8": 1}
     skipped = [json.loads(line) for line in (tmp_path / "d" / "skipped.jsonl").read_text().splitlines()]
-    assert [one["key"] for one in skipped] == ["a.txt:2", "a.txt:3", "a.txt:4"]
+    assert [line["key"] for line in skipped] == ["a.txt:2", "a.txt:3", "a.txt:4"]
     with pytest.raises(SourceError, match=r"no tokens[\s\S]*a\.txt:2"):
         stoker.convert_text(source, tmp_path / "strict", strict=True)
 
@@ -168,8 +175,9 @@ def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
     assert seen[-1] == (50, 50, "publishing")
 
 
-def test_invalid_options_are_refused(tmp_path: Path, source: Path) -> None:
-    for options, message in [
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         ({"tokenizer": "wordpiece"}, "whitespace, bytes, bpe, or a tokenizers JSON"),
         ({"format": "zip"}, "format"),
         ({"num_threads": 0}, "num_threads"),
@@ -178,20 +186,24 @@ def test_invalid_options_are_refused(tmp_path: Path, source: Path) -> None:
         ({"val": 2}, "val"),
         ({"fields": ("stoker/ids",)}, "cannot have the name"),
         ({"shards": 2, "shard_records": 5}, "one of shard_size"),
-    ]:
-        with pytest.raises(ConfigError, match=message):
-            stoker.convert_text(source, tmp_path / "d", **options)  # type: ignore[arg-type]
+    ],
+)
+def test_invalid_options_are_refused(
+    tmp_path: Path, source: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stoker.convert_text(source, tmp_path / "d", **options)
     assert not (tmp_path / "d" / "dataset.json").exists()
 
 
-def test_a_json_file_is_no_list_of_lines(tmp_path: Path) -> None:
+def test_a_json_file_is_refused_with_a_hint_to_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
     with pytest.raises(SourceError, match="json file is no text source") as caught:
         stoker.convert_text(tmp_path / "a.json", tmp_path / "d")
     assert ".jsonl" in str(caught.value)
 
 
-def test_a_file_of_bad_lines_alone_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_line_that_has_tokens_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("\n \n")
     with pytest.raises(SourceError, match="no text could be converted"):
@@ -210,15 +222,17 @@ def test_the_same_command_on_a_finished_target_says_so(tmp_path: Path, source: P
     assert read_files(tmp_path / "d") == files
 
 
-def test_a_changed_text_is_not_already_converted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_a_changed_text_is_not_already_converted_even_if_its_time_is_the_same(
+    tmp_path: Path, keeps_time: bool
+) -> None:
     source = tmp_path / "a.txt"
     source.write_text("one\ntwo\n")
     stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
     times = source.stat()
     source.write_text("one\nTWO\n")
-    with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
-    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if keeps_time:
+        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(DatasetError, match="already"):
         stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
 
@@ -238,7 +252,7 @@ def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path)
     ]
 
 
-def _corpus(form: str, folder: Path) -> Path:
+def write_corpus(form: str, folder: Path) -> Path:
     lines = [f"word{i} and more" for i in range(5)]
     if form == "parquet":
         pq.write_table(pa.table({"text": lines, "n": list(range(5))}), folder / "a.parquet", row_group_size=2)
@@ -252,9 +266,9 @@ def _corpus(form: str, folder: Path) -> Path:
 @pytest.mark.parametrize("form", ["parquet", "zst"])
 def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: str) -> None:
     for name in (form, "jsonl"):
-        stoker.convert_text(_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
-    made, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
-    assert [made.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
+        stoker.convert_text(write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
+    converted, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
+    assert [converted.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
 
 
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
@@ -268,7 +282,7 @@ def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "zst"])
 def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> None:
-    file = _corpus(form, tmp_path)
+    file = write_corpus(form, tmp_path)
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(SourceError, match=r"cannot be (unpacked|read)"):
         stoker.convert_text(file, tmp_path / "shards")

@@ -46,13 +46,14 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
         "seed": 3,
         "shards": 3,
     }
-    found = [stoker.convert_text(source, tmp_path / str(n), processes=n, **options) for n in (0, 2)]
-    assert (
-        found[0].skipped == found[1].skipped == {"a message without a role in 'messages'": 1, "not JSON": 1}
-    )
+    for number in (0, 2):
+        summary = stoker.convert_text(source, tmp_path / str(number), processes=number, **options)
+        assert summary.skipped == {"a message without a role in 'messages'": 1, "not JSON": 1}
     assert read_files(tmp_path / "0") == read_files(tmp_path / "2")
     for number in (0, 2):
-        with pytest.raises(SourceError, match=r"chats.jsonl:6.*without a role|without a role.*chats.jsonl:6"):
+        with pytest.raises(
+            SourceError, match=r"without a role.*chats\.jsonl:6|chats\.jsonl:6.*without a role"
+        ):
             stoker.convert_text(
                 source, tmp_path / "strict", processes=number, strict=True, **options | {"seed": None}
             )
@@ -61,7 +62,7 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
 @pytest.mark.parametrize(
     "make", [ByteTokenizer, lambda: WhitespaceTokenizer(("how", "many")), lambda: FileTokenizer(TOKENIZER)]
 )
-def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]) -> None:
+def test_a_pickled_encoder_makes_the_same_records(source: Path, make: Callable[[], Any]) -> None:
     composer, tokenizer = find_composer(None, "messages", "chatml", None, "bytes"), make()
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
         records = TextRecords(listing.format, tokenizer, "uint16", composer)
@@ -70,21 +71,33 @@ def test_what_makes_records_can_be_pickled(source: Path, make: Callable[[], Any]
     assert pickle.loads(pickle.dumps(records)).encode(samples) == expected
 
 
-def test_chats_of_some_size_are_rendered_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    chats = find_composer(None, "messages", "chatml", None, "bytes")
-    joined = find_composer(["q", "a"], None, None, "a", "bytes")
-    monkeypatch.setattr(record_processes, "can_fork", lambda: True)
-    found = [
-        choose_processes(None, each, size, 3) for each in (chats, joined, None) for size in (1 << 20, 1 << 30)
-    ]
-    assert found == [0, 3, 0, 0, 0, 0]
-    assert choose_processes(2, None, 0, 8) == 2
-    assert choose_processes(None, chats, 1 << 30, 1) == 0
-    monkeypatch.setattr(record_processes, "can_fork", lambda: False)
-    assert choose_processes(None, chats, 1 << 30, 3) == 0
+CHATS = find_composer(None, "messages", "chatml", None, "bytes")
+JOINED = find_composer(["q", "a"], None, None, "a", "bytes")
 
 
-@pytest.mark.parametrize("given", [-1, 4097, True, 1.5, "2"])
-def test_a_number_of_processes_that_makes_no_sense_is_refused(tmp_path: Path, given: Any) -> None:
+@pytest.mark.parametrize(
+    ("composer", "size", "threads", "forks", "expected"),
+    [
+        (CHATS, 1 << 30, 3, True, 3),
+        (CHATS, 1 << 20, 3, True, 0),
+        (CHATS, 1 << 30, 1, True, 0),
+        (CHATS, 1 << 30, 3, False, 0),
+        (JOINED, 1 << 30, 3, True, 0),
+        (None, 1 << 30, 3, True, 0),
+    ],
+)
+def test_by_default_only_large_chats_are_rendered_in_processes(
+    monkeypatch: pytest.MonkeyPatch, composer: Any, size: int, threads: int, forks: bool, expected: int
+) -> None:
+    # The start method of multiprocessing depends on the version of Python, and can be set only once.
+    monkeypatch.setattr(record_processes, "can_fork", lambda: forks)
+    assert choose_processes(None, composer, size, threads) == expected
+    assert choose_processes(2, composer, size, threads) == 2
+
+
+@pytest.mark.parametrize("number", [-1, 4097, True, 1.5, "2"])
+def test_a_number_of_processes_that_is_no_integer_from_0_to_4096_is_refused(
+    tmp_path: Path, number: Any
+) -> None:
     with pytest.raises(ConfigError, match="processes must be an integer from 0 to 4096, not"):
-        stoker.convert_text(["x.txt"], tmp_path / "d", processes=given)
+        stoker.convert_text(["x.txt"], tmp_path / "d", processes=number)

@@ -19,6 +19,7 @@ ids = st.lists(st.sampled_from(EDGES) | st.integers(0, 2**31 - 1), max_size=40)
 
 
 def entry(name: str, kind: int, value: bytes) -> bytes:
+    """An entry of ``Features.feature``; kind 1 is a bytes_list, and 3 an int64_list."""
     feature = delimited(kind, delimited(1, value))
     return delimited(1, delimited(1, name.encode()) + delimited(2, feature))
 
@@ -38,17 +39,17 @@ def test_records_are_those_of_the_slow_encoder(
 ) -> None:
     names = ("text", "é" * 70)
     fields = []
-    for place, name in enumerate(names):
-        numbers = np.array([number for one in samples for number in one[place]], np.int32)
-        fields.append((name, numbers, np.array([len(one[place]) for one in samples], np.int64)))
-    found = encode_token_records(fields, "all", np.dtype(dtype).itemsize)
-    assert found == [slow_record(names, one, dtype) for one in samples]
+    for index, name in enumerate(names):
+        numbers = np.array([number for sample in samples for number in sample[index]], np.int32)
+        fields.append((name, numbers, np.array([len(sample[index]) for sample in samples], np.int64)))
+    encoded = encode_token_records(fields, "all", np.dtype(dtype).itemsize)
+    assert encoded == [slow_record(names, sample, dtype) for sample in samples]
 
 
 @pytest.mark.parametrize("lengths", [[[3]], [[1]], [[-1, 3]], [[2], [1, 1]]])
 def test_lengths_that_do_not_fit_the_ids_are_refused(lengths: list[list[int]]) -> None:
     fields: list[Any] = [
-        (str(i), np.arange(2, dtype=np.int32), np.array(one)) for i, one in enumerate(lengths)
+        (str(i), np.arange(2, dtype=np.int32), np.array(of_field)) for i, of_field in enumerate(lengths)
     ]
     with pytest.raises(OSError, match=r"lengths do not add up|different numbers of samples"):
         encode_token_records(fields, "all", 2)

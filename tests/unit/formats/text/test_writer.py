@@ -24,7 +24,7 @@ def ids(target: Path, position: int) -> list[int]:
 
 
 @pytest.mark.parametrize("tokenizer", ["whitespace", "bytes"])
-def test_written_texts_have_the_tokens_of_a_file_of_them(tmp_path: Path, tokenizer: str) -> None:
+def test_written_texts_have_the_tokens_of_the_same_lines_in_a_file(tmp_path: Path, tokenizer: str) -> None:
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, shards=2)
     with stoker.TextWriter(tmp_path / "out", tokenizer=tokenizer, fields=["tokens"], shards=2) as writer:
@@ -37,7 +37,7 @@ def test_written_texts_have_the_tokens_of_a_file_of_them(tmp_path: Path, tokeniz
     assert stoker.verify(tmp_path / "out").ok
 
 
-def test_columns_and_keys_are_read_back_and_leave_in_batches(tmp_path: Path) -> None:
+def test_columns_and_keys_are_in_the_dataset_and_its_batches(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "out", tokenizer="bytes", seed=1) as writer:
         for i, text in enumerate(TEXTS):
             writer.write(text, key=f"k{i}", source="ab"[i % 2], score=i / 2)
@@ -50,13 +50,13 @@ def test_columns_and_keys_are_read_back_and_leave_in_batches(tmp_path: Path) -> 
     assert sorted(sources) == ["a", "a", "b", "b"]
 
 
-def test_several_fields_and_splits(tmp_path: Path) -> None:
+def test_each_split_has_the_lengths_of_every_field(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "out", fields=("source", "target"), val="25%") as writer:
         for text in TEXTS:
             writer.write(source=text, target=text[::-1])
-    assert len(stoker.open(tmp_path / "out" / "train")) == 3
-    dataset = stoker.open(tmp_path / "out" / "val")
-    assert {"source_length", "target_length"} <= set(dataset.columns)
+    train, val = (stoker.open(tmp_path / "out" / split) for split in ("train", "val"))
+    assert (len(train), len(val)) == (3, 1)
+    assert all({"source_length", "target_length"} <= set(dataset.columns) for dataset in (train, val))
 
 
 @pytest.mark.parametrize(
@@ -80,38 +80,56 @@ def test_a_list_of_strings_names_files(tmp_path: Path) -> None:
         stoker.convert_text(TEXTS, tmp_path / "out")
 
 
-def test_a_sample_that_does_not_fit_is_refused_and_the_writer_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ({"text": None, "score": 1.0}, "no text in the field 'text'"),
+        ({"text": "b"}, "do not both have 'score'"),
+        ({"text": "b", "score": "x"}, "column 'score' holds a text"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused_and_the_writer_goes_on(
+    tmp_path: Path, sample: dict[str, Any], message: str
+) -> None:
     with stoker.TextWriter(tmp_path / "out", tokenizer="bytes") as writer:
         writer.write("a", score=1.0)
-        for wrong, message in (
-            ({"text": None, "score": 1.0}, "no text in the field 'text'"),
-            ({"text": "b"}, "do not both have 'score'"),
-            ({"text": "b", "score": "x"}, "column 'score' holds a text"),
-        ):
-            given: dict[str, Any] = wrong
-            with pytest.raises(ConfigError, match=message) as caught:
-                writer.write(**given, key="second")
-            assert caught.value.key == "second"
+        with pytest.raises(ConfigError, match=message) as caught:
+            writer.write(**sample, key="second")
+        assert caught.value.key == "second"
         writer.write("b", score=2.0)
     assert stoker.open(tmp_path / "out").column("score").tolist() == [1, 2]
 
 
-def test_nothing_is_left_of_a_writer_that_fails_and_one_writes_at_a_time(tmp_path: Path) -> None:
-    target = tmp_path / "out"
-    with pytest.raises(ZeroDivisionError), stoker.TextWriter(target) as writer:
-        writer.write(str(1 / 0))
-    assert list(target.iterdir()) == []
-    with stoker.TextWriter(target) as writer:
+def test_an_error_in_the_block_leaves_nothing_behind(tmp_path: Path) -> None:
+    def write_and_fail(writer: stoker.TextWriter) -> None:
+        writer.write("a")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), stoker.TextWriter(tmp_path / "out") as writer:
+        write_and_fail(writer)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_folder_has_one_writer_at_a_time_and_no_dataset_until_it_is_closed(tmp_path: Path) -> None:
+    with stoker.TextWriter(tmp_path / "out") as writer:
         writer.write("a b")
         with pytest.raises(LockedError):
-            stoker.TextWriter(target)
+            stoker.TextWriter(tmp_path / "out")
         with pytest.raises(DatasetError):
-            stoker.open(target)
-    with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
-        stoker.TextWriter(target)
-    with stoker.TextWriter(target, overwrite=True) as writer:
-        writer.write("c")
-    assert len(stoker.open(target)) == 1
+            stoker.open(tmp_path / "out")
+    assert len(stoker.open(tmp_path / "out")) == 1
+
+
+def test_a_writer_replaces_a_dataset_only_with_overwrite(tmp_path: Path) -> None:
+    for text in ("a b", "c"):
+        with stoker.TextWriter(tmp_path / "out", tokenizer="bytes", overwrite=text == "c") as writer:
+            writer.write(text)
+        with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
+            stoker.TextWriter(tmp_path / "out")
+    assert ids(tmp_path / "out", 0) == [ord("c")]
+
+
+def test_a_writer_without_texts_or_with_contradicting_options_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no text was written"):
         stoker.TextWriter(tmp_path / "empty").close()
     with pytest.raises(ConfigError, match="shards are made by one of"):

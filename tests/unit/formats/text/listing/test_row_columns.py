@@ -30,14 +30,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("source", ["jsonl", "parquet", "dicts"])
 def test_labels_and_columns_reach_the_batches(tmp_path: Path, source: str) -> None:
-    given: Any = ROWS
+    src: Any = ROWS
     if source == "jsonl":
-        given = write(tmp_path / "t.jsonl", ROWS)
+        src = write(tmp_path / "t.jsonl", ROWS)
     elif source == "parquet":
-        given = tmp_path / "t.parquet"
-        pq.write_table(pa.Table.from_pylist(ROWS), given)
+        src = tmp_path / "t.parquet"
+        pq.write_table(pa.Table.from_pylist(ROWS), src)
     stoker.convert_text(
-        given, tmp_path / "d", tokenizer="bytes", fields=["review"], label="stars", columns=["score"], seed=2
+        src, tmp_path / "d", tokenizer="bytes", fields=["review"], label="stars", columns=["score"], seed=2
     )
     dataset = stoker.open(tmp_path / "d")
     assert dataset.classes == ("bad", "fine", "good")
@@ -60,13 +60,17 @@ def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_pat
     assert summary.skipped == {"no label in 'y'": 2, "not JSON": 1}
     dataset = stoker.open(tmp_path / "d")
     assert (dataset.labels.tolist(), dataset.classes) == ([4, 7], ())
-    again = stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y")
-    assert again.already
-    with pytest.raises(DatasetError):
-        stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d")
 
 
-def test_given_classes_number_labels_as_another_dataset_does(tmp_path: Path) -> None:
+def test_a_conversion_with_another_label_is_another_conversion(tmp_path: Path) -> None:
+    source = write(tmp_path / "t.jsonl", [{"text": "a", "y": 4}, {"text": "b", "y": 7}])
+    stoker.convert_text(source, tmp_path / "d", label="y")
+    assert stoker.convert_text(source, tmp_path / "d", label="y").already
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, tmp_path / "d")
+
+
+def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) -> None:
     source = write(tmp_path / "t.jsonl", ROWS)
     stoker.convert_text(
         source, tmp_path / "d", fields=["review"], label="stars", classes=["good", "fine", "bad"]
@@ -87,19 +91,21 @@ def test_given_classes_number_labels_as_another_dataset_does(tmp_path: Path) -> 
         ({"columns": ["score", "score"]}, ConfigError, "different"),
     ],
 )
-def test_wrong_names_are_refused(tmp_path: Path, options: Any, error: Any, message: str) -> None:
+def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
+    tmp_path: Path, options: Any, error: Any, message: str
+) -> None:
     source = write(tmp_path / "t.jsonl", ROWS)
     with pytest.raises(error, match=message):
         stoker.convert_text(source, tmp_path / "d", fields=["review"], **options)
 
 
-def test_lines_of_text_have_no_labels(tmp_path: Path) -> None:
+def test_a_label_of_plain_lines_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one\ntwo")
     with pytest.raises(ConfigError, match="files of lines"):
         stoker.convert_text(tmp_path / "t.txt", tmp_path / "d", label="y")
 
 
-def test_a_writer_takes_labels(tmp_path: Path) -> None:
+def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "d", val="50%") as writer:
         for i in range(8):
             writer.write("one two", ("no", "yes")[i % 2], score=np.float32(i))

@@ -40,7 +40,7 @@ def test_lines_with_any_line_breaks_are_found(tmp_path: Path, name: str, end: by
 
 
 @given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), min_size=1))
-def test_any_rows_in_any_order_are_read_as_split_does(
+def test_lines_in_any_order_are_those_of_split(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
 ) -> None:
     content = b"\n".join([b"x", *lines, b"y"])
@@ -58,34 +58,28 @@ def test_lines_longer_than_a_block_are_found(tmp_path: Path) -> None:
         assert file.read(np.array([2, 0, 1])) == [lines[2], lines[0], lines[1]]
 
 
-def test_fields_of_json_lines(tmp_path: Path) -> None:
+def test_json_lines_without_a_text_in_each_field_are_skipped(tmp_path: Path) -> None:
     rows = [{"q": "a b", "a": "c", "n": 1}, {"q": "d"}, ["q"], {"q": 5, "a": "x"}]
     lines = [json.dumps(row) for row in rows] + ["{broken", '{"q": "\\ud800", "a": "x"}']
     path = write(tmp_path / "a.jsonl", "\n".join(lines).encode())
-    found = all_texts([path], ("q", "a"))
-    assert found[0] == ("a b", "c")
-    reasons = [one.reason for one in found[1:] if isinstance(one, Skip)]
-    assert reasons == [
-        "no text in field 'a'",
-        "not a JSON object",
-        "no text in field 'q'",
-        "not JSON",
-        "not Unicode",
+    texts = all_texts([path], ("q", "a"))
+    assert texts[0] == ("a b", "c")
+    assert [(skip.key, skip.reason) for skip in texts[1:] if isinstance(skip, Skip)] == [
+        ("a.jsonl:2", "no text in field 'a'"),
+        ("a.jsonl:3", "not a JSON object"),
+        ("a.jsonl:4", "no text in field 'q'"),
+        ("a.jsonl:5", "not JSON"),
+        ("a.jsonl:6", "not Unicode"),
     ]
-    assert isinstance(found[1], Skip)
-    assert found[1].key == "a.jsonl:2"
 
 
 def test_a_misspelt_field_is_an_error_that_lists_the_fields(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b'{"question": "x", "number": 1}\n')
-    with (
-        pytest.raises(SourceError, match=r"no field 'text'[\s\S]*question"),
-        open_text([path], None, tmp_path),
-    ):
-        pass
+    with pytest.raises(SourceError, match=r"no field 'text'[\s\S]*question"):
+        all_texts([path])
 
 
-def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
+def test_lines_of_one_number_in_parallel_files_are_one_sample(tmp_path: Path) -> None:
     paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
     with open_text(paths, None, tmp_path, parallel=True) as listing:
         assert listing.fields == ("en", "de")
@@ -93,7 +87,7 @@ def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
         assert listing.texts(np.array([1])) == [("two", "zwei")]
 
 
-def test_parallel_files_of_different_length_are_refused(tmp_path: Path) -> None:
+def test_parallel_files_with_different_numbers_of_lines_are_refused(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
     for files, message in ((paths, r"2 in a\.en, 1 in a\.de"), (paths[::-1], r"1 in a\.de, 2 in a\.en")):
         with (
@@ -147,20 +141,18 @@ def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
-    found = all_texts([write(tmp_path / "a.txt", b"good\nb\xffd\n")])
-    assert found[0] == ("good",)
-    assert isinstance(found[1], Skip)
-    assert (found[1].key, found[1].reason) == ("a.txt:2", "not UTF-8")
+    text, skip = all_texts([write(tmp_path / "a.txt", b"good\nb\xffd\n")])
+    assert text == ("good",)
+    assert isinstance(skip, Skip)
+    assert (skip.key, skip.reason) == ("a.txt:2", "not UTF-8")
 
 
-def test_a_line_that_is_too_long_is_skipped_and_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text_listing, "_LONGEST", 8)
-    found = all_texts([write(tmp_path / "a.txt", b"short\nmuch too long\nlast\n")])
-    assert (found[0], found[2]) == (("short",), ("last",))
-    assert isinstance(found[1], Skip)
-    assert (found[1].key, found[1].reason) == ("a.txt:2", "line too long")
+def test_a_line_that_is_too_long_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_listing, "_LONGEST", 8)  # a line beyond the real limit has 256 MB
+    first, skip, last = all_texts([write(tmp_path / "a.txt", b"short\nmuch too long\nlast\n")])
+    assert (first, last) == (("short",), ("last",))
+    assert isinstance(skip, Skip)
+    assert (skip.key, skip.reason) == ("a.txt:2", "line too long")
     assert isinstance(all_texts([write(tmp_path / "b.txt", b"much too long\n")])[0], Skip)
 
 
@@ -202,23 +194,28 @@ def test_invalid_options_of_parallel_files_are_refused(
         pass
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.txt")
-    write(tmp_path / "empty.txt", b"")
-    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"line\n" * 1000)[:-12])
-    for name, message in [
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
         ("missing.txt", "No such file"),
         ("pipe.txt", "not a regular file"),
         ("empty.txt", "no lines"),
         ("cut.txt.gz", "cannot be unpacked"),
         (".", "cannot be read"),
-    ]:
-        with pytest.raises(SourceError, match=message) as error, open_text([tmp_path / name], None, tmp_path):
-            pass
-        assert error.value.path == str(tmp_path / name)
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, message: str) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    write(tmp_path / "empty.txt", b"")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"line\n" * 1000)[:-12])
+    with pytest.raises(SourceError, match=message) as caught:
+        all_texts([tmp_path / name])
+    assert caught.value.path == str(tmp_path / name)
 
 
-def test_a_full_disk_while_unpacking_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_unpacking_is_not_blamed_on_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -230,7 +227,7 @@ def test_a_full_disk_while_unpacking_is_an_os_error(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("content", "time"), [(b"one\ntwo\nthree\n", 7), (b"one\nten\n", 8)])
-def test_a_file_that_changes_is_noticed(tmp_path: Path, content: bytes, time: int) -> None:
+def test_a_file_that_changes_while_it_is_open_is_refused(tmp_path: Path, content: bytes, time: int) -> None:
     path = write(tmp_path / "a.txt", b"one\ntwo\n")
     os.utime(path, ns=(7, 7))
     with open_text([path], None, tmp_path) as listing:
@@ -242,13 +239,13 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path, content: bytes, time: in
 
 def test_the_fingerprint_follows_the_content_and_the_fields(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\n")
-    prints = []
+    fingerprints = []
     for content, fields in [(b"one\n", None), (b"two\n", None), (b"one\n", ("words",)), (b"one\n", None)]:
         path.write_bytes(content)
         with open_text([path], fields, tmp_path) as listing:
-            prints.append(listing.fingerprint())
-    assert prints[0] == prints[3]
-    assert len(set(prints)) == 3
+            fingerprints.append(listing.fingerprint())
+    assert fingerprints[0] == fingerprints[3]
+    assert len(set(fingerprints)) == 3
 
 
 def parquet() -> bytes:

@@ -46,30 +46,33 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def sequences(loader: stoker.TextLoader) -> list[tuple[list[int], list[int]]]:
     """Token ids and labels of every sequence."""
-    found = []
+    collected = []
     for ids, labels, segments in loader:
         for row in range(len(ids)):
             for number in range(1, segments[row].max() + 1):
-                here = segments[row] == number
-                found.append((ids[row][here].tolist(), labels[row][here].tolist()))
+                segment = segments[row] == number
+                collected.append((ids[row][segment].tolist(), labels[row][segment].tolist()))
             assert (labels[row][segments[row] == 0] == -100).all()
-    return found
+    return collected
 
 
 @pytest.mark.parametrize("options", BATCHES)
 @pytest.mark.parametrize("name", ["chats", "pairs"])
 def test_labels_equal_those_of_trl(datasets: dict[str, Path], name: str, options: dict[str, Any]) -> None:
     loader = stoker.TextLoader(datasets[name], columns=("input_ids", "labels", "segment_ids"), **options)
-    expected = [(one["input_ids"], one["labels"]) for one in TRL[name]]
+    expected = [(sample["input_ids"], sample["labels"]) for sample in TRL[name]]
     assert sorted(sequences(loader)) == sorted(expected)
 
 
-def test_loss_weights_are_those_of_the_labels(datasets: dict[str, Path]) -> None:
+def test_a_token_has_a_loss_weight_where_it_has_a_label(datasets: dict[str, Path]) -> None:
     loader = stoker.TextLoader(
         datasets["chats"], batch_size=2, pack=128, columns=("labels", "loss_weights", "segment_ids")
     )
     for labels, weights, _ in loader:
         assert ((weights > 0) == (labels != -100)).all()
+
+
+def test_trained_tokens_of_a_sequence_share_a_weight_of_one() -> None:
     ragged = stoker.bucketing.Ragged(
         np.arange(7), np.array([0, 3, 7]), np.array([True, False, True, False, True, True, False])
     )
@@ -77,21 +80,20 @@ def test_loss_weights_are_those_of_the_labels(datasets: dict[str, Path]) -> None
     assert pad(ragged)["loss_weights"].tolist() == [[0, 0, 1, 0], [0, 0.5, 0.5, 0]]
 
 
-@pytest.mark.parametrize(("train_on", "kept"), [("last", 1), ("all", None)])
-def test_other_messages_are_trained(tmp_path: Path, train_on: str, kept: int | None) -> None:
-    chats = make_chats()
+@pytest.mark.parametrize("train_on", ["last", "all"])
+def test_the_last_answer_or_all_messages_are_trained(tmp_path: Path, train_on: str) -> None:
     stoker.convert_text(
-        chats, tmp_path / "d", tokenizer=TOKENIZER, messages="messages", train_on=train_on, columns=None
+        make_chats(), tmp_path / "d", tokenizer=TOKENIZER, messages="messages", train_on=train_on
     )
     loader = stoker.TextLoader(
         tmp_path / "d", batch_size=1, buckets=None, columns=("input_ids", "labels", "segment_ids")
     )
-    for (ids, labels), made in zip(sequences(loader), TRL["chats"], strict=True):
-        assert ids == made["input_ids"]
-        if kept is None:
+    for (ids, labels), expected in zip(sequences(loader), TRL["chats"], strict=True):
+        assert ids == expected["input_ids"]
+        if train_on == "all":
             assert labels == [-100, *ids[1:]]
         else:
-            last = np.array(made["labels"]) != -100
+            last = np.array(expected["labels"]) != -100
             last[: np.flatnonzero(np.diff(last.astype(int)) == 1)[-1]] = False
             assert labels == np.where(last, ids, -100).tolist()
 
@@ -117,23 +119,20 @@ def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -
     assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()).decode() == "ü!;.;"
 
 
-def test_words_of_a_chat_are_trained(tmp_path: Path) -> None:
+def test_the_trained_words_of_joined_fields_are_in_the_index(tmp_path: Path) -> None:
     pairs = [{"q": "one two ", "a": "three one"}, {"q": "four ", "a": " four five"}]
     stoker.convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a")
     dataset = stoker.open(tmp_path / "d")
-    assert [one.tolist() for one in np.split(dataset.lists("text_trained", [0, 1]).values, [2])] == [
-        [2, 4],
-        [1, 3],
-    ]
+    assert dataset.lists("text_trained", [0, 1]).values.tolist() == [2, 4, 1, 3]
 
 
-def test_a_mixture_does_not_train_what_one_of_its_datasets_leaves_out(
+def test_a_mixture_trains_in_each_dataset_what_that_dataset_trains(
     datasets: dict[str, Path], tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"tokenizer": TOKENIZER, "messages": "messages"}
     stoker.convert_text(make_chats(), tmp_path / "all", train_on="all", **options)
     stoker.convert_text(make_chats(), tmp_path / "last", train_on="last", **options)
-    with pytest.raises(ConfigError, match="which tokens a model is trained on"):
+    with pytest.raises(ConfigError, match="which tokens a model is trained on"):  # one has all, one some
         stoker.mix([(datasets["chats"], 0.5), (tmp_path / "all", 0.5)])
     mixture = stoker.mix([(datasets["chats"], 0.5), (tmp_path / "last", 0.5)])
     loader = stoker.TextLoader(mixture, batch_size=4, columns=("labels", "lengths"))
@@ -142,19 +141,19 @@ def test_a_mixture_does_not_train_what_one_of_its_datasets_leaves_out(
 
 
 @pytest.mark.parametrize("too_long", ["truncate", "split"])
-def test_labels_follow_pieces_of_a_sequence(datasets: dict[str, Path], too_long: Any) -> None:
+def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_long: Any) -> None:
     options: dict[str, Any] = {"batch_size": 3, "shuffle": False, "too_long": too_long}
     options |= {"max_length": 9} if too_long == "truncate" else {"pack": 9}
     loader = stoker.TextLoader(datasets["pairs"], columns=("input_ids", "labels", "segment_ids"), **options)
-    whole = {tuple(one["input_ids"]): one["labels"] for one in TRL["pairs"]}
+    whole = {tuple(sample["input_ids"]): sample["labels"] for sample in TRL["pairs"]}
     pieces = sequences(loader)
     assert any(len(ids) == 9 for ids, _ in pieces)
     for ids, labels in pieces:
         assert any(
-            labels[1:] == known[at + 1 : at + len(ids)]
-            for full, known in whole.items()
-            for at in range(len(full))
-            if list(full[at : at + len(ids)]) == ids
+            labels[1:] == expected[start + 1 : start + len(ids)]
+            for sequence, expected in whole.items()
+            for start in range(len(sequence))
+            if list(sequence[start : start + len(ids)]) == ids
         )
 
 
@@ -169,12 +168,12 @@ def test_labels_follow_pieces_of_a_sequence(datasets: dict[str, Path], too_long:
         ({"chat_template": "chatml"}, "--messages"),
     ],
 )
-def test_contradictions_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_contradicting_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         stoker.convert_text(make_chats(), tmp_path / "d", **options)
 
 
-def test_chats_without_an_answer_are_skipped(tmp_path: Path) -> None:
+def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     lines: list[Any] = [
         {"m": [{"role": "user", "content": "a"}]},
         {"m": "text"},
