@@ -60,7 +60,8 @@ class DaliEngine:
         # By column of images and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
         self._works: deque[tuple[int, Payloads]] = deque()  # numbers of batches, and payloads of the samples
-        self._in_flight: deque[tuple[DaliBatch, BuiltPipeline]] = deque()
+        # The pipeline of each batch, or why it could not be started again.
+        self._in_flight: deque[tuple[DaliBatch, BuiltPipeline | EngineError]] = deque()
         if settings.typical is not None:
             self._prepare(settings.typical)
 
@@ -158,8 +159,10 @@ class DaliEngine:
         pipeline.start(batch)
         return pipeline
 
-    def _finish(self, batch: DaliBatch, pipeline: BuiltPipeline) -> Any:
+    def _finish(self, batch: DaliBatch, pipeline: BuiltPipeline | EngineError) -> Any:
         """Images of the oldest batch in flight."""
+        if isinstance(pipeline, EngineError):
+            raise pipeline
         try:
             return pipeline.finish()
         except (RuntimeError, MemoryError) as error:
@@ -173,18 +176,35 @@ class DaliEngine:
         self._pipelines.clear()
         waiting = [batch for batch, _ in self._in_flight]
         self._in_flight.clear()
+        fault: EngineError | None = None
         try:
-            images = recover(batch, error, self._run, self.device)
+            return recover(batch, error, self._run, self.device)
         except EngineError as reason:
-            if reason.__cause__ is not None and is_sticky(reason.__cause__):
-                raise  # nothing can start
-            self._restart(waiting)
+            fault = reason if reason.__cause__ is not None and is_sticky(reason.__cause__) else None
             raise
-        self._restart(waiting)
-        return images
+        finally:
+            self._restart(waiting, fault)
 
-    def _restart(self, batches: list[DaliBatch]) -> None:
-        self._in_flight.extend((batch, self._start(batch)) for batch in batches)
+    def _restart(self, batches: list[DaliBatch], fault: EngineError | None) -> None:
+        """Start batches again; those that cannot be started fail when they are collected.
+
+        Args:
+            batches: The batches, the oldest first.
+            fault: Why no batch can be started.
+        """
+        for batch in batches:
+            if fault is not None:
+                self._in_flight.append((batch, fault))
+                continue
+            try:
+                self._in_flight.append((batch, self._start(batch)))
+            except (RuntimeError, MemoryError) as error:
+                self._pipelines.clear()  # a pipeline may have taken a part of the batch
+                failure = engine_error(error, self.device)
+                failure.__cause__ = failure.__cause__ or error
+                if is_sticky(failure.__cause__):
+                    fault = failure
+                self._in_flight.append((batch, failure))
 
     def _run(self, batch: DaliBatch) -> Any:
         try:

@@ -15,7 +15,7 @@ from stoker.errors import EngineError
 from ..base import Status
 from .inputs import DaliBatch
 
-__all__ = ["engine_error", "is_sticky", "last_line", "named_samples", "recover"]
+__all__ = ["engine_error", "is_out_of_memory", "is_sticky", "last_line", "named_samples", "recover"]
 
 Run = Callable[[DaliBatch], Any]
 
@@ -31,9 +31,10 @@ _STICKY = re.compile(
     r"|an illegal memory access was encountered|unspecified launch failure|misaligned address"
     r"|device-side assert triggered"
 )
+# nvimgcodec.h: 5 is NVIMGCODEC_STATUS_ALLOCATOR_FAILURE, 15 is that of an extension.
 _OUT_OF_MEMORY = re.compile(
     r"cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|NVJPEG_STATUS_ALLOCATOR_FAILURE"
-    r"|out of memory|CUDA allocation failed|bad_alloc",
+    r"|out of memory|CUDA allocation failed|bad_alloc|nvImageCodec failure: '#(5|15)'",
     re.IGNORECASE,
 )
 
@@ -55,20 +56,27 @@ def is_sticky(error: BaseException) -> bool:
     return bool(_STICKY.search(str(error)))
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was missing, in this process or on a GPU: no sample is to blame."""
+    return isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+
+
 def engine_error(error: BaseException, device: str) -> EngineError:
     """The error that a user sees for an error of DALI that no sample explains.
 
     Args:
-        error: Error of DALI.
+        error: Error of DALI, or one that this function has made.
         device: "cpu" or "cuda:N".
     """
+    if isinstance(error, EngineError):
+        return error
     said = last_line(error)
     if device != "cpu" and is_sticky(error):
         return EngineError(
             f"CUDA failed on {device} and can no longer be used in this process: {said}",
             hint="Start the process again from a checkpoint; engine='native' does not decode with CUDA.",
         )
-    if device != "cpu" and (isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error))):
+    if device != "cpu" and is_out_of_memory(error):
         hints = [hint for framework, hint in _MEMORY_OF.items() if framework in sys.modules]
         return EngineError(
             f"{device} has too little memory for DALI: {said}",
@@ -93,7 +101,8 @@ def recover(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run, devic
     """Execute a batch that failed, without the samples that DALI cannot decode, which are rejected.
 
     DALI's message names one sample at most. A named sample is run alone to confirm it. Where no sample is
-    named, halves of the batch are run until the samples are found.
+    named, halves of the batch are run until the samples are found. The search ends where memory is missing:
+    each sample that fails then may be good.
 
     Args:
         batch: Batch that failed; the payloads of its bad samples are rejected.
@@ -108,22 +117,32 @@ def recover(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run, devic
         EngineError: No sample explains the failure, memory is missing, or a fault of CUDA ended its use.
     """
     for _ in range(len(batch.payloads)):  # each round but the last rejects a sample
-        if isinstance(error, MemoryError) or is_sticky(error):
+        if not _may_be_a_sample(error):
             break
-        culprits = _culprits(batch, error, run)
-        for i, reason in culprits.items():
-            batch.payloads.reject(i, Status.NOT_DECODABLE, reason)
+        culprits: dict[int, str] = {}
         try:
+            culprits = _culprits(batch, error, run)
+            for i, reason in culprits.items():
+                batch.payloads.reject(i, Status.NOT_DECODABLE, reason)
             return run(batch)
         except (RuntimeError, MemoryError) as again:
             error = again
         if not culprits:
             break
-    raise engine_error(error, device) from error
+    raise engine_error(error, device) from (error.__cause__ if isinstance(error, EngineError) else error)
 
 
-def _culprits(batch: DaliBatch, error: RuntimeError, run: Run) -> dict[int, str]:
-    """Reasons of the samples that fail alone, by position: those that ``error`` names, or else all."""
+def _may_be_a_sample(error: BaseException) -> bool:
+    """Whether a sample may explain an error of DALI, or of the making of its pipeline."""
+    return not (isinstance(error, EngineError) or is_out_of_memory(error) or is_sticky(error))
+
+
+def _culprits(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run) -> dict[int, str]:
+    """Reasons of the samples that fail alone, by position: those that ``error`` names, or else all.
+
+    Raises:
+        RuntimeError, MemoryError: A run failed for a reason that no sample explains.
+    """
     good = [i for i in range(len(batch.payloads)) if i not in batch.payloads.bad]
     named = [i for i in named_samples(error) if i in good]
     found = {i: reason for i in named for reason in _failures(batch, [i], run).values()}
@@ -131,7 +150,7 @@ def _culprits(batch: DaliBatch, error: RuntimeError, run: Run) -> dict[int, str]
 
 
 def _failures(
-    batch: DaliBatch, rows: Sequence[int], run: Run, known: RuntimeError | None = None
+    batch: DaliBatch, rows: Sequence[int], run: Run, known: RuntimeError | MemoryError | None = None
 ) -> dict[int, str]:
     """Reasons of the samples among ``rows`` that fail alone, by position in the batch.
 
@@ -140,14 +159,19 @@ def _failures(
         rows: Positions in the batch.
         run: Executes a batch.
         known: What DALI said about these samples together, if they have been run.
+
+    Raises:
+        RuntimeError, MemoryError: As in :func:`_culprits`.
     """
-    error: RuntimeError | None = known
+    error = known
     if error is None:
         try:
             run(batch.of(rows))
-        except RuntimeError as reason:
+        except (RuntimeError, MemoryError) as reason:
+            if not _may_be_a_sample(reason):
+                raise
             error = reason
-    if error is None or is_sticky(error) or not rows:
+    if error is None or not rows:
         return {}
     if len(rows) == 1:
         return {rows[0]: last_line(error)}

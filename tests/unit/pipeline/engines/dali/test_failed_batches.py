@@ -71,6 +71,31 @@ class TestABatchThatFailsAsAWhole:
             engine.collect()
         assert not engine.collect().status.any(), "the batch behind it is not lost"
 
+    def test_batches_that_cannot_start_again_fail_when_they_are_collected(
+        self,
+        opened: Dataset,
+        make: Callable[..., DaliEngine],
+        fails: list[bool],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        engine = make(depth=3)
+        for first in (0, 4, 8):
+            engine.submit(work(opened, first, PLAIN))
+
+        def refuse(_: Any, __: Any) -> None:
+            raise MemoryError("no memory is left")
+
+        start = BuiltPipeline.start
+        monkeypatch.setattr(BuiltPipeline, "start", refuse)
+        fails.append(True)
+        for _ in range(3):
+            with pytest.raises(EngineError, match="DALI failed: no memory is left"):
+                engine.collect()
+        with pytest.raises(EngineError, match="no batch is in flight"):
+            engine.collect()
+        monkeypatch.setattr(BuiltPipeline, "start", start)
+        assert images(engine, work(opened, 0, PLAIN))[0].any(), "the engine goes on"
+
 
 @pytest.mark.parametrize("region", [True, False])
 def test_damaged_jpegs_are_found_and_their_neighbours_are_whole(

@@ -102,6 +102,47 @@ def test_a_fault_of_cuda_is_not_tried_again() -> None:
         recover(batch_of(4), RuntimeError(NAMED.format(2)), runs, "cuda:0")
 
 
+MISSING_MEMORY = [
+    MemoryError("std::bad_alloc"),
+    RuntimeError("CUDA allocation failed"),
+    RuntimeError("CUDA runtime API error cudaErrorMemoryAllocation (2):\nout of memory"),
+    RuntimeError("Error in MIXED operator\nFailed to decode sample #0 :\nnvImageCodec failure: '#5'"),
+]
+
+
+@pytest.mark.parametrize("error", MISSING_MEMORY)
+def test_a_batch_without_memory_keeps_all_its_samples(error: Any) -> None:
+    batch, runs = batch_of(256), Runs(set())
+    with pytest.raises(EngineError, match="cuda:0 has too little memory for DALI"):
+        recover(batch, error, runs, "cuda:0")
+    assert runs.sizes == []
+    assert not batch.payloads.bad
+
+
+@pytest.mark.parametrize("error", MISSING_MEMORY)
+@pytest.mark.parametrize("message", [UNNAMED, NAMED.format(3)])
+def test_memory_that_is_missing_in_the_search_ends_it(error: Any, message: str) -> None:
+    batch, sizes = batch_of(256), []
+
+    def run(batch: DaliBatch) -> str:
+        sizes.append(len(batch.payloads))
+        raise error
+
+    with pytest.raises(EngineError, match="cuda:0 has too little memory for DALI"):
+        recover(batch, RuntimeError(message), run, "cuda:0")
+    assert len(sizes) == 1
+    assert not batch.payloads.bad
+
+
+def test_an_error_of_the_engine_is_handed_on_as_it_is() -> None:
+    def run(batch: DaliBatch) -> str:
+        raise EngineError("the pipeline cannot be built") from MemoryError()
+
+    with pytest.raises(EngineError, match=r"^the pipeline cannot be built$") as failed:
+        recover(batch_of(4), RuntimeError(UNNAMED), run, "cuda:0")
+    assert isinstance(failed.value.__cause__, MemoryError)
+
+
 @pytest.mark.parametrize(
     ("message", "named"),
     [
