@@ -30,7 +30,7 @@ def samples(make_jpeg: Jpeg, count: int) -> list[dict[str, Any]]:
     return [{"image": make_jpeg(i, 12 + i), "label": i % 2} for i in range(count)]
 
 
-def test_the_writer_of_these_tests_writes_as_mdswriter_does() -> None:
+def test_the_writer_of_these_tests_writes_the_bytes_of_mdswriter() -> None:
     """MDSWriter of mosaicml-streaming 0.13.0 wrote a file with this digest from these samples."""
     columns = {
         "image": "bytes",
@@ -50,7 +50,7 @@ def test_the_writer_of_these_tests_writes_as_mdswriter_does() -> None:
     assert digest == "6d816192303ed51093a1c8adb94461dc2c7bc2cc751a9e8678b49eb8a395484f"
 
 
-def test_a_folder_of_shards_is_read_in_place(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_a_folder_of_shards_is_indexed_with_its_columns(tmp_path: Path, make_jpeg: Jpeg) -> None:
     columns = {
         **COLUMNS,
         "caption": "str",
@@ -74,14 +74,20 @@ def test_a_folder_of_shards_is_read_in_place(tmp_path: Path, make_jpeg: Jpeg) ->
     assert dataset.column("score").tolist() == [0, 0.5, 1, 1.5, 2]
     assert dataset.column("id").tolist() == [10**12 + i for i in range(5)]
     assert (dataset.column("height_").tolist(), "x" in dataset.columns) == ([7] * 5, False)
+
+
+def test_names_choose_the_columns_of_key_label_and_values(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    columns = {**COLUMNS, "caption": "str", "score": "float32"}
+    every = [{**one, "caption": "näme 0", "score": 0.5} for one in samples(make_jpeg, 1)]
     names = {"key": "caption", "label": "", "columns": {"points": "score"}}
-    index([folder], tmp_path / "named", names=names)
-    named = verified(tmp_path / "named")
-    assert (named.keys([0]), named.tasks) == (["näme 0"], frozenset())
-    assert set(named.columns) - set(dataset.columns) == {"points"}
+    index([write_mds(tmp_path / "mds", columns, [every])], tmp_path / "into", names=names)
+    dataset = verified(tmp_path / "into")
+    assert (dataset.keys([0]), dataset.tasks) == (["näme 0"], frozenset())
+    assert dataset.column("points").tolist() == [0.5]
+    assert {"score", "caption", "label"}.isdisjoint(dataset.columns)
 
 
-def test_class_names_and_other_encodings_of_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_images_of_pillow_are_read_as_pixels_and_texts_as_class_names(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
     image = Image.fromarray(pixels)
     pil = [
@@ -97,7 +103,10 @@ def test_class_names_and_other_encodings_of_images(tmp_path: Path, make_jpeg: Jp
     with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
         ((images, _),) = loader
     assert np.array_equal(images[0], pixels)
-    raw = [{"pixels": pixels.tobytes(), "h": 4, "w": 5}]
+
+
+def test_raw_pixels_take_their_size_from_columns(tmp_path: Path) -> None:
+    raw = [{"pixels": bytes(4 * 5 * 3), "h": 4, "w": 5}]
     folder = write_mds(tmp_path / "raw", {"pixels": "bytes", "h": "int", "w": "int"}, [raw])
     index([folder], tmp_path / "sized", names={"raw": True, "height": "h", "width": "w"})
     assert verified(tmp_path / "sized").samples([0]).height.tolist() == [4]
@@ -133,14 +142,17 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
     return edit
 
 
-def overwritten(at: int, data: bytes) -> Callable[[Path], None]:
-    """Overwrite a part of the shard, and remove ``index.json``, which would notice it before."""
+def overwritten(offset: int, data: bytes) -> Callable[[Path], None]:
+    """Overwrite bytes of the shard at an offset, and remove ``index.json``, which would notice it before.
+
+    For a negative offset, the shard states the offset at its absolute value: -8 is the first sample.
+    """
 
     def edit(folder: Path) -> None:
         (folder / "index.json").unlink()
         content = bytearray((folder / "shard.00000.mds").read_bytes())
-        at_ = at if at >= 0 else struct.unpack_from("<I", content, -at)[0]
-        content[at_ : at_ + len(data)] = data
+        start = offset if offset >= 0 else struct.unpack_from("<I", content, -offset)[0]
+        content[start : start + len(data)] = data
         (folder / "shard.00000.mds").write_bytes(content)
 
     return edit

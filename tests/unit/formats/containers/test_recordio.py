@@ -20,7 +20,9 @@ Jpeg = Callable[..., bytes]
 
 
 @pytest.mark.parametrize("with_index", [False, True])
-def test_files_of_im2rec_are_read_in_place(tmp_path: Path, make_jpeg: Jpeg, with_index: bool) -> None:
+def test_files_of_im2rec_are_indexed_and_not_changed(
+    tmp_path: Path, make_jpeg: Jpeg, with_index: bool
+) -> None:
     images = [make_jpeg(i, 12 + i, 16) for i in range(4)]
     path = tmp_path / "train.rec"
     write_recordio(path, [image(images[i], i % 2, 10 * i) for i in range(4)], with_index=with_index)
@@ -33,11 +35,16 @@ def test_files_of_im2rec_are_read_in_place(tmp_path: Path, make_jpeg: Jpeg, with
     assert path.read_bytes() == before
 
 
-def test_several_labels_and_numbers_that_are_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_an_image_may_have_several_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     several = [image(make_jpeg(0), [2.0, 0.0], 0), image(make_jpeg(1), [1.0], 1)]
     index([write_recordio(tmp_path / "a.rec", several)], tmp_path / "a")
     dataset = verified(tmp_path / "a")
     assert [dataset.lists("label", [i]).values.tolist() for i in range(2)] == [[2, 0], [1]]
+
+
+def test_a_label_that_is_not_whole_is_refused_unless_labels_are_floats(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
     path = write_recordio(tmp_path / "b.rec", [image(make_jpeg(0), 0.5, 0)])
     with pytest.raises(SourceError, match=r"0\.5 is not whole") as caught:
         index([path], tmp_path / "b")
@@ -65,10 +72,9 @@ def test_records_that_hold_the_magic_number_are_joined_beside_the_index(tmp_path
     assert labels.tolist() == [0, 1, 2]
 
 
-def test_ids_that_no_writer_has_set_are_no_names(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    index(
-        [write_recordio(tmp_path / "x.rec", [image(make_jpeg(i), 0, 0) for i in range(2)])], tmp_path / "into"
-    )
+def test_an_id_of_0_names_only_the_first_record(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_recordio(tmp_path / "x.rec", [image(make_jpeg(i), 0, 0) for i in range(2)])
+    index([path], tmp_path / "into")
     assert verified(tmp_path / "into").keys([0, 1]) == ["0", "x.rec:1"]
 
 
@@ -79,35 +85,20 @@ def test_records_without_an_image_are_counted(tmp_path: Path, make_jpeg: Jpeg) -
     assert verified(tmp_path / "into").labels.tolist() == [3]
 
 
+def overwritten(start: int, new: bytes) -> Callable[[bytes, int], bytes]:
+    """Replace bytes of a file, ``start`` bytes after the start of its second record."""
+    return lambda data, second: data[: second + start] + new + data[second + start + len(new) :]
+
+
 @pytest.mark.parametrize(
     ("damage", "record", "key", "message"),
     [
-        (
-            lambda data, second: data[: second + 1] + b"x" + data[second + 2 :],
-            1,
-            "7",
-            "the magic number is 0x",
-        ),
+        (overwritten(1, b"x"), 1, "7", "the magic number is 0x"),
         (lambda data, second: data[:-4], 2, "8", r"claims \d+ bytes where \d+ are left"),
         (lambda data, second: data[: second + 4], 1, None, "ends within a record, 4 bytes after"),
-        (
-            lambda data, second: data[: second + 4] + struct.pack("<I", (1 << 29) - 1) + data[second + 8 :],
-            1,
-            "7",
-            "claims 536870911 bytes where",
-        ),
-        (
-            lambda data, second: data[: second + 7] + b"\x40" + data[second + 8 :],
-            1,
-            "7",
-            "starts with continuation flag 2",
-        ),
-        (
-            lambda data, second: data[: second + 7] + b"\x20" + data[second + 8 :],
-            1,
-            "7",
-            "goes on with continuation flag 0",
-        ),
+        (overwritten(4, struct.pack("<I", (1 << 29) - 1)), 1, "7", "claims 536870911 bytes where"),
+        (overwritten(7, b"\x40"), 1, "7", "starts with continuation flag 2"),
+        (overwritten(7, b"\x20"), 1, "7", "goes on with continuation flag 0"),
     ],
     ids=["magic", "cut short", "cut within a header", "a length that lies", "no start", "no end"],
 )
@@ -132,12 +123,12 @@ def test_a_broken_file_is_refused_with_shard_record_and_key(
     ("value", "message"),
     [(b"short", "has 5 bytes, and the header"), (struct.pack("<IfQQ", 9, 0, 0, 0), "claims 9 labels")],
 )
-def test_values_that_are_no_images_are_refused(tmp_path: Path, value: bytes, message: str) -> None:
+def test_a_value_that_is_no_image_is_refused(tmp_path: Path, value: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message):
         index([write_recordio(tmp_path / "x.rec", [value])], tmp_path / "into")
 
 
-def test_a_file_with_a_wrong_magic_number_at_its_start_is_named_by_its_suffix(tmp_path: Path) -> None:
+def test_a_rec_file_with_another_magic_number_is_refused_as_recordio(tmp_path: Path) -> None:
     (tmp_path / "x.rec").write_bytes(b"\x01" + MAGIC[1:] + bytes(60))
     with pytest.raises(CorruptRecordError, match="the magic number is 0xced72301, not 0xced7230a") as caught:
         index([tmp_path / "x.rec"], tmp_path / "into")

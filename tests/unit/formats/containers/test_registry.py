@@ -1,11 +1,11 @@
 """Tests of containers by name, and of a container that a test adds to the registry."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import jpeg
 from helpers.data.shards.toy_container import POSITIONS, READ_ONLY, TOY, TOY_ROW
 
 import stoker
@@ -17,53 +17,39 @@ from stoker.formats.containers.registry import (
     CONTAINERS,
     ContainerRow,
     find_container,
-    find_writing,
     writable,
 )
 from stoker.formats.external.external_index import index
 
-Jpeg = Callable[..., bytes]
-
-
-@pytest.mark.parametrize("name", writable())
-def test_a_record_is_found_where_it_was_written(name: str, tmp_path: Path) -> None:
-    container = find_container(name)
-    path = tmp_path / f"shard{find_writing(name).suffix}"
-    with find_writing(name).writer(path) as writer:
-        writer.write(b"name", b"pre", b"payload", b"post")
-        shard = writer.finish()
-    assert container.name == name
-    assert shard.files[0] == container.data_file(path)
-    assert str(shard.files[0]) == container.data_url(str(path))
-    assert {file.name for file in shard.files[1:]} == {one.name(path.name) for one in container.sidecars}
-    assert all(file.is_file() for file in shard.files)
-    (record,) = container.scan(shard.files[0])
-    assert bytes(record.view) == b"prepayloadpost"
-    assert (record.number, record.offset + 3) == (0, shard.offset[0])
-    for sidecar, file in zip(container.sidecars, shard.files[1:], strict=True):
-        assert file.read_bytes() == sidecar.entry(record.offset, record.length)
-
 
 @pytest.mark.parametrize("name", ["zip", "", "../os", "files"])
-def test_other_names_are_refused(name: str) -> None:
+def test_a_name_of_no_container_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="format must be one of tfrecord, lmdb"):
         find_container(name)
 
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversions can write the container of toys."""
     monkeypatch.setitem(registry.CONTAINERS, "toy", TOY_ROW)
 
 
 @pytest.fixture
-def photos(tmp_path: Path, make_jpeg: Jpeg) -> Path:
-    for label in ("cat", "dog"):
-        (tmp_path / "photos" / label).mkdir(parents=True)
-        for number in range(3):
-            (tmp_path / "photos" / label / f"{number}.jpg").write_bytes(
-                make_jpeg(number + 3 * (label == "dog"))
-            )
-    return tmp_path / "photos"
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of toys are found by a container that is only read."""
+    row = ContainerRow(lambda: READ_ONLY, "toys", can_write=False)
+    monkeypatch.setitem(registry.CONTAINERS, "read-only", row)
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Path:
+    """A shard of a toy with six images, the first three of class 0 and the others of class 1."""
+    assert TOY.writing is not None
+    with TOY.writing.writer(tmp_path / "external.toy") as writer:
+        for number in range(6):
+            writer.write(b"%d" % number, b"%d\n" % (number // 3), jpeg(number), b"")
+        writer.finish()
+    return tmp_path / "external.toy"
 
 
 def batch(folder: Path) -> list[Any]:
@@ -97,31 +83,31 @@ def test_converting_again_replaces_shards_and_sidecars(photos: Path, tmp_path: P
     assert not [path for path in (tmp_path / "out").iterdir() if path.suffix in (".toy", ".positions")]
 
 
-def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        registry.CONTAINERS, "read-only", ContainerRow(lambda: READ_ONLY, "toys", can_write=False)
-    )
+@pytest.mark.usefixtures("read_only")
+def test_a_container_that_is_only_read_is_refused_for_writing(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="format read-only cannot be written, only read") as caught:
         stoker.convert(photos, tmp_path / "out", format="read-only")
     assert caught.value.hint == "write tfrecord or lmdb instead"
-    payloads = [file.read_bytes() for file in sorted(photos.rglob("*.jpg"))]
-    assert TOY.writing is not None
-    with TOY.writing.writer(tmp_path / "external.toy") as writer:
-        for number, payload in enumerate(payloads):
-            writer.write(b"%d" % number, b"%d\n" % (number // 3), payload, b"")
-        writer.finish()
-    manifest = index([tmp_path / "external.toy"], tmp_path / "indexed", classes=["cat", "dog"])
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_container_that_is_only_read_is_indexed_verified_and_loaded(external: Path, tmp_path: Path) -> None:
+    manifest = index([external], tmp_path / "indexed", classes=["cat", "dog"])
     assert manifest.container == "read-only"
     assert manifest.options == {"made_by": "index"}
     assert (tmp_path / "indexed" / "external.toy.positions").is_file()
     assert stoker.verify(tmp_path / "indexed", decode=True).ok
     dataset = stoker.open(tmp_path / "indexed")
-    assert [dataset.read(i) for i in range(6)] == payloads
+    assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
     assert dataset.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert len(batch(tmp_path / "indexed")[0]) == 6
-    (tmp_path / "external.toy").write_bytes((tmp_path / "external.toy").read_bytes()[:-1])
+
+
+@pytest.mark.usefixtures("read_only")
+def test_an_external_shard_that_is_cut_off_is_refused(external: Path, tmp_path: Path) -> None:
+    external.write_bytes(external.read_bytes()[:-1])
     with pytest.raises(CorruptRecordError, match="the record is cut off"):
-        index([tmp_path / "external.toy"], tmp_path / "again")
+        index([external], tmp_path / "indexed")
 
 
 def test_only_containers_that_can_be_written_are_offered_for_writing() -> None:

@@ -10,14 +10,14 @@ from stoker.formats.containers.messages.example import encode_example, encode_im
 from stoker.formats.containers.messages.wire import FIXED64, Span, delimited, varint
 
 
-def test_bytes_of_a_small_example() -> None:
+def test_a_small_example_has_the_bytes_of_the_format() -> None:
     # Example{features{feature{key:"a" value{int64_list{value:[1, 300]}}}}}, packed.
     prefix, suffix = encode_example({"a": [1, 300]})
     assert prefix == b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\xac\x02"
     assert suffix == b""
 
 
-def test_features_of_every_type_round_trip() -> None:
+def test_features_of_every_type_are_read_back() -> None:
     features = {"i": [0, -1, 2**63 - 1, -(2**63)], "f": [1.5, -0.25], "b": b"xyz", "none": []}
     message, _ = encode_example(features)
     parsed = parse_example(message)
@@ -69,28 +69,31 @@ def test_unpacked_integers_and_floats_are_read() -> None:
     assert parse_example(delimited(1, b"".join(entries))) == {"i": [1, -2], "f": [1.0]}
 
 
-def strange(*numbers: int) -> bytes:
-    """Return fields that a message does not have: these numbers, with a wire type that it never uses."""
+def unknown_fields(*numbers: int) -> bytes:
+    """Return fields of these numbers, with a wire type that no message has for them."""
     return b"".join(varint(number << 3 | FIXED64) + b"\x08\x01\x08\x01\x08\x01\x08\x01" for number in numbers)
 
 
-def test_unknown_fields_and_wire_types_are_ignored() -> None:
+def test_unknown_fields_and_wire_types_of_an_example_are_ignored() -> None:
     further = delimited(9, b"\x08\x01")
     lists = {b"b": (1, b"\x0a\x01x"), b"f": (2, b"\x0d\x00\x00\x80\x3f"), b"i": (3, b"\x08\x01")}
+    one, two, three = (unknown_fields(*range(1, most + 1)) for most in (1, 2, 3))
     entries = b""
     for name, (field, values) in lists.items():
-        feature = (
-            strange(1, 2, 3) + delimited(field, strange(1) + values + further) + further + strange(1, 2, 3)
-        )
-        entry = strange(1, 2) + delimited(1, name) + delimited(2, feature) + further + strange(1, 2)
-        entries += strange(1) + delimited(1, entry) + further
-    message = strange(1) + delimited(1, entries) + further
+        feature = three + delimited(field, one + values + further) + further + three
+        entry = two + delimited(1, name) + delimited(2, feature) + further + two
+        entries += one + delimited(1, entry) + further
+    message = one + delimited(1, entries) + further
     span = Span(message.index(b"\x0a\x01x") + 2, 1)
     assert parse_example(message) == {"b": [span], "f": [1.0], "i": [1]}
+
+
+def test_unknown_fields_of_a_datum_are_ignored() -> None:
+    further = delimited(9, b"\x08\x01")
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=9, label=5)
-    other = strange(*range(1, 6), 7) + further
-    assert parse_datum(other + prefix + b"abc" + suffix + b"\x20\x01" + other) == replace(
-        parse_datum(prefix + b"abc" + suffix), data=Span(len(other) + len(prefix), 3)
+    unknown = unknown_fields(*range(1, 6), 7) + further
+    assert parse_datum(unknown + prefix + b"abc" + suffix + b"\x20\x01" + unknown) == replace(
+        parse_datum(prefix + b"abc" + suffix), data=Span(len(unknown) + len(prefix), 3)
     )
 
 
@@ -115,7 +118,7 @@ def test_a_feature_of_another_type_is_an_error() -> None:
         encode_example({"x": [1, 2.5]})
 
 
-def test_bytes_of_a_datum() -> None:
+def test_a_datum_has_the_bytes_of_the_format() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
     assert prefix + b"abc" + suffix == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
     # Label 0 is written as well; a mask is field 1000.
@@ -123,7 +126,7 @@ def test_bytes_of_a_datum() -> None:
     assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
 
 
-def test_datum_round_trips() -> None:
+def test_a_datum_is_read_back() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
     datum = parse_datum(prefix + b"abc" + suffix)
     assert (datum.channels, datum.height, datum.width, datum.label) == (3, 7, 300, 5)

@@ -17,7 +17,7 @@ from stoker.formats.containers.messages.wire import Field, Span, delimited, fiel
         (-1, b"\xff" * 9 + b"\x01"),
     ],
 )
-def test_varint(value: int, encoded: bytes) -> None:
+def test_a_varint_is_encoded_and_read_back(value: int, encoded: bytes) -> None:
     assert varint(value) == encoded
     assert read_varint(memoryview(encoded), 0, len(encoded)) == (value & (1 << 64) - 1, len(encoded))
 
@@ -30,7 +30,7 @@ def test_a_varint_that_does_not_end_or_overflows_is_refused(data: bytes) -> None
         read_varint(memoryview(data), 0, len(data))
 
 
-def test_fields_of_every_wire_type() -> None:
+def test_fields_of_every_wire_type_are_read() -> None:
     message = b"\x08\x96\x01" + b"\x11" + bytes(8) + delimited(3, b"abc") + b"\x25" + bytes(4)
     assert list(fields(memoryview(message), Span(0, len(message)))) == [
         Field(1, 0, Span(1, 2), 150),
@@ -53,7 +53,7 @@ def test_fields_of_every_wire_type() -> None:
         b"\x08",
     ],
 )
-def test_a_field_beyond_its_message_is_refused(message: bytes) -> None:
+def test_a_field_that_its_message_cannot_hold_is_refused(message: bytes) -> None:
     with pytest.raises(CorruptRecordError):
         list(fields(memoryview(message), Span(0, len(message))))
 
