@@ -47,7 +47,7 @@ BLOCK_BYTES = 256 << 10
 _LOG = EventLog("cache")
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
-_LIMITS = 1 << 41  # offset of the locks whose places state the limits of the processes
+_LIMITS = 1 << 41  # offset of the locks whose own offsets state the limits of the processes
 _NO_LIMIT = 1 << 40
 _POLL = 0.01  # seconds between two tries for a lock that another process holds
 
@@ -135,7 +135,7 @@ class BlockFiles:
         """Return the blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
 
         Args:
-            file: (N,) position of the file.
+            file: (N,) number of the file.
             offset: (N,) first byte.
             length: (N,) number of bytes; ranges must lie within their files.
         """
@@ -158,7 +158,7 @@ class BlockFiles:
         Args:
             low: First block.
             high: Last block + 1.
-            read: Returns bytes, given the position of a file, the first byte and the last byte + 1.
+            read: Returns bytes, given the number of a file, the first byte and the last byte + 1.
             anew: Whether to fetch the present blocks, too.
             make_room: Frees a number of bytes on a full disk, and returns how many it could free.
 
@@ -292,5 +292,5 @@ def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
     if not len(blocks):
         return []
     parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
-    spans = [(int(part[0]), int(part[-1]) + 1) for part in parts]
-    return [(at, min(at + longest, high)) for low, high in spans for at in range(low, high, longest)]
+    runs = [(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return [(first, min(first + longest, high)) for low, high in runs for first in range(low, high, longest)]

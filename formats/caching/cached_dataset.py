@@ -66,7 +66,7 @@ class CachedFiles:
         """Compare ranges with their checksums; fetch a range that differs again, a few times.
 
         Returns:
-            Positions of the ranges that still differ, because the remote dataset is damaged there, too.
+            Indices of the ranges that still differ, because the remote dataset is damaged there, too.
 
         Raises:
             StorageError: As :meth:`fetch`.
@@ -75,16 +75,18 @@ class CachedFiles:
         damaged: list[int] = []
         if self.blocks.is_read_only:
             return damaged  # a damaged range cannot be fetched again; reading it raises the error
-        known = ranges.crc != NO_CHECKSUM
-        for shard in np.unique(ranges.shard[known]).tolist():
-            which = np.flatnonzero(known & (ranges.shard == shard))
+        has_checksum = ranges.crc != NO_CHECKSUM
+        for shard in np.unique(ranges.shard[has_checksum]).tolist():
+            indices = np.flatnonzero(has_checksum & (ranges.shard == shard))
             with cache_errors(self.blocks.folder), open_regular(self.blocks.paths[shard]) as (descriptor, _):
-                for i in which.tolist():
+                for i in indices.tolist():
                     offset, length = int(ranges.offset[i]), int(ranges.length[i])
                     for _ in range(_REPEATS):
                         if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
                             break
-                        self._fill(self.blocks.covering(*(part[i : i + 1] for part in ranges[:3])), anew=True)
+                        self._fill(
+                            self.blocks.covering(*(column[i : i + 1] for column in ranges[:3])), anew=True
+                        )
                     else:
                         damaged.append(i)
         return damaged
@@ -150,9 +152,9 @@ class CachedDataset(Dataset):
         """Return the data files for another reader, which ends when ``stop`` is set."""
         return _open_files(self.remote, self.path, self.limit, stop)
 
-    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
+    def _read(self, position: int, row: int, byte_range: tuple[str, ...], what: str) -> bytes:
         with self._files.get().present(self.ranges(np.array([row]))):
-            data = super()._read(position, row, place, what)
+            data = super()._read(position, row, byte_range, what)
         self._files.get().shrink()
         return data
 
@@ -180,9 +182,9 @@ class CachedDataset(Dataset):
             parts.append([self.index.column(name)[rows].astype(np.int64) for name in names])
         shard, offset, length, crc = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         sizes = self._sizes
-        good = (shard >= 0) & (shard < len(sizes)) & (length > 0) & (offset >= 0)
-        good[good] = length[good] <= sizes[shard[good]] - offset[good]
-        return Ranges(shard[good], offset[good], length[good], crc[good])
+        valid = (shard >= 0) & (shard < len(sizes)) & (length > 0) & (offset >= 0)
+        valid[valid] = length[valid] <= sizes[shard[valid]] - offset[valid]
+        return Ranges(shard[valid], offset[valid], length[valid], crc[valid])
 
 
 def _open_files(
@@ -258,10 +260,10 @@ def cache_errors(folder: Path) -> Iterator[None]:
             message = "the cache is read-only, and lacks a part of the dataset or holds a damaged one"
             hint = "mount it for writing, or name another folder with cache="
         elif error.errno == errno.ELOOP:
-            message, hint = "the cache holds a link in place of a file", "remove its folder of this dataset"
+            message, hint = "the cache holds a link instead of a file", "remove its folder of this dataset"
         elif error.errno == errno.ENOENT:
             message = "a file of the cache was removed while a loader used it"
-            hint = "open the dataset and load it again; leave the cache in place until the run has ended"
+            hint = "open the dataset and load it again; keep the cache until the run has ended"
         else:
             message = f"the cache cannot be written: {error.strerror or error}"
             hint = "name a folder with cache= that this process may write into"
@@ -271,10 +273,10 @@ def cache_errors(folder: Path) -> Iterator[None]:
 @contextmanager
 def _waiting_lock(folder: Path, stop: threading.Event) -> Iterator[None]:
     """Hold the lock of a folder, after waiting for other ranks that hold it; none on a read-only mount."""
-    with ExitStack() as held:
+    with ExitStack() as locks:
         while not is_read_only(folder):
             try:
-                held.enter_context(folder_lock(folder))
+                locks.enter_context(folder_lock(folder))
                 break
             except LockedError:
                 if stop.wait(_POLL):

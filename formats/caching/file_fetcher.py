@@ -25,7 +25,7 @@ _FILES_AHEAD = 4  # files in flight, however many requests they need
 
 
 def is_whole(path: Path, file: RemoteFile) -> bool:
-    """Return whether a file is at its final place, where only checked files go, and has its size."""
+    """Return whether a file is at its final path, which only checked files get, and has its size."""
     return path.is_file() and path.stat().st_size == file.size
 
 

@@ -31,7 +31,7 @@ MOST_INDEXES = 100
 MOST_BYTES = 4 << 30
 _ORIGIN = "origin"  # file with the path or URL of the source, for people
 _UNFINISHED = "new-"
-_unkept: list[tempfile.TemporaryDirectory[str]] = []  # indexes of this process that cannot be kept
+_temporary: list[tempfile.TemporaryDirectory[str]] = []  # indexes of this process that cannot be kept
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def cached_index(
         # A few files lock all indexes: lock files cannot be removed safely, and would pile up.
         lock = os.open(root / f"lock-{name[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        return _made_for_this_process(make)
+        return _make_for_this_process(make)
     with os.fdopen(lock) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         entry = root / name
@@ -92,21 +92,21 @@ def cached_index(
 
 def cached_indexes() -> list[CachedIndex]:
     """Return the indexes in the cache, the most recently used first."""
-    found = []
+    indexes = []
     with suppress(OSError):
         for folder in _root().iterdir():
             with suppress(OSError):  # another process may remove it
                 origin = (folder / _ORIGIN).read_text(errors="replace")
                 size = sum(file.stat().st_size for file in folder.iterdir())
-                found.append(CachedIndex(origin, folder, size, folder.stat().st_mtime))
-    return sorted(found, key=lambda one: one.used, reverse=True)
+                indexes.append(CachedIndex(origin, folder, size, folder.stat().st_mtime))
+    return sorted(indexes, key=lambda index: index.used, reverse=True)
 
 
 def clear_indexes(origin: str | None = None) -> list[CachedIndex]:
     """Remove the indexes of a source, or all, and return what was removed."""
-    removed = [one for one in cached_indexes() if origin in (None, one.origin)]
-    for one in removed:
-        remove(one.folder)
+    removed = [index for index in cached_indexes() if origin in (None, index.origin)]
+    for index in removed:
+        remove(index.folder)
     return removed
 
 
@@ -115,10 +115,10 @@ def _root() -> Path:
 
 
 def _make(root: Path, entry: Path, origin: str, make: Callable[[Path], None]) -> None:
-    """Make an index in a folder beside its place, and put it there when it is whole."""
+    """Make an index in a folder beside ``entry``, and rename the folder to ``entry`` when it is whole."""
     unfinished = root / f"{_UNFINISHED}{entry.name}-{secrets.token_hex(4)}"
-    for left in root.glob(f"{_UNFINISHED}{entry.name}-*"):  # left by a killed process: this one has the lock
-        remove(left)
+    for stale in root.glob(f"{_UNFINISHED}{entry.name}-*"):  # of a killed process: this one has the lock
+        remove(stale)
     try:
         unfinished.mkdir(mode=0o700)
         make(unfinished)
@@ -130,9 +130,9 @@ def _make(root: Path, entry: Path, origin: str, make: Callable[[Path], None]) ->
         raise
 
 
-def _made_for_this_process(make: Callable[[Path], None]) -> Path:
+def _make_for_this_process(make: Callable[[Path], None]) -> Path:
     temporary = tempfile.TemporaryDirectory(prefix="stoker-index-")
-    _unkept.append(temporary)
+    _temporary.append(temporary)
     make(Path(temporary.name))
     return Path(temporary.name)
 
@@ -140,8 +140,8 @@ def _made_for_this_process(make: Callable[[Path], None]) -> Path:
 def _evict(newest: Path) -> None:
     """Remove the least recently used indexes, until the others are within the limits."""
     kept = total = 0
-    for one in cached_indexes():
-        kept, total = kept + 1, total + one.bytes
-        if one.folder != newest and (kept > MOST_INDEXES or total > MOST_BYTES):
+    for index in cached_indexes():
+        kept, total = kept + 1, total + index.bytes
+        if index.folder != newest and (kept > MOST_INDEXES or total > MOST_BYTES):
             with suppress(OSError):
-                remove(one.folder)
+                remove(index.folder)

@@ -26,7 +26,7 @@ class Ranges(NamedTuple):
     """Ranges of bytes in data files, with their checksums; (N,) int64 each.
 
     Attributes:
-        shard: Position of the data file.
+        shard: Number of the data file.
         offset: First byte.
         length: Number of bytes.
         crc: CRC32C of the bytes.
@@ -60,15 +60,15 @@ class PartChecksums:
             M parts; and (M,) int64, the payload of each.
         """
         size = self._files.block_bytes
-        found = []
+        parts = []
         columns = (*payloads[:3], *slices.T)
         for number, (shard, offset, length, begin, end) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
             for block in range((offset + begin) // size * size, offset + end, size):
                 low, high = max(block, offset), min(block + size, offset + length)
-                found.append((shard, low, high - low, 0, number))
-        table = np.array(found, np.int64).reshape(-1, 5)
+                parts.append((shard, low, high - low, 0, number))
+        table = np.array(parts, np.int64).reshape(-1, 5)
         return Ranges(*table.T[:4]), table[:, 4]
 
     def keep(self, payloads: Ranges) -> None:
@@ -81,13 +81,14 @@ class PartChecksums:
             with open_regular(self._files.paths[shard]) as (descriptor, _):
                 for i in np.flatnonzero(parts.shard == shard).tolist():
                     crcs[i] = crc32c(read_at(descriptor, int(parts.offset[i]), int(parts.length[i])))
-        self._crcs[self._places(parts)] = crcs
+        self._crcs[self._slots(parts)] = crcs
 
     def with_checksums(self, parts: Ranges) -> Ranges:
         """Return parts with the checksums that :meth:`keep` has kept."""
-        return parts._replace(crc=self._crcs[self._places(parts)].astype(np.int64))
+        return parts._replace(crc=self._crcs[self._slots(parts)].astype(np.int64))
 
-    def _places(self, parts: Ranges) -> tuple[Int64, Int64]:
+    def _slots(self, parts: Ranges) -> tuple[Int64, Int64]:
+        """Return the block of each part, and its slot there: 0 if the part begins with the block."""
         size = self._files.block_bytes
         blocks = self._files.first[parts.shard] + parts.offset // size
         return blocks, (parts.offset % size != 0).astype(np.int64)

@@ -88,8 +88,8 @@ class RemoteDataset:
         for sidecar in find_container(self.manifest.container).sidecars:
             shards = self.manifest.shards
             names += [sidecar.name(shard.name, external=shard.path is not None) for shard in shards]
-        found = thread_map(self.store.read_if_there, names, "fetch", _CONCURRENT, 4 * _CONCURRENT)
-        return {name: content for name, content in found if content is not None}
+        contents = thread_map(self.store.read_if_there, names, "fetch", _CONCURRENT, 4 * _CONCURRENT)
+        return {name: content for name, content in contents if content is not None}
 
 
 def check_local(**folders: str | os.PathLike[str]) -> None:
@@ -176,6 +176,6 @@ def _check(shard: Shard, store: Store) -> None:
         )
     # A copy has the shard at its path, and at its name where the path is a URL.
     names = {shard.name, *(() if is_url(shard.path) else (str(path),))}
-    others = {INDEX_NAME, MANIFEST_NAME, *_OPTIONAL}
-    if any(name.startswith(".") or name in others for name in names):
+    reserved = {INDEX_NAME, MANIFEST_NAME, *_OPTIONAL}
+    if any(name.startswith(".") or name in reserved for name in names):
         raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)

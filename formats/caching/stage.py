@@ -139,11 +139,11 @@ def _enter(remote: RemoteDataset, target: Path) -> Path:
         remove(state)
         state.mkdir()
         write_durably(plan, remote.manifest.fingerprint.encode())
-    here = sum(file.stat().st_blocks * 512 for file in target.rglob("*") if file.is_file())
+    missing = remote.size - sum(file.stat().st_blocks * 512 for file in target.rglob("*") if file.is_file())
     free = shutil.disk_usage(target).free
-    if remote.size - here > free:
+    if missing > free:
         raise WriteError(
-            f"the dataset needs {remote.size - here:,} bytes more, and {free:,} are free",
+            f"the dataset needs {missing:,} bytes more, and {free:,} are free",
             path=target,
             hint="make room, or cache the parts that a loader reads: cache= and cache_size=",
         )

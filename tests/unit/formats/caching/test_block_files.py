@@ -25,7 +25,7 @@ def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
     assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
 
 
-def test_blocks_are_numbered_through_all_files(tmp_path: Path) -> None:
+def test_one_numbering_covers_the_blocks_of_all_files(tmp_path: Path) -> None:
     files = make(tmp_path / "cache")
     assert files.first.tolist() == [0, 3, 3, 4, 6]
     assert [path.stat().st_size for path in files.paths] == SIZES
@@ -46,7 +46,7 @@ def test_runs_stay_within_a_file_and_a_length(tmp_path: Path) -> None:
     assert files.runs(array(), 1 << 20) == []
 
 
-def test_filling_fetches_what_is_missing(tmp_path: Path, contents: list[bytes]) -> None:
+def test_filling_fetches_only_missing_blocks_unless_it_is_anew(tmp_path: Path, contents: list[bytes]) -> None:
     files, reader = make(tmp_path), Reader(contents)
     assert files.fill(1, 2, reader) == BLOCK
     assert files.missing(np.arange(6)).tolist() == [0, 2, 3, 4, 5]
@@ -59,7 +59,7 @@ def test_filling_fetches_what_is_missing(tmp_path: Path, contents: list[bytes]) 
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
 
 
-def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) -> None:
+def test_blocks_stay_present_when_the_files_are_opened_again(tmp_path: Path, contents: list[bytes]) -> None:
     first = make(tmp_path)
     first.fill(4, 6, Reader(contents))
     first.close()
@@ -91,14 +91,14 @@ def test_the_least_recently_used_block_is_evicted(
 def test_an_interrupt_while_a_block_is_evicted_leaves_no_lock(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, others = make(tmp_path), make(tmp_path)
+    files, other_reader = make(tmp_path), make(tmp_path)
     files.fill(0, 1, Reader(contents))
     with monkeypatch.context() as patch:
         patch.setattr("ctypes.CDLL", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             files.evict(BLOCK, np.zeros(6, np.int64))
-    others.fill(0, 1, Reader(contents))
-    assert others.evict(BLOCK, np.zeros(6, np.int64)) == BLOCK
+    other_reader.fill(0, 1, Reader(contents))
+    assert other_reader.evict(BLOCK, np.zeros(6, np.int64)) == BLOCK
 
 
 def test_pins_of_another_process_are_respected(tmp_path: Path, contents: list[bytes]) -> None:
@@ -107,33 +107,31 @@ def test_pins_of_another_process_are_respected(tmp_path: Path, contents: list[by
     code = f"""
 import sys, numpy as np
 from pathlib import Path
-from stoker.errors import StorageError
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.formats.caching.cache_files import punch_hole
 files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
 files.pin(np.array([0, 2]))
 print(files.evict(100, np.zeros(6, np.int64)), flush=True)  # block 1 alone is free
 sys.stdin.read()
 """
-    other = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    with other:
-        assert other.stdout is not None
-        assert int(other.stdout.readline()) == BLOCK
+    with process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == BLOCK
         assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 0
-        other.kill()
+        process.kill()
     assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
 
 
-def test_blocks_of_another_reader_are_not_fetched_again(
+def test_blocks_that_another_reader_is_fetching_are_waited_for_and_not_fetched_again(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other, reader = make(tmp_path), make(tmp_path), Reader(contents)
-    thread = threading.Thread(target=other.fill, args=(0, 3, reader))
+    first, second, reader = make(tmp_path), make(tmp_path), Reader(contents)
+    thread = threading.Thread(target=second.fill, args=(0, 3, reader))
     waits, sleep = threading.Event(), time.sleep
 
-    def noted(seconds: float) -> None:
+    def sleep_noted(seconds: float) -> None:
         waits.set()
         sleep(seconds)
 
@@ -142,23 +140,23 @@ def test_blocks_of_another_reader_are_not_fetched_again(
         assert waits.wait(60)
         return contents[file][start:stop]
 
-    monkeypatch.setattr(time, "sleep", noted)
-    assert one.fill(0, 3, read) == SIZES[0]
+    monkeypatch.setattr(time, "sleep", sleep_noted)
+    assert first.fill(0, 3, read) == SIZES[0]
     thread.join()
     assert reader.asked == []
 
 
 def test_blocks_that_another_reader_has_unpinned_are_evicted(tmp_path: Path, contents: list[bytes]) -> None:
-    one, other = make(tmp_path), make(tmp_path)
-    one.fill(0, 3, Reader(contents))
-    one.pin(array(0, 1))
-    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
-    one.unpin(array(1))
-    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
-    assert one.missing(array(0, 1, 2)).tolist() == [1, 2]
+    first, second = make(tmp_path), make(tmp_path)
+    first.fill(0, 3, Reader(contents))
+    first.pin(array(0, 1))
+    assert second.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    first.unpin(array(1))
+    assert second.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    assert first.missing(array(0, 1, 2)).tolist() == [1, 2]
 
 
-def test_the_largest_limit_of_all_readers_holds(tmp_path: Path) -> None:
+def test_the_largest_limit_of_all_open_readers_holds(tmp_path: Path) -> None:
     readers = [make(tmp_path) for _ in range(3)]
     for reader, blocks in zip(readers, (2, 5, 4), strict=True):
         reader.claim(blocks * BLOCK)
@@ -173,7 +171,7 @@ def test_the_largest_limit_of_all_readers_holds(tmp_path: Path) -> None:
     assert readers[0].largest_limit == 2 * BLOCK
 
 
-def test_pins_are_counted(tmp_path: Path, contents: list[bytes]) -> None:
+def test_a_block_is_protected_until_each_of_its_pins_is_undone(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
     files.fill(0, 3, Reader(contents))
     for _ in range(2):
@@ -184,7 +182,9 @@ def test_pins_are_counted(tmp_path: Path, contents: list[bytes]) -> None:
     assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
 
 
-def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
+def test_a_block_is_requested_once_while_its_request_is_in_flight(
+    tmp_path: Path, contents: list[bytes]
+) -> None:
     files = make(tmp_path)
     reader, may_answer = Reader(contents), threading.Event()
 
@@ -206,12 +206,11 @@ def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
 
 def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
-    reader, fails = Reader(contents), [True]
+    reader, failures = Reader(contents), [StorageError("gone")]
 
     def read(file: int, start: int, stop: int) -> bytes:
-        if fails:
-            fails.pop()
-            raise StorageError("gone")
+        if failures:
+            raise failures.pop()
         return reader(file, start, stop)
 
     requests = BlockRequests(files, read, 1, threading.Event())
@@ -244,7 +243,7 @@ def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[byt
 
 
 class TestOtherSystems:
-    """What macOS lacks."""
+    """Functions of Linux that macOS lacks."""
 
     def test_a_cache_is_refused_where_its_locks_are_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Datasets with a local cache: where it lies, whose it is, and what another program has put into it."""
+"""Datasets with a local cache: its folder, its owner, read-only mounts, and files of other programs in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, WriteError
 from stoker.formats.caching.stage import stage
 
-PRECIOUS = "a file of somebody else\n"
+PRECIOUS = "a file of another user\n"
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def test_a_pipe_in_a_cache_is_refused(source: Path, tmp_path: Path) -> None:
         read(source, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_only_its_owner_may_use_the_folder_of_a_cache(source: Path, tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_other_users_may_not_enter_the_folder_of_a_cache(source: Path, tmp_path: Path, exists: bool) -> None:
     folder = folder_in(tmp_path / "cache", source)
-    if there:
+    if exists:
         folder.mkdir(parents=True)
         folder.chmod(0o777)
     assert read(source, tmp_path / "cache") == stoker.open(source).read(0)
@@ -84,11 +84,11 @@ def test_the_folder_of_another_user_is_refused(
         read(source, tmp_path / "cache")
 
 
-def damaged(index: bytes) -> bytes:
+def flip_a_bit(index: bytes) -> bytes:
     return index[:-2000] + bytes([index[-2000] ^ 1]) + index[-1999:]
 
 
-@pytest.mark.parametrize("damage", [damaged, lambda index: index[:-1], lambda _: b""])
+@pytest.mark.parametrize("damage", [flip_a_bit, lambda index: index[:-1], lambda _: b""])
 def test_a_damaged_index_in_a_cache_is_fetched_again(
     source: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_damaged_index_in_a_cache_is_fetched_again(
     assert index.read_bytes() == (source / "index.arrow").read_bytes()
 
 
-def test_a_link_in_place_of_the_index_is_replaced_and_its_target_kept(source: Path, tmp_path: Path) -> None:
+def test_a_link_instead_of_the_index_is_replaced_and_its_target_kept(source: Path, tmp_path: Path) -> None:
     cache, victim = tmp_path / "cache", tmp_path / "victim"
     whole = read(source, cache)
     index = folder_in(cache, source) / "index.arrow"
@@ -111,18 +111,18 @@ def test_a_link_in_place_of_the_index_is_replaced_and_its_target_kept(source: Pa
     assert victim.read_bytes() == index.read_bytes()
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/cache", "file:///tmp/cache", ""])
-def test_a_cache_or_a_staged_copy_at_a_url_is_refused(
-    source: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("folder", ["s3://bucket/cache", "file:///tmp/cache", ""])
+def test_a_cache_or_a_staged_copy_needs_a_local_folder(
+    source: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     for attempt, name in (
-        (lambda: stoker.open(source, cache=place), "cache"),
-        (lambda: stoker.ImageLoader(source, cache=place, batch_size=1), "cache"),
-        (lambda: stage(source, place), "target"),
+        (lambda: stoker.open(source, cache=folder), "cache"),
+        (lambda: stoker.ImageLoader(source, cache=folder, batch_size=1), "cache"),
+        (lambda: stage(source, folder), "target"),
     ):
-        with pytest.raises(ConfigError, match=f"{name} is a URL" if place else f"{name} is empty"):
+        with pytest.raises(ConfigError, match=f"{name} is a URL" if folder else f"{name} is empty"):
             attempt()
     assert sorted(tmp_path.iterdir()) == before
 
@@ -152,21 +152,21 @@ def mount_read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("cache_size", [None, "4KB"])
-@pytest.mark.parametrize("mine", [True, False])
-def test_a_complete_cache_on_a_read_only_mount_is_read(
+@pytest.mark.parametrize("is_owner", [True, False])
+def test_a_complete_cache_on_a_read_only_mount_is_read_by_any_user(
     source: Path,
     tmp_path: Path,
     mount_read_only: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
     cache_size: str | None,
-    mine: bool,
+    is_owner: bool,
 ) -> None:
     cache, rows = tmp_path / "cache", range(len(stoker.open(source)))
     filled = stoker.open(source, cache=cache)
     payloads = [filled.read(row) for row in rows]
     folder_in(cache, source).chmod(0o755)
     mount_read_only()
-    if not mine:
+    if not is_owner:
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     dataset = stoker.open(source, cache=cache, cache_size=cache_size)
     assert [dataset.read(row) for row in rows] == payloads
@@ -177,7 +177,7 @@ def test_a_complete_cache_on_a_read_only_mount_is_read(
 
 
 @pytest.mark.parametrize("lost", ["a part of a shard", "the index", "everything"])
-def test_a_read_only_cache_that_lacks_something_says_so(
+def test_a_read_only_cache_that_lacks_a_part_of_the_dataset_says_so(
     source: Path, tmp_path: Path, mount_read_only: Callable[[], None], lost: str
 ) -> None:
     cache = tmp_path / "cache"
@@ -195,15 +195,15 @@ def test_a_read_only_cache_that_lacks_something_says_so(
 
 
 @pytest.mark.parametrize("larger", ["1GB", None])
-def test_a_smaller_cache_size_evicts_nothing_while_a_neighbour_has_a_larger_one(
+def test_a_smaller_cache_size_evicts_nothing_while_another_reader_has_a_larger_one(
     source: Path, tmp_path: Path, larger: str | None
 ) -> None:
     def blocks() -> list[bool]:
         return [state != 0 for state in (folder_in(tmp_path, source) / ".blocks").read_bytes()]
 
     options: dict[str, Any] = {"cache": tmp_path, "transforms": [CenterCrop(8)], "batch_size": 2}
-    with stoker.ImageLoader(source, cache_size=larger, **options) as neighbour:
-        for _ in neighbour:
+    with stoker.ImageLoader(source, cache_size=larger, **options) as larger_reader:
+        for _ in larger_reader:
             pass
         with stoker.ImageLoader(source, cache_size="4KB", **options) as loader:
             for _ in loader:

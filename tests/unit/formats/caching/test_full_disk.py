@@ -15,19 +15,23 @@ from stoker.errors import ConfigError
 from stoker.formats.caching.block_files import BlockFiles
 
 
-def test_a_block_that_cannot_be_written_is_not_present(
+def test_a_block_that_cannot_be_written_stays_missing(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    files = make(tmp_path / "cache")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", fail)
-        with pytest.raises(OSError, match="No space"):
-            files.fill(0, 3, Reader(contents))
+    files = make(tmp_path)
+    monkeypatch.setattr(os, "pwrite", fail)
+    with pytest.raises(OSError, match="No space"):
+        files.fill(0, 3, Reader(contents))
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
-    pwrite = os.pwrite  # a system call may write less than it was given
+
+
+def test_a_system_call_that_writes_only_a_part_of_a_block_is_repeated(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, pwrite = make(tmp_path), os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1000], offset))
     assert files.fill(0, 3, Reader(contents)) == SIZES[0]
     assert files.paths[0].read_bytes() == contents[0]

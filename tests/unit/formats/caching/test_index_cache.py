@@ -22,20 +22,20 @@ def fail(folder: Path) -> None:
     raise ValueError("a damaged source")
 
 
-def test_an_index_is_made_once() -> None:
-    made: list[Path] = []
+def test_an_index_is_made_once_for_each_source_and_identity() -> None:
+    calls: list[Path] = []
 
     def count(folder: Path) -> None:
-        made.append(folder)
+        calls.append(folder)
         make(folder)
 
     first = cached_index("/photos", [1, "jpg"], count)
     assert cached_index("/photos", [1, "jpg"], count) == first
-    assert len(made) == 1
+    assert len(calls) == 1
     assert (first / "dataset.json").is_file()
     assert cached_index("/photos", [2, "jpg"], count) != first
     assert cached_index("/others", [1, "jpg"], count) != first
-    assert len(made) == 3
+    assert len(calls) == 3
 
 
 def test_an_index_that_is_not_current_is_made_again() -> None:
@@ -45,38 +45,38 @@ def test_an_index_that_is_not_current_is_made_again() -> None:
     assert not (first / "old").exists()
 
 
-def test_an_index_that_fails_leaves_nothing(cache: Path) -> None:
+def test_an_index_that_cannot_be_made_leaves_no_files(cache: Path) -> None:
     with pytest.raises(ValueError, match="damaged source"):
         cached_index("/photos", [], fail)
     assert not cached_indexes()
     assert not list(cache.glob("indexes/*new*"))
 
 
-def test_indexes_are_listed_and_cleared_by_their_source() -> None:
+def test_indexes_are_listed_and_cleared_for_one_source_or_all() -> None:
     for origin in ("/a", "/b"):
         cached_index(origin, [], make)
-    assert {one.origin: one.bytes for one in cached_indexes()} == {"/a": 4, "/b": 4}
-    assert [one.origin for one in clear_indexes("/a")] == ["/a"]
-    assert [one.origin for one in clear_indexes()] == ["/b"]
+    assert {index.origin: index.bytes for index in cached_indexes()} == {"/a": 4, "/b": 4}
+    assert [index.origin for index in clear_indexes("/a")] == ["/a"]
+    assert [index.origin for index in clear_indexes()] == ["/b"]
     assert not cached_indexes()
 
 
-def test_the_index_that_was_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_index_is_evicted_first() -> None:
     for number in range(MOST_INDEXES):
         os.utime(cached_index(f"/{number}", [], make), (1e9 - number, 1e9 - number))
     cached_index("/newest", [], make)
     expected = {"/newest", *(f"/{number}" for number in range(MOST_INDEXES - 1))}
-    assert {one.origin for one in cached_indexes()} == expected
+    assert {index.origin for index in cached_indexes()} == expected
 
 
-def test_without_a_folder_that_can_be_written_an_index_lasts_as_long_as_the_process(cache: Path) -> None:
+def test_an_index_is_temporary_if_the_cache_folder_cannot_be_written(cache: Path) -> None:
     cache.write_text("a file where the folder should be")
     folder = cached_index("/photos", [], make)
     assert (folder / "dataset.json").is_file()
     assert not folder.is_relative_to(cache)
 
 
-def test_environment_variables_move_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_name_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("STOKER_CACHE")

@@ -31,7 +31,7 @@ def _dataset_at_url(make_dataset: Callable[..., Path], memory: Any) -> None:
         ("./index.arrow", "name of another file"),
     ],
 )
-def test_shards_stay_in_the_folder_of_their_dataset(
+def test_a_shard_outside_of_the_datasets_folder_is_refused(
     memory: Any, tmp_path: Path, path: str, message: str
 ) -> None:
     manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
@@ -44,7 +44,7 @@ def test_shards_stay_in_the_folder_of_their_dataset(
 
 
 @pytest.mark.parametrize("name", ["index.arrow", "dataset.json", "tokenizer.json", ".blocks"])
-def test_shards_have_no_name_of_another_file(memory: Any, tmp_path: Path, name: str) -> None:
+def test_a_shard_with_the_name_of_another_file_is_refused(memory: Any, tmp_path: Path, name: str) -> None:
     manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
     shard = manifest["shards"][0]
     shard["path"], shard["name"] = shard["name"], name
