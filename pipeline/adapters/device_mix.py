@@ -22,11 +22,11 @@ def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
         images: (N, ...) of the library, uint8 or floats.
         layout: Order of the axes.
     """
-    other = images[xp.asarray(params.partner)]
+    partners = images[xp.asarray(params.partner)]
     mixed = images
     if (params.share < 1).any():
         share = xp.asarray(params.share)[:, None, None, None]
-        mixed = share * images.astype(np.float32) + (1 - share) * other.astype(np.float32)
+        mixed = share * images.astype(np.float32) + (1 - share) * partners.astype(np.float32)
         if images.dtype == np.uint8:
             mixed = xp.clip(xp.floor(mixed + np.float32(0.5)), 0, 255)
         mixed = mixed.astype(images.dtype)
@@ -34,7 +34,7 @@ def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
         rows, columns = (xp.asarray(edges) for edges in box_edges(params))
         height, width = images.shape[2:] if layout == "NCHW" else images.shape[1:3]
         inside = _between(xp, rows, height)[:, :, None] & _between(xp, columns, width)[:, None, :]
-        mixed = xp.where(inside[:, None] if layout == "NCHW" else inside[..., None], other, mixed)
+        mixed = xp.where(inside[:, None] if layout == "NCHW" else inside[..., None], partners, mixed)
     return mixed
 
 

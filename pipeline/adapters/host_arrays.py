@@ -29,14 +29,14 @@ def mix_in_place(params: BatchParams, images: npt.NDArray[Any], layout: Layout) 
     last = images[-1].copy()
     scratch = np.empty_like(last)
     for i in range(n - 1, -1, -1):
-        other = images[i - 1] if i else last
+        partner = images[i - 1] if i else last
         share = params.share[i]
         if share < 1:
-            np.multiply(other, 1 - share, out=scratch)
+            np.multiply(partner, 1 - share, out=scratch)
             images[i] *= share
             images[i] += scratch
         box = partner_box(params, i, layout)
-        images[i][box] = other[box]
+        images[i][box] = partner[box]
     return images
 
 

@@ -41,14 +41,14 @@ class Adapter(adapters.Adapter):
         if not isinstance(array, np.ndarray):
             # DALI writes to its memory again once the array is dropped, whatever still reads it.
             images = jnp.array(images, copy=True).block_until_ready()
-        return self._place(images)
+        return self._to_device(images)
 
     def column(self, values: Any) -> Any:
         """An array of the values, with 32 bits for 64 unless x64 is enabled; lists of strings stay lists."""
         if isinstance(values, list):
             return values
         values = np.asarray(values)
-        return self._place(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
+        return self._to_device(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
 
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of arrays."""
@@ -64,7 +64,7 @@ class Adapter(adapters.Adapter):
         """A copy of the chosen images."""
         return jnp.take(images, jnp.asarray(index, dtype=jnp.int32), axis=0)
 
-    def _place(self, array: Any) -> Any:
+    def _to_device(self, array: Any) -> Any:
         return array if self._device is None else jax.device_put(array, self._device)
 
 
@@ -74,14 +74,14 @@ def _local_gpu(number: int) -> Any:
     Raises:
         ConfigError: JAX does not use this GPU in this process.
     """
-    found = {one.local_hardware_id: one for one in jax.local_devices(backend="cuda")}
-    if number not in found:
-        known = ", ".join(f"cuda:{local}" for local in sorted(found)) or "none"
+    gpus = {gpu.local_hardware_id: gpu for gpu in jax.local_devices(backend="cuda")}
+    if number not in gpus:
+        known = ", ".join(f"cuda:{local}" for local in sorted(gpus)) or "none"
         raise ConfigError(
             f"device 'cuda:{number}' was asked for, and JAX uses {known} in this process",
             hint="Pass one of jax.local_devices(), or the local_device_ids of jax.distributed.initialize.",
         )
-    return found[number]
+    return gpus[number]
 
 
 def global_batch(
@@ -108,8 +108,8 @@ def global_batch(
     def spread(name: str, column: Any) -> Any:
         if isinstance(column, (list, tuple)):
             return column
-        own = sharding[name] if isinstance(sharding, Mapping) else sharding
-        return jax.make_array_from_process_local_data(own, np.asarray(column))
+        column_sharding = sharding[name] if isinstance(sharding, Mapping) else sharding
+        return jax.make_array_from_process_local_data(column_sharding, np.asarray(column))
 
     return type(batch)(*map(spread, batch._fields, batch))
 

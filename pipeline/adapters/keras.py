@@ -86,7 +86,7 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 _WEIGHT_COLUMN = (
     "The third column of the loader weighs samples; any column of numbers of the index can be it."
 )
-_TAKE_THE_PLACE = {
+_REPLACEMENTS = {
     "y": "The second column of the loader is the target: columns=('image', 'label').",
     "sample_weight": _WEIGHT_COLUMN,
     "class_weight": f"sampler=stoker.ClassBalanced() draws classes equally often. {_WEIGHT_COLUMN} "
@@ -103,11 +103,11 @@ def _check_arguments_of_fit() -> None:
     frame = calling_frame()
     if frame is None or package(frame) != "keras" or frame.f_code.co_name != "__init__":
         return
-    given = [name for name in _TAKE_THE_PLACE if frame.f_locals.get(name) is not None]
-    if given:
+    ignored = [name for name in _REPLACEMENTS if frame.f_locals.get(name) is not None]
+    if ignored:
         raise ConfigError(
-            f"Keras would ignore {' and '.join(given)} beside a loader",
-            hint=" ".join(_TAKE_THE_PLACE[name] for name in given),
+            f"Keras would ignore {' and '.join(ignored)} beside a loader",
+            hint=" ".join(_REPLACEMENTS[name] for name in ignored),
         )
 
 

@@ -40,19 +40,19 @@ class Adapter(adapters.Adapter):
             tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
         wanted = tf.as_dtype(dtype)
         if tensor.dtype == tf.uint16:
-            return self._place(tf.bitcast(tensor, wanted))
+            return self._to_device(tf.bitcast(tensor, wanted))
         images = tensor if tensor.dtype == wanted else tf.cast(tensor, wanted)
         if not isinstance(array, np.ndarray):
             # DALI writes to its memory again once the array is dropped, whatever still reads it.
             images += tf.zeros([], wanted)
             tf.test.experimental.sync_devices()
-        return self._place(images)
+        return self._to_device(images)
 
     def column(self, values: Any) -> Any:
         """A tensor of the values, strings included."""
         if isinstance(values, list):
-            return self._place(tf.constant(values, tf.string))
-        return self._place(tf.convert_to_tensor(np.asarray(values)))
+            return self._to_device(tf.constant(values, tf.string))
+        return self._to_device(tf.convert_to_tensor(np.asarray(values)))
 
     def ragged(self, values: Any, counts: Any) -> Any:
         """A ``tf.RaggedTensor``, (N, None, ...)."""
@@ -75,7 +75,7 @@ class Adapter(adapters.Adapter):
         """A copy of the chosen images."""
         return tf.gather(images, index)
 
-    def _place(self, tensor: Any) -> Any:
+    def _to_device(self, tensor: Any) -> Any:
         if self._device is None:
             return tensor
         with tf.device(self._device):
@@ -84,11 +84,11 @@ class Adapter(adapters.Adapter):
 
 def _mixed(params: MixParams, images: Any, layout: Layout) -> Any:
     """The images after MixUp or CutMix, in a few kernels for all; see :func:`mix_arrays`."""
-    other = tf.gather(images, params.partner)
+    partners = tf.gather(images, params.partner)
     mixed = images
     if (params.share < 1).any():
         share = tf.constant(params.share[:, None, None, None])
-        mixed = share * tf.cast(images, tf.float32) + (1 - share) * tf.cast(other, tf.float32)
+        mixed = share * tf.cast(images, tf.float32) + (1 - share) * tf.cast(partners, tf.float32)
         mixed = tf.cast(tf.floor(mixed + 0.5) if images.dtype == tf.uint8 else mixed, images.dtype)
     if params.box[:, 2:].all(axis=1).any():
         inside = []
@@ -96,7 +96,7 @@ def _mixed(params: MixParams, images: Any, layout: Layout) -> Any:
             numbers = tf.range(images.shape[axis])
             inside.append((numbers >= edges[:, :1]) & (numbers < edges[:, 1:]))
         mask = inside[0][:, :, None] & inside[1][:, None, :]
-        mixed = tf.where(mask[:, None] if layout == "NCHW" else mask[..., None], other, mixed)
+        mixed = tf.where(mask[:, None] if layout == "NCHW" else mask[..., None], partners, mixed)
     return mixed
 
 

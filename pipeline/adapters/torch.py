@@ -99,18 +99,18 @@ class Adapter(adapters.Adapter):
         if tensor.dtype == torch.uint16:
             tensor = tensor.view(wanted)
         if not tensor.is_cuda:
-            return self._place(tensor.to(wanted))
+            return self._to_device(tensor.to(wanted))
         # DALI writes to its memory again once the array is dropped, whatever stream still reads it.
         images = tensor.to(wanted, copy=True)
         torch.cuda.current_stream(tensor.device).synchronize()
-        return self._place(images)
+        return self._to_device(images)
 
     def column(self, values: Any) -> Any:
         """A tensor of the values; lists of strings stay lists."""
         return (
             values
             if isinstance(values, list)
-            else self._place(torch.from_numpy(np.ascontiguousarray(values)))
+            else self._to_device(torch.from_numpy(np.ascontiguousarray(values)))
         )
 
     def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
@@ -123,21 +123,21 @@ class Adapter(adapters.Adapter):
             bits = images.view(torch.uint16) if images.dtype == torch.bfloat16 else images
             mixed = torch.from_numpy(params.images(bits.cpu().numpy(), layout))
             return mixed.view(images.dtype).to(images.device)
-        other = images[torch.from_numpy(params.partner).to(images.device)]
+        partners = images[torch.from_numpy(params.partner).to(images.device)]
         mixed = images
         if (params.share < 1).any():
             share = torch.from_numpy(params.share).to(images.device)[:, None, None, None]
-            mixed = share * images + (1 - share) * other
+            mixed = share * images + (1 - share) * partners
             mixed = (mixed if images.is_floating_point() else (mixed + 0.5).floor()).to(images.dtype)
         if params.box[:, 2:].all(axis=1).any():
-            mixed = torch.where(_box_mask(params, images, layout), other, mixed)
+            mixed = torch.where(_box_mask(params, images, layout), partners, mixed)
         return mixed
 
     def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
         """A copy of the chosen images."""
         return images[torch.from_numpy(index).to(images.device)]
 
-    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
         if self._pin and tensor.device.type == "cpu" and not tensor.is_pinned():
             tensor = tensor.pin_memory()
         if self._device is None or tensor.device == self._device:

@@ -24,7 +24,7 @@ from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Color, DType, Layout, Size
 
-from .left_out import NOTHING, LeftOut
+from .ablated_stage import NO_STAGE, AblatedStage
 
 if TYPE_CHECKING:
     from .dali.options import DaliOptions
@@ -134,9 +134,9 @@ class Result:
             on the engine's device. Its memory belongs to the receiver until the last reference is gone.
             NumPy's arrays hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
-        reason: Messages of the decoder about bad samples, by position in the batch.
-        step_errors: Errors of steps in Python, by position in the batch. A sample with one is not bad: its
-            step is wrong, and the batch is useless. With a composition, positions are those of images.
+        reason: Messages of the decoder about bad samples, by index in the batch.
+        step_errors: Errors of steps in Python, by index in the batch. A sample with one is not bad: its step
+            is wrong, and the batch is useless. With a composition, these are indices of images.
         others: Arrays of further images, as :attr:`Work.others` has their parameters.
     """
 
@@ -169,7 +169,7 @@ class EngineSettings:
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
         exact: Whether images are decoded at their full size even if they then become much smaller.
-        kept: Samples of mosaics that stay decoded in memory, because other mosaics show them again.
+        cached_samples: Samples of mosaics that stay decoded in memory, because other mosaics show them again.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
         dali: How DALI decodes.
@@ -177,7 +177,7 @@ class EngineSettings:
         typical: Samples and parameters like those of later batches, for engines that prepare themselves.
         unfinished: Whether the engine "native" leaves colours, dtype and layout to another process. The
             images of a result then have a method ``finish``.
-        left_out: What the engines "native" and "reference" leave out, for a measurement.
+        ablated: The stage that the engines "native" and "reference" leave out, for a measurement.
     """
 
     files: Sequence[Path | str]
@@ -192,13 +192,13 @@ class EngineSettings:
     verify: bool = True
     mapped: bool = True
     exact: bool = False
-    kept: int = 0
+    cached_samples: int = 0
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
     dali: DaliOptions | None = None
     largest: Size | None = None
     typical: Work | None = None
     unfinished: bool = False
-    left_out: LeftOut = NOTHING
+    ablated: AblatedStage = NO_STAGE
 
 
 class Engine(Protocol):

@@ -19,10 +19,10 @@ def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any
     A dotted name leads through attributes of attributes. Attributes that are None are left out. Arrays are
     copied only where their type or their order in memory is another one.
     """
-    found = {column: _attribute(source, column.name) for column in columns}
+    values = {column: _attribute(source, column.name) for column in columns}
     return {
         column.name: np.asarray(value, column.dtype, order="C")
-        for column, value in found.items()
+        for column, value in values.items()
         if value is not None
     }
 

@@ -18,7 +18,7 @@ from stoker.types import Color
 
 from .base import Status
 
-__all__ = ["PayloadError", "decode", "described"]
+__all__ = ["PayloadError", "decode", "describe_failure"]
 
 
 class PayloadError(ValueError):
@@ -37,7 +37,7 @@ def decode(
     Args:
         data: Any C-contiguous buffer.
         samples: The index rows of the batch.
-        i: Position of the sample in the batch.
+        i: Index of the sample in the batch.
         max_pixels: An image with more pixels is refused before it is decoded.
         color: What to decode to.
         reference: Whether to decode as the reference engine does.
@@ -66,24 +66,24 @@ def decode(
         raise PayloadError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
 
 
-def described(
-    found: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
+def describe_failure(
+    failure: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
 ) -> tuple[Status, str]:
     """Return the status and message of a sample that C++ could not decode; Pillow's if Pillow fails, too.
 
     Args:
-        found: What C++ says.
+        failure: Status and message from C++.
         shards: Data files.
         samples: The index rows of the batch.
-        i: Position of the sample in the batch.
+        i: Index of the sample in the batch.
         max_pixels: Most pixels of an image.
     """
-    damaged = found[0] in (Status.NOT_DECODABLE, Status.TRUNCATED)
+    damaged = failure[0] in (Status.NOT_DECODABLE, Status.TRUNCATED)
     if not damaged or not is_native(int(samples.codec[i])) or CODECS[Codec(samples.codec[i])].strict:
-        return found
+        return failure
     data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
     try:
         decode(data, samples, i, max_pixels=max_pixels, reference=True)
     except PayloadError as error:
         return error.status, str(error)
-    return found
+    return failure

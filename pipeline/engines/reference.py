@@ -71,10 +71,10 @@ class ReferenceEngine:
     def collect(self) -> Result:
         """Wait for the oldest batch and return it."""
         (images, *others), started = self._in_flight.popleft()
-        made = [future.result() for future in started]
-        outcomes = [outcome for of_image in made for outcome in of_image]
+        by_image = [future.result() for future in started]
+        outcomes = [outcome for of_image in by_image for outcome in of_image]
         reason = {i: message for i, (status, message, _) in enumerate(outcomes) if status != Status.OK}
-        errors = {i: error for i, of_image in enumerate(made) for _, _, error in of_image if error}
+        errors = {i: error for i, of_image in enumerate(by_image) for _, _, error in of_image if error}
         status = np.array([status for status, _, _ in outcomes], dtype=np.uint8)
         return Result(images, status, reason, errors, tuple(others))
 
@@ -87,7 +87,7 @@ class ReferenceEngine:
     def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         pixels, outcome = self._read(work.samples, i, work.columns)
-        if pixels is None or self._settings.left_out.augmentation:
+        if pixels is None or self._settings.ablated.augmentation:
             return [outcome]
         try:
             self._check_channels(pixels)
@@ -105,15 +105,15 @@ class ReferenceEngine:
         outcomes: dict[int, _Outcome] = dict.fromkeys(parts, (Status.OK, "", None))
         pixels = {}
         for part in shown_parts(params, image):
-            found, outcomes[part] = self._read(work.samples, part)
-            if found is not None:
-                pixels[part] = found
+            part_pixels, outcomes[part] = self._read(work.samples, part)
+            if part_pixels is not None:
+                pixels[part] = part_pixels
         good = all(status == Status.OK for status, _, _ in outcomes.values())
-        if good and not self._settings.left_out.augmentation:
+        if good and not self._settings.ablated.augmentation:
             try:
                 image_format = self._image_format
-                made = compose(params, image, pixels, image_format.dtype, image_format.layout)
-                self._store(made, images[image])
+                composed = compose(params, image, pixels, image_format.dtype, image_format.layout)
+                self._store(composed, images[image])
             except StokerError as error:
                 outcomes[parts[0]] = (Status.OK, "", error)
         return list(outcomes.values())
@@ -129,8 +129,10 @@ class ReferenceEngine:
         if self._settings.verify and not matches_checksum(self._shards, data, samples, i):
             return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
         try:
-            if self._settings.left_out.decoding:  # all of the sample, as other batches show other parts
-                pixels = self._settings.left_out.kept(samples, i, lambda: self._decode(data, samples, i, ()))
+            if self._settings.ablated.decoding:  # all of the sample, as other batches show other parts
+                pixels = self._settings.ablated.decode_once(
+                    samples, i, lambda: self._decode(data, samples, i, ())
+                )
             else:
                 pixels = self._decode(data, samples, i, columns)
             return pixels, (Status.OK, "", None)
@@ -163,8 +165,8 @@ class ReferenceEngine:
         image_format = self._image_format
         self._store(reference.execute(params, i, pixels, image_format.dtype, image_format.layout), out)
 
-    def _store(self, made: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    def _store(self, image: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
         image_format = self._image_format
         if image_format.color == "gray":
-            made = made[:1] if image_format.layout == "NCHW" else made[..., :1]
-        out[tuple(map(slice, made.shape))] = made
+            image = image[:1] if image_format.layout == "NCHW" else image[..., :1]
+        out[tuple(map(slice, image.shape))] = image

@@ -20,17 +20,17 @@ from stoker.types import Color, DType, Layout
 from ..engines.base import ImageFormat
 from ..engines.shard_files import open_shards
 from ..execution.batch import batch_type
-from ..order.epoch_order import BlockShuffle
+from ..order.epoch_order import BlockShuffle, Order
 from ..order.rank_draws import LastBatch
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, make_loader_order, open_source
 from .annotations.objects import ObjectConfig
-from .bad_samples import BadSamplePolicy
+from .bad_samples import BadSamplePolicy, OnError
 from .captions.captions import find_captions
 from .captions.tokens import Tokens
 from .columns.array_reader import ArrayConfig, ArrayForm
 from .columns.column_names import column_names
-from .columns.image_column import Compiled, Transforms, plan_columns
+from .columns.image_column import CompileTransforms, Transforms, plan_columns
 from .config import ImageLoaderConfig
 from .sizes.size_arguments import with_captions, with_planner
 from .sizes.size_plan import SizePlan
@@ -76,7 +76,7 @@ def make_config(
     transforms: Transforms,
     size_plan: SizePlan,
     epochs: EpochArguments,
-    given: ColumnArguments,
+    columns: ColumnArguments,
     *,
     bad_samples: BadSamplePolicy,
 ) -> ImageLoaderConfig:
@@ -87,35 +87,33 @@ def make_config(
         DatasetError: The path holds no dataset that can be read.
     """
     opened = open_source(dataset, "image")
-    sampler, shuffle, last_batch = epochs.sampler, epochs.shuffle, epochs.last_batch
-    layout, on_error = given.layout, bad_samples.on_error
-    size_plan = with_planner(
-        size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch, on_error=on_error
+    on_error = bad_samples.on_error
+    size_plan, transforms, layout = _planned(
+        size_plan, opened, epochs, on_error, transforms=transforms, layout=columns.layout
     )
-    if planner := size_plan.planner:
-        transforms, layout = planner.prepared(transforms), planner.layout(layout)
-        shuffle = False  # the planner shuffles
-    form = _form_of(opened, given.color)
-    compiled = _compiler(given.dtype, given.color, form)
-    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
-    array_config = ArrayConfig(opened.arrays, given.arrays)
-    captions = find_captions(opened, given.caption, mixes=bool(batch_transform_plan.transforms))
+    form = _form_of(opened, columns.color)
+    compile_transforms = _compiler(columns.dtype, columns.color, form)
+    images, batch_transform_plan = plan_columns(
+        transforms, compile_transforms, size_plan.sizes, size_plan.padding
+    )
+    array_config = ArrayConfig(opened.arrays, columns.arrays)
+    captions = find_captions(opened, columns.caption, mixes=bool(batch_transform_plan.transforms))
     size_plan = with_captions(size_plan, captions, epochs.draw_seed)
     names = column_names(
-        given.columns,
+        columns.columns,
         images,
         opened,
-        last_batch=last_batch,
-        objects=given.objects,
+        last_batch=epochs.last_batch,
+        objects=columns.objects,
         arrays=array_config,
         captions=captions,
         sizes=size_plan,
     )
     config = ImageLoaderConfig(
         dataset=opened,
-        order=make_loader_order(opened, shuffle, sampler, epochs.samples_per_epoch, epochs.seed),
-        images=tuple(one.annotated(opened, names, given.objects, batch_transform_plan) for one in images),
-        image_format=ImageFormat(images[0].plan.dtype, layout, given.color, *form),
+        order=_make_order(opened, epochs, size_plan),
+        images=tuple(one.annotated(opened, names, columns.objects, batch_transform_plan) for one in images),
+        image_format=ImageFormat(images[0].plan.dtype, layout, columns.color, *form),
         columns=names,
         bad_samples=bad_samples,
         seed=epochs.seed,
@@ -126,8 +124,37 @@ def make_config(
         captions=captions,
         size_plan=size_plan,
     )
-    _check_crops(config, sampler)
+    _check_crops(config, epochs.sampler)
     return config
+
+
+def _planned(
+    size_plan: SizePlan,
+    source: SampleSource,
+    epochs: EpochArguments,
+    on_error: OnError,
+    *,
+    transforms: Transforms,
+    layout: Layout,
+) -> tuple[SizePlan, Transforms, Layout]:
+    """Return the size plan with the planner that it needs, if any, and what this makes of other arguments."""
+    size_plan = with_planner(
+        size_plan,
+        source,
+        shuffle=epochs.shuffle,
+        sampler=epochs.sampler,
+        last_batch=epochs.last_batch,
+        on_error=on_error,
+    )
+    if planner := size_plan.planner:
+        return size_plan, planner.prepared(transforms), planner.layout(layout)
+    return size_plan, transforms, layout
+
+
+def _make_order(source: SampleSource, epochs: EpochArguments, size_plan: SizePlan) -> Order:
+    """Return the order of the draws; a planner shuffles its batches, and takes the samples in order."""
+    shuffle = False if size_plan.planner else epochs.shuffle
+    return make_loader_order(source, shuffle, epochs.sampler, epochs.samples_per_epoch, epochs.seed)
 
 
 def _check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
@@ -148,7 +175,7 @@ def _check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
             config.draw(column, positions, samples, samples.row, epoch=0)
 
 
-def _compiler(dtype: DType | None, color: Color, form: StoredForm) -> Compiled:
+def _compiler(dtype: DType | None, color: Color, form: StoredForm) -> CompileTransforms:
     """Return :func:`compile_image` for images of this dtype and form."""
     deep = ImageFormat(color=color, channels=form.channels).is_deep
     return partial(compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits)

@@ -59,7 +59,7 @@ class BatchAssembler:
             planned: The N samples of the batch.
             images: M images for each column of images, as the engine returned them.
             contents: What else belongs to the N samples.
-            kept: (K,) int64, positions in the batch of the samples to hand out; None for all N in order.
+            kept: (K,) int64, indices in the batch of the samples to hand out; None for all N in order.
         """
         chosen = np.arange(len(planned)) if kept is None else kept
         columns = [self._kept(planned, i, one, contents, kept) for i, one in enumerate(images)]
@@ -67,16 +67,16 @@ class BatchAssembler:
         if len(chosen):
             size = self._config.images[0].at(planned.size).size
             columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen], size)
-        handed = [self._handed(*one) for one in zip(self._config.images, columns, strict=True)]
-        handed[0] = self._run_functions(handed[0], len(chosen))
+        arrays = [self._framework_array(*one) for one in zip(self._config.images, columns, strict=True)]
+        arrays[0] = self._run_functions(arrays[0], len(chosen))
         if self._config.images[0].ragged and columns[0].image_size is not None:
-            handed[0] = cut_images(handed[0], columns[0].image_size, self._config.image_format.layout)
+            arrays[0] = cut_images(arrays[0], columns[0].image_size, self._config.image_format.layout)
         values = []
         for name in self._config.columns:
             if part := self._config.part(name):
                 number, kind = part
                 values.append(
-                    handed[number]
+                    arrays[number]
                     if kind == "image"
                     else self._following(kind, self._config.images[number], columns[number], len(chosen))
                 )
@@ -116,8 +116,8 @@ class BatchAssembler:
         keys = column.keys(planned.draw_keys)
         return column.mask.draw(keys, column.plan.size, self._config.draw_seed, self._epoch)
 
-    def _handed(self, column: ImageColumn, contents: ImageContents) -> Any:
-        """The images of a column in the framework's arrays, with an axis of views if there are views."""
+    def _framework_array(self, column: ImageColumn, contents: ImageContents) -> Any:
+        """The images of a column as an array of the framework, with an axis of views if there are views."""
         images, views = contents.images, column.views
         if not isinstance(images, np.ndarray):
             return images if views is None else self._adapter.views(images, views)
@@ -174,7 +174,7 @@ class BatchAssembler:
             drawn = captions.draw(planned.positions[chosen], keys, self._config.draw_seed, self._epoch)
             return captions.column(name, drawn, self._adapter)
         values: Array | list[str]
-        if name == "mask":  # belongs to the place in the batch, even if a good sample replaces a bad one
+        if name == "mask":  # belongs to the index in the batch, even if a good sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == source_columns.SIZE:
             values = self._config.dataset.origins(planned.positions[chosen]).sizes

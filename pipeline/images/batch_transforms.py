@@ -25,7 +25,7 @@ AnyTransform = Description | Callable[[Any], Any]
 __all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
 
 _CHOICE = -1_000_000
-"""Position that keys the choice of the first RandomChoice of a batch; those of transforms are above it."""
+"""Key of the choice of the first RandomChoice of a batch; the indices of transforms are above it."""
 
 _AS_ARRAYS = "Leave it out: batches are arrays, in 0..1 after stoker.augment.ToDtype() or Normalize."
 _INSTEAD = {
@@ -63,7 +63,7 @@ class BatchTransformPlan:
         """Draw the parameters of one transform for a batch.
 
         Args:
-            transform: Position among the transforms.
+            transform: Index among the transforms.
             keys: (N,) int64, N at least 1, keys of the samples' random numbers.
             size: Height and width of the images, pixels.
             seed: Any integer.
@@ -101,16 +101,18 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
         raise ConfigError(
             f"transforms must be a list, found {transforms!r}", hint="Put it into brackets, or leave it out."
         )
-    ranks = [_rank(transform) for transform in transforms]
-    for rank, before, transform, earlier in zip(ranks[1:], ranks, transforms[1:], transforms, strict=False):
-        if rank < before:
+    phases = [_phase(transform) for transform in transforms]
+    following = zip(phases[1:], phases, transforms[1:], transforms, strict=False)
+    for phase, phase_before, transform, before in following:
+        if phase < phase_before:
             raise ConfigError(
-                f"{_name(transform)} stands after {_name(earlier)}",
+                f"{_name(transform)} stands after {_name(before)}",
                 hint="Transforms of images come first, then those of batches, then functions of images, then "
                 "AllColumns.",
             )
     of_images, *others = (
-        tuple(one for one, own in zip(transforms, ranks, strict=True) if own == rank) for rank in range(4)
+        tuple(one for one, number in zip(transforms, phases, strict=True) if number == phase)
+        for phase in range(4)
     )
     return of_images, BatchTransformPlan(*others)
 
@@ -135,8 +137,8 @@ def _refuse_torchvision(transform: Any) -> None:
     raise ConfigError(f"transforms has torchvision's {name}", hint=hint)
 
 
-def _rank(transform: Any) -> int:
-    """Place in the list: 0 for transforms of images, 1 of batches, 2 for functions, 3 for AllColumns."""
+def _phase(transform: Any) -> int:
+    """When it runs: 0 for transforms of images, 1 for those of batches, 2 for functions, 3 for AllColumns."""
     if isinstance(transform, AllColumns):
         return 3
     if isinstance(transform, BatchTransform):
@@ -155,4 +157,4 @@ def _leaves(transform: BatchTransform | RandomChoice) -> list[BatchTransform]:
 
 
 def _name(transform: Any) -> str:
-    return function_name(transform) if _rank(transform) == 2 else type(transform).__name__
+    return function_name(transform) if _phase(transform) == 2 else type(transform).__name__

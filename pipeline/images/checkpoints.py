@@ -115,13 +115,13 @@ class CheckpointedImages(SharedLoader):
 
     def _load_planned(self, state: Mapping[str, Any]) -> None:
         """Go to the position of a state that counts steps, on its number of ranks or on another one."""
-        own = {"world_size", "history"}
-        if not isinstance(state, Mapping) or not own <= state.keys():
+        of_planner = {"world_size", "history"}
+        if not isinstance(state, Mapping) or not of_planner <= state.keys():
             raise CheckpointError(
                 f"the state is not one of a loader with {self._plan.planned_by}",
                 hint="Pass what state_dict() returned.",
             )
-        super().load_state_dict({name: value for name, value in state.items() if name not in own})
+        super().load_state_dict({name: value for name, value in state.items() if name not in of_planner})
         history, is_new = resumed(state, self._next.position, self._ranks.world_size)
         if is_new:
             self._next = State(self._next.epoch, 0, self._identity)

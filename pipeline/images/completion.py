@@ -27,17 +27,17 @@ from .config import ImageLoaderConfig
 from .planned_batches import PlannedBatch
 from .sizes.patches.patch_assembler import PatchAssembler
 
-__all__ = ["BatchCompletion", "MadeImages"]
+__all__ = ["BatchCompletion", "CollectedBatch"]
 
 
 @dataclass(frozen=True, eq=False)
-class MadeImages:
-    """What was made of a batch, before it has the form of the framework.
+class CollectedBatch:
+    """A batch from the engine and the readers of annotations and arrays, not yet in arrays of the framework.
 
     Attributes:
         planned: The samples of the batch.
         result: Their images, as the engine returned them.
-        contents: What else belongs to the samples.
+        contents: Annotations and arrays of the samples.
     """
 
     planned: PlannedBatch
@@ -61,7 +61,7 @@ class MadeImages:
 
 
 class BatchCompletion:
-    """Makes the batches of one epoch out of :class:`MadeImages`, and counts bad samples.
+    """Makes the batches of one epoch out of :class:`CollectedBatch`, and counts bad samples.
 
     Args:
         config: Config of the loader.
@@ -86,13 +86,13 @@ class BatchCompletion:
         self._bad = 0
         self._last_bad: SampleError | None = None
 
-    def complete(self, made: MadeImages) -> FinishedBatch:
+    def complete(self, collected: CollectedBatch) -> FinishedBatch:
         """Return the batch.
 
         Raises:
             SampleError: A sample is bad, and errors are raised, or too many were bad.
         """
-        planned, result, contents = made.planned, made.result, made.contents
+        planned, result, contents = collected.planned, collected.result, collected.contents
         self._raise_step_error(planned, result)
         is_bad = planned.of_images(result.status != Status.OK)
         is_bad[list(contents.errors)] = True
@@ -115,7 +115,7 @@ class BatchCompletion:
     def _choose_samples(
         self, planned: PlannedBatch, result: Result, contents: Contents, is_bad: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.int64]:
-        """Positions in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
+        """Indices in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
 
         Raises:
             SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.

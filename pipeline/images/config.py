@@ -133,7 +133,7 @@ class ImageLoaderConfig:
         """The column of images that a column of the batch belongs to, and what it holds of these images.
 
         Returns:
-            The place of the column of images, and what :meth:`ImageColumn.part` says; None for other columns.
+            The index of the column of images, and what :meth:`ImageColumn.part` says; None for other columns.
         """
         found = ((number, one.part(name)) for number, one in enumerate(self.images))
         return next(((number, part) for number, part in found if part), None)
@@ -207,9 +207,10 @@ class ImageLoaderConfig:
         except ConfigError:
             for i in range(len(keys)):  # finds the refused image, which is also refused alone
                 at = np.array([i])
-                own, part = objects and objects.take(at), parts and parts.take(at)
+                image_objects, image_parts = objects and objects.take(at), parts and parts.take(at)
+                sides = height[at], width[at]
                 try:
-                    plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own, parts=part)
+                    plan.draw(*sides, keys[at], seed, epoch, objects=image_objects, parts=image_parts)
                 except ConfigError as error:
                     raise _named(error, self.dataset, int(positions[shown[i]])) from None
             raise
@@ -221,7 +222,7 @@ class ImageLoaderConfig:
 
 def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigError:
     """The error with the name of the sample at ``position``."""
-    place = dataset.error(position, error.message)
+    named = dataset.error(position, error.message)
     return ConfigError(
-        error.message, path=place.path, shard=place.shard, record=place.record, key=place.key, hint=error.hint
+        error.message, path=named.path, shard=named.shard, record=named.record, key=named.key, hint=error.hint
     )

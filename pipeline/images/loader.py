@@ -120,9 +120,9 @@ class ImageLoader(EngineImages):
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64: the
               stored class masks, or else masks drawn from those of objects as in torchvision's references for
-              segmentation. There 0 is the background, 1 + label an object, and 255 a place where objects
+              segmentation. There 0 is the background, 1 + label an object, and 255 a pixel where objects
               overlap, a crowd lies, or the image shows nothing of the source. With 255 classes or more, the
-              masks are int64 and 65535 takes the place of 255.
+              masks are int64 and 65535 replaces 255.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
               sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
               which follow the images of that name.
@@ -156,8 +156,8 @@ class ImageLoader(EngineImages):
         read_ahead: Batches whose bytes the operating system is asked to read before the engine needs them; 0
             for none. The default covers half a second at a thousand images a second.
         on_error: What happens to a bad sample. "raise" raises an error that names it, "skip" leaves it out of
-            its batch, and "replace" puts the next good sample of the batch in its place. The first bad
-            sample is a warning, and ``stats()`` counts all.
+            its batch, and "replace" replaces it by the next good sample of the batch. The first bad sample
+            is a warning, and ``stats()`` counts all.
         max_bad: Largest number of bad samples of an epoch on this rank that are skipped or replaced; one more
             is an error. A float is a share of the epoch, which counts from the hundredth sample on. None is
             0.01.

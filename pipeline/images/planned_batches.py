@@ -62,9 +62,9 @@ class PlannedBatch:
         """(N,) bool, images that have a source for which ``where``, (P,) bool, is true."""
         if self.parts is None:
             return where
-        found = np.zeros(len(self), np.bool_)
-        found[self.parts.image[where]] = True
-        return found
+        of_images = np.zeros(len(self), np.bool_)
+        of_images[self.parts.image[where]] = True
+        return of_images
 
     def blamed(self, bad_sources: npt.NDArray[np.bool_]) -> Int64:
         """(N,) int64, positions of the first bad source of each image, or of the image's own sample."""
@@ -75,7 +75,7 @@ class PlannedBatch:
         return positions
 
     def sources_of(self, image: int) -> Int64:
-        """The places among the sources of those that an image shows."""
+        """Indices among :attr:`sources` of those that an image shows."""
         images = np.arange(len(self)) if self.parts is None else self.parts.image
         return np.flatnonzero(images == image).astype(np.int64)
 
@@ -95,12 +95,12 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
     """
     first, steps = 0, batches_at_first(schedule)
     while first < len(schedule):
-        own = range(first, min(first + steps, len(schedule)))
-        parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in own]
+        chunk = range(first, min(first + steps, len(schedule)))
+        parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in chunk]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
         draws, mask = (np.concatenate([part[k] for part in parts]) for k in range(2))
         counts = [len(draws) for draws, *_ in parts]
-        shown_at = schedule.shown_at(np.repeat(own, counts), draws, mask)
+        shown_at = schedule.shown_at(np.repeat(chunk, counts), draws, mask)
         drawn = drawn_at(config.order, epoch, draws, shown_at)
         plain = _batches(config, parts, draws, drawn, epoch)
         if config.images[0].plan.combining:
@@ -117,9 +117,9 @@ def _batches(
     ``drawn`` are the positions without and with substitutes. A substitute has the random numbers of the
     sample that it replaces, so that its partners, and the choice of a transform for its batch, stay.
     """
-    places, positions = drawn
+    originals, positions = drawn
     samples = config.dataset.samples(positions)
-    rows = samples.row if np.array_equal(places, positions) else config.dataset.samples(places).row
+    rows = samples.row if np.array_equal(originals, positions) else config.dataset.samples(originals).row
     keys = config.draw_keys(epoch, draws, rows)
     end = 0
     for own_draws, mask, size, groups in parts:
@@ -144,16 +144,14 @@ def _with_partners(
     order, dataset = config.order, config.dataset
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch, config.shuffled)
     keys = np.concatenate([one.draw_keys for one in batches])
-    every = config.images[0].plan.parts(keys, draws, partners)
-    _, sources = drawn_at(order, epoch, every.draw, shown_at[every.image])
+    parts = config.images[0].plan.parts(keys, draws, partners)
+    _, sources = drawn_at(order, epoch, parts.draw, shown_at[parts.image])
     first = 0
     for batch in batches:
-        at = np.arange(*np.searchsorted(every.image, (first, first + len(batch))))
-        own = every.take(at)
-        shown = sources[at]
-        yield replace(
-            batch, sources=shown, samples=dataset.samples(shown), parts=replace(own, image=own.image - first)
-        )
+        at = np.arange(*np.searchsorted(parts.image, (first, first + len(batch))))
+        shown, of_batch = sources[at], parts.take(at)
+        of_batch = replace(of_batch, image=of_batch.image - first)
+        yield replace(batch, sources=shown, samples=dataset.samples(shown), parts=of_batch)
         first += len(batch)
 
 
@@ -166,9 +164,9 @@ def planned_draws(config: ImageLoaderConfig, ranks: Ranks) -> PlannedDraws:
     def drawn(epoch: int) -> tuple[Int64, Int64]:
         steps, positions = [], []
         for rank in range(ranks.world_size):
-            own = plan.steps(order.n, replace(ranks, rank=rank), "partial", epoch=epoch, start=0)
-            draws = [own.draws(step)[0] for step in range(len(own))]
-            steps.append(np.repeat(np.arange(len(own)), [len(one) for one in draws]))
+            schedule = plan.steps(order.n, replace(ranks, rank=rank), "partial", epoch=epoch, start=0)
+            draws = [schedule.draws(step)[0] for step in range(len(schedule))]
+            steps.append(np.repeat(np.arange(len(schedule)), [len(one) for one in draws]))
             positions += draws
         return np.concatenate(steps), dataset.rows[np.concatenate(positions)]
 

@@ -31,7 +31,7 @@ from .columns.array_reader import ArrayReader
 from .columns.contents import Contents
 from .columns.image_column import ImageColumn
 from .columns.source_columns import MATRIX
-from .completion import BatchCompletion, MadeImages
+from .completion import BatchCompletion, CollectedBatch
 from .config import ImageLoaderConfig
 from .drawn_batches import DrawnBatch, ParameterDraws
 from .planned_batches import PlannedBatch, batch_reads, planned_batches
@@ -151,7 +151,7 @@ class ImageBatchProducer:
         """Wait for the oldest batch, and complete it."""
         return self.complete(self.collect())
 
-    def collect(self) -> MadeImages:
+    def collect(self) -> CollectedBatch:
         """Wait for the oldest batch that was started; :meth:`complete` makes a batch of what is returned."""
         planned, wait_for_contents = self._in_flight.popleft()
         with self._totals.worker.stage("executing"):
@@ -159,11 +159,11 @@ class ImageBatchProducer:
             contents = wait_for_contents()
         if self._cached_epoch:
             self._cached_epoch.release()
-        return MadeImages(planned, result, contents)
+        return CollectedBatch(planned, result, contents)
 
-    def complete(self, made: MadeImages) -> FinishedBatch:
+    def complete(self, collected: CollectedBatch) -> FinishedBatch:
         """Return the batch of what this producer, or one of the same epoch elsewhere, has collected."""
-        return self._completion.complete(made)
+        return self._completion.complete(collected)
 
     def _empty_result(self, size: Size | None) -> Result:
         """The images of a last batch for which this rank has no samples left."""

@@ -131,7 +131,7 @@ def epoch_rows(
 def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Picture]:
     """Yield the pictures of a batch; the caption of the first one ends with the batch's place."""
     config = loader._config
-    if isinstance(given := config.size_plan.given, Patches):
+    if isinstance(given := config.size_plan.planner_options, Patches):
         keys, texts = config.dataset.keys(batch.row[batch.row >= 0]), texts_of_captions(config, batch)
         for i, image in enumerate(images_of_patches(batch, given.size)):
             grid = f"{image.shape[1] // given.size} x {image.shape[0] // given.size} patches"

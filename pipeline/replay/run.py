@@ -158,8 +158,8 @@ def draw_samples(
     config: ImageLoaderConfig, batch: Any, samples: Sequence[DrawnSample]
 ) -> list[tuple[Picture, ...]]:
     """Return the pictures of each sample of a batch: one, or all of its views in all columns of images."""
-    if isinstance(config.size_plan.given, Patches):
-        images = images_of_patches(batch, config.size_plan.given.size)
+    if isinstance(config.size_plan.planner_options, Patches):
+        images = images_of_patches(batch, config.size_plan.planner_options.size)
         return [
             (picture_of(config, batch, i, images[i], key=one.key, said=(*one.words, "")[0]),)
             for i, one in enumerate(samples)

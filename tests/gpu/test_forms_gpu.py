@@ -21,7 +21,7 @@ from stoker.augment import (
     Resize,
 )
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.selection.kept_rates import KeptRates
+from stoker.pipeline.engines.selection.rate_cache import RateCache
 from stoker.pipeline.images.engine.setup import EngineSetup
 
 torch = pytest.importorskip("torch")
@@ -183,7 +183,7 @@ def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.M
     options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
     with stoker.ImageLoader(squares, **options) as loader:
         first = loader.engine
-    (rates,) = KeptRates("engine-rates").all()
+    (rates,) = RateCache("engine-rates").all()
     assert set(rates.images_per_second) == {"dali", "native"}
     assert all(rates.images_per_second.values())
     assert first == rates.fastest

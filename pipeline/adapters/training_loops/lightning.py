@@ -21,20 +21,20 @@ def is_caller() -> bool:
     return frame is not None and package(frame) in _PACKAGES
 
 
-def check_resume(saved: int, found: int, unit: str) -> None:
+def check_resume(saved: int, current: int, unit: str) -> None:
     """Check a state that Lightning loads into a loader; states of other callers are not checked.
 
     Args:
         saved: Size of a step when the state was saved.
-        found: Size of a step of the loader.
+        current: Size of a step of the loader.
         unit: What the sizes count, for the error.
 
     Raises:
         CheckpointError: Lightning would leave out samples.
     """
-    if saved != found and is_caller():
+    if saved != current and is_caller():
         raise CheckpointError(
-            f"a step of this checkpoint had {saved} {unit}, and a step of this loader has {found}: "
+            f"a step of this checkpoint had {saved} {unit}, and a step of this loader has {current}: "
             "Lightning counts steps, and would leave out samples of the epoch",
             hint=f"Resume with {saved} {unit} in a step. Or load the weights alone, give the loader its "
             "state from the checkpoint yourself, and call fit without ckpt_path.",

@@ -37,11 +37,11 @@ def check_resume(loader: Loader) -> None:
     accumulated = trainer.args.gradient_accumulation_steps
     epoch, step = divmod(done, -(-len(loader) // accumulated))
     wanted = epoch, step * accumulated if trainer.args.ignore_data_skip else 0
-    found = loader.state_dict()["epoch"], len(loader) - loader.steps_left
-    if wanted != found:
+    current = loader.state_dict()["epoch"], len(loader) - loader.steps_left
+    if wanted != current:
         raise CheckpointError(
             f"the Trainer would resume at step {wanted[1]} of epoch {wanted[0]}, but the loader is at step "
-            f"{found[1]} of epoch {found[0]}: samples would be left out",
+            f"{current[1]} of epoch {current[0]}: samples would be left out",
             hint="Load the state that was saved with this checkpoint into the loader, keep the samples of a "
             "step, and set ignore_data_skip=True.",
         )

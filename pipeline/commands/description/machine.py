@@ -15,7 +15,7 @@ from stoker.formats.concurrency.cores import available_cores
 
 from ...engines.selection.devices import this_machine
 from ...engines.selection.execution import choose_engine
-from ...engines.selection.kept_rates import KeptRates
+from ...engines.selection.rate_cache import RateCache
 from ...execution.ranks.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
@@ -122,7 +122,7 @@ def _engine(local_rank: int) -> Finding:
 def _measured_rates() -> list[Finding]:
     """The measurements of ``engine="auto"`` that are kept, the newest last."""
     found = []
-    for rates in KeptRates("engine-rates").all():
+    for rates in RateCache("engine-rates").all():
         each = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.images_per_second.items())
         found.append(
             Finding("measured", f"{rates.dataset} ({rates.machine}): {each} images/s, takes {rates.fastest}")

@@ -35,7 +35,7 @@ class DaliBatch:
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
         rows: The sample of the parameters that each payload belongs to; None if payload i is sample i.
-        column: Place of the images among those that the work asks for.
+        column: Index of the array of images in :attr:`Work.columns`.
         cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
             view by view.
         repeats: Times that the payload of each sample stands in the batch, if images are not cut.
@@ -50,7 +50,7 @@ class DaliBatch:
     repeats: int = 1
 
     def of(self, rows: Sequence[int]) -> DaliBatch:
-        """A batch of good samples alone, by their positions."""
+        """A batch of good samples alone, by their indices."""
         return replace(self, payloads=self.payloads.of(rows), rows=tuple(rows))
 
     def black(self, n: int) -> DaliBatch:
@@ -89,8 +89,8 @@ class DaliBatch:
             of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
             of_images["cut_shape"] = params.crop[:, 2:]
         for cut in range(self.cuts):
-            prefix, own = cut_prefix(cut) if self.cuts > 1 else "", cut * len(decoded) + rows
-            feeds |= {prefix + name: values[own] for name, values in of_images.items()}
+            prefix, images = cut_prefix(cut) if self.cuts > 1 else "", cut * len(decoded) + rows
+            feeds |= {prefix + name: values[images] for name, values in of_images.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
 
     def _of_images(self, params: ImageParams, bad: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
@@ -103,9 +103,9 @@ class DaliBatch:
             feeds["interpolation"] = _interpolation(params, params.interpolation)
         feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.spec)
-        for position, erase in enumerate(params.erase or ()):
+        for index, erase in enumerate(params.erase or ()):
             box = np.where(bad[:, None], 0, erase.box).astype(np.float32)
-            feeds |= {f"erase.{position}.anchor": box[:, :2], f"erase.{position}.shape": box[:, 2:]}
+            feeds |= {f"erase.{index}.anchor": box[:, :2], f"erase.{index}.shape": box[:, 2:]}
         return feeds
 
     def _anchors(self, crops: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -243,8 +243,8 @@ def _least_support(matrix: npt.NDArray[np.float64], size: tuple[int, int]) -> np
     mapped = matrix @ _grid(size, (np.arange(_PROBES) + 0.5) / _PROBES)  # (N, 3, P)
     seen = mapped[:, 2:] > 0
     w = np.where(seen, mapped[:, 2:], 1.0)
-    place = (mapped[:, :2] / w)[..., None]
-    steps = matrix[:, :2, None, :2] - place * matrix[:, 2:, None, :2]  # the quotient rule, times w
+    points = (mapped[:, :2] / w)[..., None]
+    steps = matrix[:, :2, None, :2] - points * matrix[:, 2:, None, :2]  # the quotient rule, times w
     reach = np.where(seen, np.hypot(steps[..., 0], steps[..., 1]) / w, np.inf)
     return np.asarray(np.maximum(reach.min(axis=2), 1.0))
 

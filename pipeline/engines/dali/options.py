@@ -20,7 +20,7 @@ class DaliOptions:
         hw_decoder_load: Share of a batch, 0 to 1, that the JPEG engines of a GPU decode; CUDA decodes the
             rest, and what the engines refuse. The two differ by rounding. With 0 or 1 the pixels of an image
             depend on the image alone. Any other share takes the first ``round(share * N)`` images of a batch
-            of N, so that the rounding of an image depends on its place in the batch. DALI's own default is
+            of N, so that the rounding of an image depends on its index in the batch. DALI's own default is
             0.65.
 
     Raises:

@@ -19,7 +19,7 @@ from ..shard_files import open_shards
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
-# Takes the place of a bad payload, so that DALI decodes the others of its batch.
+# Replaces a bad payload, so that DALI decodes the others of its batch.
 BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
 
 
@@ -30,7 +30,7 @@ class Payloads:
     Attributes:
         data: For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is
             bad.
-        bad: Status and message of bad samples, by position.
+        bad: Status and message of bad samples, by index in the batch.
         origin: (N, 2) int32, top and left of each payload in its image; None where all are whole images.
         memory: What the payloads lie in that were read from the shards.
     """
@@ -58,7 +58,7 @@ class Payloads:
         return Payloads(self.data * times, bad, origin, self.memory)
 
     def reject(self, i: int, status: Status, reason: str) -> None:
-        """Note that sample ``i`` is bad, and put a black pixel in its place."""
+        """Record that sample ``i`` is bad, and replace its payload by a black pixel."""
         self.data[i] = BLACK_PIXEL
         self.bad[i] = (status, reason)
 
@@ -74,7 +74,7 @@ class Payloads:
         return status
 
     def reason(self) -> dict[int, str]:
-        """Messages about bad samples, by position."""
+        """Messages about bad samples, by index in the batch."""
         return {i: reason for i, (_, reason) in self.bad.items()}
 
 

@@ -66,7 +66,7 @@ def _images(spec: PipelineSpec, settings: EngineSettings, cuts: int) -> tuple[An
     if cuts == 1:
         return (_image(crop, spec, image_format, device, _source),)
     sources = [prefixed(cut_prefix(cut), _source) for cut in range(cuts)]
-    return tuple(_image(_cut(crop, own), spec, image_format, device, own) for own in sources)
+    return tuple(_image(_cut(crop, source), spec, image_format, device, source) for source in sources)
 
 
 def _image(crop: Any, spec: PipelineSpec, image_format: ImageFormat, device: str, source: Source) -> Any:
@@ -146,10 +146,10 @@ def _resampled(image: Any, spec: PipelineSpec, device: str, source: Source) -> A
     if not spec.whole:
         region = {name: source(name, types.FLOAT, 1) for name in ("roi_start", "roi_end")}
         region["roi_relative"] = False
-    own_size = spec.padded or spec.warp
+    sizes_differ = spec.padded or spec.warp
     image = fn.resize(
         image,
-        size=source("dest_size", types.FLOAT, 1) if own_size else list(spec.size),
+        size=source("dest_size", types.FLOAT, 1) if sizes_differ else list(spec.size),
         **region,
         interp_type=_interpolation(source) if spec.interpolation else types.INTERP_LINEAR,
         antialias=spec.antialias,
@@ -235,11 +235,11 @@ def _erased(image: Any, spec: PipelineSpec, image_format: ImageFormat, source: S
     """The image with its boxes overwritten, in the output's element type."""
     from nvidia.dali import fn, types
 
-    for position, value in enumerate(spec.erase):
+    for index, value in enumerate(spec.erase):
         image = fn.erase(
             image,
-            anchor=source(f"erase.{position}.anchor", types.FLOAT, 1),
-            shape=source(f"erase.{position}.shape", types.FLOAT, 1),
+            anchor=source(f"erase.{index}.anchor", types.FLOAT, 1),
+            shape=source(f"erase.{index}.shape", types.FLOAT, 1),
             axis_names="HW",
             fill_value=[*value, 0.0] if image_format.layout == "NHWC4" else list(value),
             normalized_anchor=False,

@@ -86,7 +86,7 @@ class PipelineSpec:
 
     @property
     def mirrors_first(self) -> bool:
-        """Whether images are mirrored before their steps, which may depend on the place of a pixel."""
+        """Whether images are mirrored before their steps, which may depend on a pixel's coordinates."""
         return bool(self.steps) and not self.warp
 
     @property

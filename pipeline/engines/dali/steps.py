@@ -76,12 +76,12 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
         good: (N,) bool, False for bad samples, which a black pixel replaces.
     """
     feeds: Inputs = {}
-    for position, step in enumerate(steps):
-        named = {"where": step.where & good, **_OPERATORS[type(step)].inputs(step)}
+    for index, step in enumerate(steps):
+        step_feeds = {"where": step.where & good, **_OPERATORS[type(step)].inputs(step)}
         if isinstance(step, WeightedSum):
             for number, chain in enumerate(step.chains):
-                named |= {f"{number}.{name}": values for name, values in inputs_of(chain, good).items()}
-        feeds |= {f"{position}.{name}": values for name, values in named.items()}
+                step_feeds |= {f"{number}.{name}": values for name, values in inputs_of(chain, good).items()}
+        feeds |= {f"{index}.{name}": values for name, values in step_feeds.items()}
     return feeds
 
 
@@ -102,10 +102,10 @@ def add_steps(
     """
     from nvidia.dali import types
 
-    for position, signature in enumerate(signatures):
-        own = prefixed(f"{position}.", source)
-        if own("where", types.BOOL, 0):  # a conditional of DALI, which splits the batch
-            image = _OPERATORS[signature.step].add(signature, image, own, size, device)
+    for index, signature in enumerate(signatures):
+        step_source = prefixed(f"{index}.", source)
+        if step_source("where", types.BOOL, 0):  # a conditional of DALI, which splits the batch
+            image = _OPERATORS[signature.step].add(signature, image, step_source, size, device)
     return image
 
 
@@ -199,8 +199,9 @@ def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Si
 
     total = image * source("weight", types.FLOAT, 0)
     for number, chain in enumerate(signature.chains):
-        own = prefixed(f"{number}.", source)
-        total += add_steps(chain, image, own, size, device) * own("weight", types.FLOAT, 0)
+        chain_source = prefixed(f"{number}.", source)
+        image_of_chain = add_steps(chain, image, chain_source, size, device)
+        total += image_of_chain * chain_source("weight", types.FLOAT, 0)
     return rounded(total)
 
 
@@ -210,8 +211,8 @@ def _affine_inputs(step: Affine) -> Inputs:
 
 
 def _weighted_sum_inputs(step: WeightedSum) -> Inputs:
-    own, *chains = step.weights.T
-    return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
+    of_image, *of_chains = step.weights.T
+    return {"weight": of_image} | {f"{number}.weight": weight for number, weight in enumerate(of_chains)}
 
 
 @dataclass(frozen=True)

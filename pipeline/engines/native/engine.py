@@ -20,7 +20,7 @@ from stoker.types import Layout
 
 from ..base import EngineSettings, Result, Status, Work
 from ..column_arrays import pack
-from ..payload_decode import PayloadError, decode, described
+from ..payload_decode import PayloadError, decode, describe_failure
 from ..shard_files import matches_checksum, open_shards
 from .custom_steps import CustomSteps, split_custom
 from .image_memory import ImageMemory, clear_images
@@ -35,7 +35,7 @@ LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 """The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
 _DECODES = engine_decodes("native", np.arange(256, dtype=np.uint8))  # by the numbers of codecs
-_SPARE_BUFFERS = 2  # that are kept for others beside those of the batches under way
+_SPARE_BUFFERS = 2  # beside those of the batches in flight
 
 
 class NativeEngine:
@@ -60,7 +60,7 @@ class NativeEngine:
         self._layout = _GREY if self._is_grey else LAYOUT_NUMBERS[settings.image_format.layout]
         self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
         self._reads_parts = settings.mapped and _native.jpeg_decoder() == "stoker"
-        self._pool = _native.Pool(settings.num_threads, settings.kept)
+        self._pool = _native.Pool(settings.num_threads, settings.cached_samples)
         self._python = ThreadPoolExecutor(settings.num_threads, "stoker-python")
         self._buffers = _native.BufferPool(_SPARE_BUFFERS)
         self._memory = ImageMemory(settings.image_format, settings.allocate or self._buffers.array)
@@ -83,7 +83,7 @@ class NativeEngine:
         batch.waiting += len(on_host)
         for i in on_host:
             self._python.submit(self._decode, batch, i)
-        self._one_less(batch)
+        self._count_ready(batch)
         self._in_flight.append(batch)
 
     def collect(self) -> Result:
@@ -102,9 +102,9 @@ class NativeEngine:
         if batch.error:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
         subtract_means(batch.work.columns, batch.images, self._settings.image_format.layout, self._python)
-        for i, (found, _) in batch.failed.items():
+        for i, (status, _) in batch.failed.items():
             clear_images(batch.work, batch.images, i)
-            batch.status[i] = found
+            batch.status[i] = status
         reason = {i: text for i, (_, text) in batch.failed.items()}
         images, *others = batch.images
         return Result(images, batch.status, reason, batch.step_errors, tuple(others))
@@ -125,11 +125,11 @@ class NativeEngine:
         self._shards.close()
 
     def _on_host(self, samples: Samples) -> Sequence[int]:
-        """Positions of the samples whose pixels Python hands to C++."""
-        if self._settings.left_out.decoding:
+        """Indices of the samples whose pixels Python hands to C++."""
+        if self._settings.ablated.decoding:
             return range(len(samples))
-        found: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
-        return found
+        indices: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
+        return indices
 
     def _decode(self, batch: PendingBatch, i: int) -> None:
         samples = batch.work.samples
@@ -143,25 +143,27 @@ class NativeEngine:
             if self._settings.verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                left_out = self._settings.left_out
-                batch.decoded[i] = left_out.kept(samples, i, pixels) if left_out.decoding else pixels()
+                ablated = self._settings.ablated
+                batch.decoded[i] = ablated.decode_once(samples, i, pixels) if ablated.decoding else pixels()
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
             batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")
         finally:
-            self._one_less(batch)
+            self._count_ready(batch)
 
     def _wait_for(self, batch: PendingBatch, job: _native.Job) -> None:
         """Wait for a job, and record what is wrong with the samples that C++ could not execute."""
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
             if i not in batch.failed:
-                found, samples = (Status(int(batch.status[i])), job.reason(i)), batch.work.samples
-                batch.failed[i] = described(found, self._shards, samples, i, self._settings.max_pixels)
+                failure, samples = (Status(int(batch.status[i])), job.reason(i)), batch.work.samples
+                batch.failed[i] = describe_failure(
+                    failure, self._shards, samples, i, self._settings.max_pixels
+                )
 
-    def _one_less(self, batch: PendingBatch) -> None:
-        """Start the batch if it waits for nothing any more."""
+    def _count_ready(self, batch: PendingBatch) -> None:
+        """Count one of the things that the batch waits for as ready, and start the batch after the last."""
         with batch.lock:
             batch.waiting -= 1
             if batch.waiting:
@@ -176,7 +178,7 @@ class NativeEngine:
         """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
-        if self._settings.left_out.augmentation:
+        if self._settings.ablated.augmentation:
             steps = ((),) * len(steps)
         n, share = len(batch.status), 1
         for params, custom, packed in zip(columns, steps, images, strict=True):
@@ -193,7 +195,7 @@ class NativeEngine:
             decoded=batch.decoded,
             others=[_native.ImageArray(**options) for options in images[1:]],
             grey=self._is_grey,
-            decode_only=self._settings.left_out.augmentation,
+            decode_only=self._settings.ablated.augmentation,
             share=share,
             start=not any(steps),
             **images[0],

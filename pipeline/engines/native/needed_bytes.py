@@ -28,7 +28,7 @@ class ByteRanges(NamedTuple):
     """Ranges of bytes of data files.
 
     Attributes:
-        shard: (M,) int32, position of the data file.
+        shard: (M,) int32, index of the data file.
         offset: (M,) int64, first byte.
         length: (M,) int64, number of bytes.
     """
@@ -72,10 +72,10 @@ def _rows(samples: Samples, columns: Sequence[ImageParams], at: Int64) -> tuple[
     for params in columns:
         crop = params.crop.reshape(-1, len(samples), 4)[:, at].astype(np.int64)
         # Rows beside the crop, of the size at which it is decoded, that colour upsampling looks at.
-        made: npt.NDArray[np.integer[Any]] = np.array(params.size[0])
+        height: npt.NDArray[np.integer[Any]] = np.array(params.size[0])
         if params.image_size is not None:
-            made = params.image_size[:, 0].reshape(-1, len(samples))[:, at]
-        margin = 4 + 2 * (crop[..., 2] // made)
+            height = params.image_size[:, 0].reshape(-1, len(samples))[:, at]
+        margin = 4 + 2 * (crop[..., 2] // height)
         top = np.minimum(top, (crop[..., 0] - margin).min(0))
         bottom = np.maximum(bottom, (crop[..., 0] + crop[..., 2] + margin).max(0))
     return np.maximum(top, 0), np.minimum(bottom, samples.height[at])

@@ -22,16 +22,17 @@ class PendingBatch:
     """A batch from submit to collect.
 
     Attributes:
-        work: What to execute.
-        images: ImageFormat arrays, one for each of the work's columns.
-        status: (N,) uint8.
-        waiting: Samples that Pillow has not finished, and one more until all of them are handed over.
-        decoded: Pixels from Pillow by position.
-        failed: What Pillow or C++ said, by position.
-        step_errors: Errors of custom steps, by position.
-        job: The batch in C++.
-        error: What kept the batch from being started.
-        started: Set when ``job`` or ``error`` is.
+        work: Samples and parameters of the batch.
+        images: Arrays that the images are written into, one for each of the work's columns.
+        status: (N,) uint8, the :class:`Status` of each sample, which C++ writes.
+        waiting: Samples that Pillow has not decoded, and one more until all of them are handed to it.
+        decoded: Pixels that Pillow has decoded, by index in the batch.
+        failed: Status and message of each bad sample, from Pillow or C++, by index in the batch.
+        step_errors: Errors of custom steps, by index in the batch.
+        job: The batch in C++; None until it starts.
+        error: What kept the batch from starting.
+        started: Set once ``job`` or ``error`` has a value.
+        lock: Guards ``waiting``.
     """
 
     work: Work

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import MissingDependencyError, StokerError
 
-from .kept_rates import KeptRates, MeasuredRates
+from .rate_cache import MeasuredRates, RateCache
 
 __all__ = ["MEASURED_SECONDS", "choose_by_rate"]
 
@@ -23,9 +23,9 @@ def choose_by_rate(
     conditions: Mapping[str, Any],
     dataset: str,
     machine: str,
-    kept: KeptRates,
+    cache: RateCache,
 ) -> str:
-    """The faster of several engines: as kept, or else as measured now.
+    """The fastest of several engines, by rates in the cache, or else measured now.
 
     Args:
         engines: Names of the engines.
@@ -33,18 +33,18 @@ def choose_by_rate(
         conditions: What decides the rates, as JSON has it. A change of any value leads to a new measurement.
         dataset: Path of the dataset, for people.
         machine: GPU and threads, for people.
-        kept: Earlier measurements.
+        cache: Earlier measurements.
 
     Raises:
         StokerError: Every engine failed; the error is that of the last one.
     """
     key = json.dumps({"engines": list(engines), **conditions}, sort_keys=True)
-    with kept.lock():
-        found = kept.find(key)
-        if found is None:
-            found = MeasuredRates(key, dataset, machine, _measure_all(engines, measure))
-            kept.keep(found)
-    return found.fastest
+    with cache.lock():
+        rates = cache.find(key)
+        if rates is None:
+            rates = MeasuredRates(key, dataset, machine, _measure_all(engines, measure))
+            cache.add(rates)
+    return rates.fastest
 
 
 def _measure_all(engines: Sequence[str], measure: Callable[[str, float], float]) -> dict[str, float]:

@@ -118,7 +118,7 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
 def make_annotation_config(
     dataset: SampleSource,
     columns: tuple[str, ...],
-    given: ObjectConfig,
+    objects: ObjectConfig,
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
 ) -> AnnotationConfig:
@@ -127,7 +127,7 @@ def make_annotation_config(
     Args:
         dataset: Dataset or mixture that has the annotations.
         columns: Names of the loader's columns, without the prefix of those that follow the images.
-        given: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
+        objects: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
         plan: Transforms of images.
         batch_transform_plan: Transforms of batches.
 
@@ -135,8 +135,8 @@ def make_annotation_config(
         ConfigError: The dataset lacks what the columns or the transforms need.
     """
     info = dataset.manifest.annotations
-    made = frozenset(columns) & frozenset(task_columns(dataset))
-    masks = _mask_config(dataset) if "segmentation" in made else None
+    annotated = frozenset(columns) & frozenset(task_columns(dataset))
+    masks = _mask_config(dataset) if "segmentation" in annotated else None
     if plan.uses_boxes and "boxes" not in dataset.tasks:
         raise ConfigError(
             "a transform decides by boxes, and the dataset has none",
@@ -161,11 +161,11 @@ def make_annotation_config(
             path=dataset.path,
             hint="Leave the column 'label' out, or convert with classes.",
         )
-    followed = made | ({"label", "to_source"} & set(columns))
+    followed = annotated | ({"label", "to_source"} & set(columns))
     _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)
     combined = [frozenset(one.columns) for one in plan.combining]
     _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
-    objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
+    objects = replace(objects, columns=annotated - {"segmentation"}, swap=info.swap)
     return AnnotationConfig(objects, masks, plan.uses_boxes, plan.pastes)
 
 

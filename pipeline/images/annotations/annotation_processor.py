@@ -45,7 +45,7 @@ class BatchAnnotations:
     Attributes:
         objects: Objects of all images; None if there is no column of objects.
         masks: (N, H, W), class masks, zeros for a sample with an error; None if there is no such column.
-        errors: Errors in the annotations of samples, by position in the batch.
+        errors: Errors in the annotations of samples, by index in the batch.
     """
 
     objects: BatchObjects | None = None

@@ -27,16 +27,15 @@ def composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
 
     Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
     """
-    made: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
+    composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
     for part in np.flatnonzero(composition.shown).tolist():
-        place = made[composition.image[part]]
-        np.copyto(place, masks[part], where=masks[part] != ignore)
-    return made
+        np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
+    return composed
 
 
 def composed_errors(errors: dict[int, SampleError], composition: Composition) -> dict[int, SampleError]:
-    """Errors by the position of an image, from those by the position of a part: the first of each image."""
-    found: dict[int, SampleError] = {}
+    """Errors by the index of an image, from those by the index of a part: the first of each image."""
+    of_images: dict[int, SampleError] = {}
     for part in sorted(errors):
-        found.setdefault(int(composition.image[part]), errors[part])
-    return found
+        of_images.setdefault(int(composition.image[part]), errors[part])
+    return of_images

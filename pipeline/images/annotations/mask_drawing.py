@@ -52,7 +52,7 @@ def draw_segments(
 
     Args:
         params: Parameters of N samples.
-        owner: (M,) integers, position in the batch of each object's image.
+        owner: (M,) integers, index in the batch of each object's image.
         height: (N,) integers, heights of the sources, pixels.
         width: (N,) integers, widths of the sources, pixels.
         polygons: Polygons of each object, (P, 2) each, (x, y) in pixels of the source; None if there are
@@ -111,7 +111,7 @@ def draw_class_masks(
         out: (N, H, W) uint8 that the masks are written into.
 
     Returns:
-        Positions of the masks that were not drawn.
+        Indices of the masks that were not drawn.
     """
     if params.border is not None:
         return list(range(len(params)))
@@ -128,7 +128,7 @@ def draw_class_masks(
 
 
 def bad_runs(runs: Sequence[Ints], pixels: Ints) -> npt.NDArray[np.intp]:
-    """Positions of objects whose run lengths do not sum to the ``pixels``, (M,), of their source."""
+    """Indices of objects whose run lengths do not sum to the ``pixels``, (M,), of their source."""
     counts = _counts(runs)
     if not counts.any():
         return np.zeros(0, np.intp)
@@ -138,7 +138,7 @@ def bad_runs(runs: Sequence[Ints], pixels: Ints) -> npt.NDArray[np.intp]:
 
 
 def bad_polygons(polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]]) -> npt.NDArray[np.intp]:
-    """Positions of objects that have a polygon with a vertex that is not finite."""
+    """Indices of objects that have a polygon with a vertex that is not finite."""
     flat = list(chain.from_iterable(polygons))
     if not flat or np.isfinite(np.concatenate(flat)).all():
         return np.zeros(0, np.intp)

@@ -69,7 +69,7 @@ class BatchObjects:
     """M objects of N images, image by image.
 
     Attributes:
-        owner: (M,) int64, ascending, position in the batch of each object's image.
+        owner: (M,) int64, ascending, index in the batch of each object's image.
         columns: (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output.
     """
 
@@ -84,7 +84,7 @@ class BatchObjects:
         return np.bincount(self.owner, minlength=n)
 
     def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
-        """The objects of the images at ``chosen``, (K,) positions among ``n`` images, which may repeat."""
+        """The objects of the images at ``chosen``, (K,) indices among ``n`` images, which may repeat."""
         ends = np.concatenate(([0], np.cumsum(self.counts(n))))
         start, stop = ends[chosen], ends[chosen + 1]
         at = expand_ranges(start, stop)
@@ -157,8 +157,8 @@ def transform_objects(
     if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in config.columns:
-        placed = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
-        columns["keypoints"] = displace_keypoints(params, placed, kept.owner)
+        keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)
     if "masks" in config.columns:
         masks = draw_segments(
             params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory

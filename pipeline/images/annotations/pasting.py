@@ -117,18 +117,18 @@ def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectCo
 
 def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_size: float) -> bool:
     """Remove the pixels of ``mask`` from object ``k``; return whether enough of the object is visible."""
-    own = columns["masks"][k]
-    before = int(np.count_nonzero(own))
-    hidden = own & mask
+    object_mask = columns["masks"][k]
+    before = int(np.count_nonzero(object_mask))
+    hidden = object_mask & mask
     lost = int(np.count_nonzero(hidden))
     if "keypoints" in columns:
         _hide_points(columns["keypoints"][k], mask)
     if not lost:
         return True
-    own ^= hidden
+    object_mask ^= hidden
     if lost == before or before - lost < min_left * before:
         return False
-    seen = mask_boxes(own[None])[0]
+    seen = mask_boxes(object_mask[None])[0]
     box = columns["boxes"][k]
     box[:2], box[2:] = np.maximum(box[:2], seen[:2]), np.minimum(box[2:], seen[2:])
     if "area" in columns:

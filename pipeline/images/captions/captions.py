@@ -39,8 +39,8 @@ _OUTPUTS: dict[str, tuple[Output, str]] = {
     MASK: ("attention_mask", "bool"),
 }
 """Columns of packed captions: what :class:`stoker.bucketing.Pack` calls them, and their dtypes."""
-_POSITION = -5
-"""Position for ``derive_key``, below those of transforms and of masks of patches."""
+_INDEX = -5
+"""Index for ``derive_key``, below those of transforms and of masks of patches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,8 @@ class Captions:
             return adapter.ragged(sequences.values, sequences.lengths)
         padded = self.tokens.form == "padded"
         length = self.tokens.max_length if padded else int(sequences.lengths.max(initial=0))
-        made = Pad(value=self.pad_id, outputs=("input_ids", "attention_mask"))(sequences, length)
-        return adapter.column(made["input_ids" if name == CAPTION else "attention_mask"])
+        arrays = Pad(value=self.pad_id, outputs=("input_ids", "attention_mask"))(sequences, length)
+        return adapter.column(arrays["input_ids" if name == CAPTION else "attention_mask"])
 
     def packed(
         self, names: Iterable[str], sequences: Ragged, groups: Int64, most: int
@@ -100,8 +100,8 @@ class Captions:
         """
         chosen = [name for name in names if name in self.columns]
         pack = Pack(outputs=[_OUTPUTS[name][0] for name in chosen], value=self.pad_id, max_sequences=most)
-        made = pack(Packed(sequences, groups), self.tokens.row)
-        return {name: made[_OUTPUTS[name][0]] for name in chosen}
+        arrays = pack(Packed(sequences, groups), self.tokens.row)
+        return {name: arrays[_OUTPUTS[name][0]] for name in chosen}
 
     def lengths(self, seed: int, epoch: int) -> Int64:
         """(N,) int64, tokens of the drawn caption of each sample of a dataset with token ids, after the cut.
@@ -144,7 +144,7 @@ class Captions:
         """(N,) float64 in [0, 1), which choose one of the captions of each sample."""
         if self.tokens.choose == "first":
             return np.zeros(len(keys))
-        return uniform(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
+        return uniform(derive_key(seed, epoch, _INDEX), keys, 1)[:, 0]
 
     def _cut(self, lengths: Int64, positions: Int64) -> Int64:
         """Lengths of captions after the cut.
@@ -194,17 +194,18 @@ class Captions:
         if self.tokenizer is not None:
             return self.tokenizer.encode(texts)
         assert callable(self.tokens.tokenizer), "without a tokenizer it is a function"
-        made = [np.asarray(one, np.int64).reshape(-1) for one in self.tokens.tokenizer(texts)]
-        if len(made) != len(texts):
+        sequences = [np.asarray(ids, np.int64).reshape(-1) for ids in self.tokens.tokenizer(texts)]
+        if len(sequences) != len(texts):
             raise ConfigError(
-                f"Tokens: tokenizer returned {len(made)} sequences for {len(texts)} texts",
+                f"Tokens: tokenizer returned {len(sequences)} sequences for {len(texts)} texts",
                 hint="It must return the token ids of each text, without padding.",
             )
-        return np.concatenate([np.zeros(0, np.int64), *made]), np.array([len(one) for one in made], np.int64)
+        lengths = np.array([len(ids) for ids in sequences], np.int64)
+        return np.concatenate([np.zeros(0, np.int64), *sequences]), lengths
 
 
 def _drawn(lists: ListColumn, numbers: npt.NDArray[np.float64]) -> Int64:
-    """(N,) int64, the place of one entry of each of N lists, by numbers in [0, 1)."""
+    """(N,) int64, the index of the entry of each of N lists that a number in [0, 1) chooses."""
     return lists.starts[:-1] + (numbers * lists.counts).astype(np.int64)
 
 
@@ -241,9 +242,9 @@ def find_captions(dataset: SampleSource, tokens: Tokens | None, *, mixes: bool) 
         )
     if not isinstance(tokens.tokenizer, str) and callable(tokens.tokenizer):
         return Captions(dataset, tokens, None, tokens.pad_id or 0, 0)
-    made = make_tokenizer(TokenizerChoice(tokens.tokenizer), SourceTexts(0, lambda _: []), 1)
-    closing = 0 if made.file is None else count_special_tokens(made.file).closing
-    return _checked(Captions(dataset, tokens, made, _or(tokens.pad_id, made.pad_id), closing))
+    tokenizer = make_tokenizer(TokenizerChoice(tokens.tokenizer), SourceTexts(0, lambda _: []), 1)
+    closing = 0 if tokenizer.file is None else count_special_tokens(tokenizer.file).closing
+    return _checked(Captions(dataset, tokens, tokenizer, _or(tokens.pad_id, tokenizer.pad_id), closing))
 
 
 def _of_ids(dataset: SampleSource, tokens: Tokens) -> Captions:

@@ -95,16 +95,17 @@ class Tokens:
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the captions, as a dictionary that JSON can hold."""
-        made = {name: getattr(self, name) for name in ("max_length", "form", "choose", "column", "pad_id")}
+        fields = {name: getattr(self, name) for name in ("max_length", "form", "choose", "column", "pad_id")}
         later = {"row": None, "too_long": "truncate"}  # left out at these values, as in older states
-        made |= {name: getattr(self, name) for name, usual in later.items() if getattr(self, name) != usual}
-        return {**made, "tokenizer": self._identity()}
+        fields |= {name: getattr(self, name) for name, usual in later.items() if getattr(self, name) != usual}
+        return {**fields, "tokenizer": self._identity()}
 
     def _identity(self) -> str | None:
         """The identity of the tokenizer in states: the digest of its file, or the name of a function."""
-        given = self.tokenizer
-        if given is None or given == "bytes":
-            return given
-        if isinstance(given, (str, os.PathLike)):
-            return hashlib.sha256(Path(given).read_bytes()).hexdigest()
-        return f"{getattr(given, '__module__', '')}.{getattr(given, '__qualname__', type(given).__name__)}"
+        tokenizer = self.tokenizer
+        if tokenizer is None or tokenizer == "bytes":
+            return tokenizer
+        if isinstance(tokenizer, (str, os.PathLike)):
+            return hashlib.sha256(Path(tokenizer).read_bytes()).hexdigest()
+        name = getattr(tokenizer, "__qualname__", type(tokenizer).__name__)
+        return f"{getattr(tokenizer, '__module__', '')}.{name}"

@@ -84,7 +84,7 @@ class BatchArrays:
     shapes: Mapping[str, Int64]
 
     def of_samples(self, chosen: Int64) -> BatchArrays:
-        """The arrays of the samples at ``chosen``, (K,) positions in the batch."""
+        """The arrays of the samples at ``chosen``, (K,) indices in the batch."""
         arrays = {name: [some[i] for i in chosen.tolist()] for name, some in self.arrays.items()}
         return replace(self, arrays=arrays, shapes={name: some[chosen] for name, some in self.shapes.items()})
 
@@ -110,10 +110,10 @@ class BatchArrays:
         sides = tuple(
             most if side is None else side for side, most in zip(column.shape, largest, strict=True)
         )
-        made = (np.empty if column.is_fixed else np.zeros)((len(arrays), *sides), column.dtype)
-        for row, one in zip(made, arrays, strict=True):
-            row[tuple(map(slice, one.shape))] = one
-        return adapter.column(made)
+        stacked = (np.empty if column.is_fixed else np.zeros)((len(arrays), *sides), column.dtype)
+        for padded, array in zip(stacked, arrays, strict=True):
+            padded[tuple(map(slice, array.shape))] = array
+        return adapter.column(stacked)
 
 
 class ArrayReader:
@@ -141,7 +141,7 @@ class ArrayReader:
         return self._pool.submit(self.read, positions).result
 
     def read(self, positions: Int64) -> tuple[BatchArrays, dict[int, SampleError]]:
-        """The arrays of samples, and the errors of those that are damaged, by position in the batch.
+        """The arrays of samples, and the errors of those that are damaged, by index in the batch.
 
         Args:
             positions: (N,) int64, positions of the samples in the dataset.
@@ -162,9 +162,9 @@ class ArrayReader:
         sides = len(column.shape)
         shapes = self._dataset.lists(shape_column(name), positions).values.reshape(-1, sides).copy()
         dtype = np.dtype(column.dtype).newbyteorder("<")
-        found, bad = self._bytes(name, positions)
+        payloads, bad = self._bytes(name, positions)
         messages = {i: reason for i, (_, reason) in bad.items()}
-        lengths = np.array([len(data) for data in found], np.int64)
+        lengths = np.array([len(data) for data in payloads], np.int64)
         wrong = (shapes < 0).any(axis=1) | (shapes.prod(axis=1) * dtype.itemsize != lengths)
         for i in np.flatnonzero(wrong).tolist():
             messages.setdefault(i, f"{lengths[i]} bytes are not of the shape {shapes[i].tolist()}")
@@ -172,14 +172,14 @@ class ArrayReader:
             text = f"the array {name!r} cannot be read: {message or 'its checksum does not match'}"
             errors.setdefault(i, self._dataset.error(int(positions[i]), text, CorruptRecordError, _HINT))
             shapes[i] = [side or 0 for side in column.shape]
-            found[i] = np.zeros(int(shapes[i].prod()) * dtype.itemsize, np.uint8)
-        places = zip(found, map(tuple, shapes.tolist()), strict=True)
-        return [data.view(dtype).reshape(shape) for data, shape in places], shapes
+            payloads[i] = np.zeros(int(shapes[i].prod()) * dtype.itemsize, np.uint8)
+        pairs = zip(payloads, map(tuple, shapes.tolist()), strict=True)
+        return [data.view(dtype).reshape(shape) for data, shape in pairs], shapes
 
     def _bytes(
         self, name: str, positions: Int64
     ) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
-        """The bytes of N arrays, (length,) uint8 each, and the damaged ones by position."""
+        """The bytes of N arrays, (length,) uint8 each, and the damaged ones by index in the batch."""
         where = dict(zip(("offset", "length", "crc"), range_columns(name), strict=True), shard="shard")
         samples = {column: self._dataset.values(index, positions) for column, index in where.items()}
         n = len(positions)
@@ -187,10 +187,10 @@ class ArrayReader:
         samples["codec"] = np.full(n, Codec.OTHER, np.uint8)
         samples["orientation"] = np.ones(n, np.uint8)
         samples["height"] = samples["width"] = np.ones(n, np.int32)
-        given = {
-            one.name: np.asarray(samples[one.name], one.dtype, order="C")
-            for one in _native.SAMPLE_COLUMNS
-            if not one.optional
+        columns = {
+            column.name: np.asarray(samples[column.name], column.dtype, order="C")
+            for column in _native.SAMPLE_COLUMNS
+            if not column.optional
         }
-        data, bad, *_ = _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)
+        data, bad, *_ = _native.payloads(self._shards, columns, n, _ANY_NUMBER, self._verify)
         return data, bad

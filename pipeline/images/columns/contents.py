@@ -30,7 +30,7 @@ class Contents:
         to_source: Matrices of each column of images, (M, 3, 3) float64; None where no column needs them.
         image_sizes: Heights and widths of each column of images, (M, 2); None where all fill their array.
         arrays: Arrays of the dataset; None if there are no such columns.
-        errors: Errors in what belongs to samples, by position in the batch.
+        errors: Errors in what belongs to samples, by index in the batch.
     """
 
     annotated: Sequence[BatchAnnotations]
@@ -49,9 +49,9 @@ class Contents:
         arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
     ) -> Contents:
         """The contents of a batch of ``n`` samples, with the errors of all parts."""
-        read, errors = arrays or (None, {})
-        found = {image % n: error for one in annotated for image, error in one.errors.items()}
-        return cls(annotated, to_source, image_sizes, read, {**errors, **found})
+        batch_arrays, array_errors = arrays or (None, {})
+        errors = {image % n: error for one in annotated for image, error in one.errors.items()}
+        return cls(annotated, to_source, image_sizes, batch_arrays, {**array_errors, **errors})
 
 
 @dataclass(frozen=True, eq=False)

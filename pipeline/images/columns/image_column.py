@@ -29,9 +29,10 @@ from ..sizes.padding import IMAGE_SIZE, Padding
 from . import source_columns
 
 Int64 = npt.NDArray[np.int64]
-# A list of transforms, or lists and views by the names of their columns.
-Compiled = Callable[..., ImagePlan]
+CompileTransforms = Callable[..., ImagePlan]
+"""Checks a list of transforms of images, as :func:`compile_image` does for images of a dtype and form."""
 Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
+"""A list of transforms, or lists and views by the names of their columns."""
 
 __all__ = ["ImageColumn", "plan_columns"]
 
@@ -80,9 +81,9 @@ class ImageColumn:
         Raises:
             ConfigError: The dataset lacks what the columns or the transforms need.
         """
-        own = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
-        own = (*own, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
-        annotations = make_annotation_config(dataset, own, objects, self.plan, batch_transform_plan)
+        bare = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
+        bare = (*bare, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
+        annotations = make_annotation_config(dataset, bare, objects, self.plan, batch_transform_plan)
         return replace(self, annotations=annotations)
 
     def part(self, name: str) -> str | None:
@@ -106,12 +107,12 @@ class ImageColumn:
         return bare if bare in self.annotations.columns else None
 
     def samples_of_images(self, n: int) -> Int64:
-        """The samples that the images of a batch show, (M,) positions among ``n``."""
+        """The samples that the images of a batch show, (M,) indices among ``n``."""
         samples = np.arange(n)
         return samples if self.views is None else np.tile(samples, self.views)
 
     def images_of(self, samples: Int64, n: int) -> Int64:
-        """The images of the samples at ``samples``, (K,) positions among ``n``, view by view: (V * K,)."""
+        """The images of the samples at ``samples``, (K,) indices among ``n``, view by view: (V * K,)."""
         return np.concatenate([view * n + samples for view in range(self.views or 1)])
 
     def keys(self, keys: Int64) -> Int64:
@@ -162,13 +163,16 @@ class ImageColumn:
 
 
 def plan_columns(
-    transforms: Transforms, compiled: Compiled, sizes: Sequence[Size] = (), padding: Padding | None = None
+    transforms: Transforms,
+    compile_transforms: CompileTransforms,
+    sizes: Sequence[Size] = (),
+    padding: Padding | None = None,
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
     """Check a loader's transforms, and plan its columns of images, without annotations.
 
     Args:
         transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
-        compiled: Checks a list of transforms of images, as :func:`compile_image` does.
+        compile_transforms: Checks a list of transforms of images.
         sizes: Heights and widths that batches may have; empty for the one that the transforms leave.
         padding: How images of different sizes form a batch; None if all of a batch have one.
 
@@ -181,10 +185,10 @@ def plan_columns(
     if not isinstance(transforms, Mapping):
         _refuse_views(transforms)
         of_images, batch_transform_plan = split_transforms(transforms)
-        plans = {size: compiled(resized(of_images, size)) for size in sizes}
+        plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
         largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
         multiple, ragged = (padding.multiple, padding.ragged) if padding else (None, False)
-        plan = plans[largest] if largest else compiled(of_images, multiple=multiple)
+        plan = plans[largest] if largest else compile_transforms(of_images, multiple=multiple)
         if plan.dtype == "uint16" and batch_transform_plan.transforms:
             raise ConfigError(
                 "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."
@@ -199,24 +203,26 @@ def plan_columns(
         )
     if not transforms:
         raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
-    columns = tuple(_named_column(name, given, compiled) for name, given in transforms.items())
+    columns = tuple(_named_column(name, listed, compile_transforms) for name, listed in transforms.items())
     _check_dtypes(columns)
     return columns, BatchTransformPlan()
 
 
-def _named_column(name: object, given: Sequence[AnyTransform] | Views, compiled: Compiled) -> ImageColumn:
+def _named_column(
+    name: object, transforms: Sequence[AnyTransform] | Views, compile_transforms: CompileTransforms
+) -> ImageColumn:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         raise ConfigError(
             f"transforms: {name!r} cannot be the name of a column",
             hint="Choose a Python identifier without a leading underscore, such as 'large'.",
         )
-    views = given if isinstance(given, Views) else None
+    views = transforms if isinstance(transforms, Views) else None
     with _naming(name):
-        listed = given.transforms if isinstance(given, Views) else given
+        listed = transforms.transforms if isinstance(transforms, Views) else transforms
         _refuse_views(listed)
         of_images, after = split_transforms(listed)
         _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
-        plan = compiled(of_images)
+        plan = compile_transforms(of_images)
         for one in plan.combining:
             raise ConfigError(
                 f"{type(one).__name__} combines samples, which named columns of images cannot do",
@@ -239,8 +245,8 @@ def _naming(name: str) -> Iterator[None]:
 
 def _refuse_views(transforms: object) -> None:
     """Raise ConfigError for Views outside a mapping."""
-    given = transforms if isinstance(transforms, Sequence) else (transforms,)
-    if any(isinstance(one, Views) for one in given):
+    listed = transforms if isinstance(transforms, Sequence) else (transforms,)
+    if any(isinstance(one, Views) for one in listed):
         raise ConfigError(
             "Views stand in place of transforms",
             hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',

@@ -21,14 +21,14 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.version import __version__
 
 from ...caching.cache_prefetcher import is_remote
-from ...engines.left_out import NOTHING, LeftOut
-from ...engines.selection.kept_rates import KeptRates, MeasuredRates
+from ...engines.ablated_stage import NO_STAGE, AblatedStage
+from ...engines.selection.rate_cache import MeasuredRates, RateCache
 from ...execution.loader import Loader
 from ...execution.observation.stats import factors_in_words
 from ..batch_transforms import split_transforms
 from ..config import ImageLoaderConfig
 
-__all__ = ["Ablation", "ablate", "kept_factors"]
+__all__ = ["Ablation", "ablate", "cached_factors"]
 
 AS_IT_IS = "as it is"
 _CURES = {
@@ -90,7 +90,7 @@ def ablate(
     images: int,
     rounds: int,
 ) -> Ablation:
-    """Measure a loader on some images of its dataset, and keep the rates for :func:`kept_factors`.
+    """Measure a loader on some images of its dataset, and keep the rates for :func:`cached_factors`.
 
     Args:
         make: Makes a loader of a dataset and arguments, whose engine leaves something out.
@@ -123,22 +123,22 @@ def ablate(
             rates[name].append(_rate(turn, () if name == "reading" else some.data_files))
     medians = {name: statistics.median(found[1:]) for name, found in rates.items()}
     machine = f"{platform.node()}, {threads} threads"
-    _kept().keep(MeasuredRates(_key(config), whole.address, machine, medians))
+    _cache().add(MeasuredRates(_key(config), whole.address, machine, medians))
     return Ablation(medians, engine, threads, whole.address, len(some))
 
 
-def kept_factors(config: ImageLoaderConfig) -> dict[str, float]:
+def cached_factors(config: ImageLoaderConfig) -> dict[str, float]:
     """The factors of the last ablation of these transforms and this dataset; empty if there was none."""
-    found = _kept().find(_key(config))
-    return _factors(found.images_per_second) if found else {}
+    rates = _cache().find(_key(config))
+    return _factors(rates.images_per_second) if rates else {}
 
 
 def _factors(rates: Mapping[str, float]) -> dict[str, float]:
     return {name: rate / rates[AS_IT_IS] for name, rate in rates.items() if name != AS_IT_IS}
 
 
-def _kept() -> KeptRates:
-    return KeptRates("ablation-rates")
+def _cache() -> RateCache:
+    return RateCache("ablation-rates")
 
 
 def _key(config: ImageLoaderConfig) -> str:
@@ -157,8 +157,8 @@ def _some(dataset: Dataset, images: int) -> Dataset:
 
 def _smaller(options: Mapping[str, Any], images: int) -> dict[str, int]:
     """The batch size, if there is one, reduced so that an epoch has some batches, as in a training."""
-    given = options.get("batch_size")
-    return {} if given is None else {"batch_size": min(given, max(1, images // _BATCHES))}
+    batch_size = options.get("batch_size")
+    return {} if batch_size is None else {"batch_size": min(batch_size, max(1, images // _BATCHES))}
 
 
 def _turns(
@@ -170,14 +170,15 @@ def _turns(
     because the native engine cannot only decode the parts that a mosaic shows.
     """
     turns: dict[str, Callable[[], Loader]] = {
-        AS_IT_IS: partial(make, NOTHING, **options),
-        "reading": partial(make, NOTHING, **{**options, "verify": False}),
-        "decoding": partial(make, LeftOut("decoding"), **options),
+        AS_IT_IS: partial(make, NO_STAGE, **options),
+        "reading": partial(make, NO_STAGE, **{**options, "verify": False}),
+        "decoding": partial(make, AblatedStage("decoding"), **options),
     }
     if "composition" not in config.needs:
-        given = options.get("transforms", ())
-        own = given if isinstance(given, Mapping) else split_transforms(given)[0]
-        turns["augmentation"] = partial(make, LeftOut("augmentation"), **{**options, "transforms": own})
+        transforms = options.get("transforms", ())
+        of_images = transforms if isinstance(transforms, Mapping) else split_transforms(transforms)[0]
+        options = {**options, "transforms": of_images}
+        turns["augmentation"] = partial(make, AblatedStage("augmentation"), **options)
     return turns
 
 

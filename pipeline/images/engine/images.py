@@ -15,8 +15,8 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
+from ...engines.ablated_stage import AblatedStage
 from ...engines.base import ImageFormat
-from ...engines.left_out import LeftOut
 from ...engines.native.unfinished import PIXELS_DTYPE
 from ...execution.batch import ColumnSpec
 from ...execution.observation.counters import Counters
@@ -28,7 +28,7 @@ from ...order.sample_source import SampleSource
 from ..checkpoints import CheckpointedImages
 from ..config import ImageLoaderConfig
 from ..producer import ImageBatchProducer
-from .ablation import Ablation, ablate, kept_factors
+from .ablation import Ablation, ablate, cached_factors
 from .setup import ProducerFactory
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class EngineImages(CheckpointedImages):
             ConfigError: The dataset is a mixture or not on this machine, or the engine is "dali".
         """
         return ablate(
-            self._leaving_out,
+            self._with_ablated,
             self._given_options,
             self._config,
             engine=self.engine,
@@ -129,14 +129,14 @@ class EngineImages(CheckpointedImages):
             rounds=rounds,
         )
 
-    def _leaving_out(self, dataset: SampleSource, left_out: LeftOut, **options: Any) -> EngineImages:
-        """A loader of another dataset whose engine leaves something out."""
+    def _with_ablated(self, dataset: SampleSource, ablated: AblatedStage, **options: Any) -> EngineImages:
+        """A loader of another dataset whose engine leaves a stage out."""
         made = type(self)(dataset, **options)  # type: ignore[arg-type]  # the subclass's arguments
-        made._producers = made._producers.begun_anew(left_out=left_out)
+        made._producers = made._producers.begun_anew(ablated=ablated)
         return made
 
     def _ablated(self) -> Mapping[str, float]:
-        return kept_factors(self._config)
+        return cached_factors(self._config)
 
     @property
     def _allocate(self) -> Allocate | None:

@@ -15,15 +15,15 @@ from stoker.version import __version__
 from ... import adapters
 from ...adapters import Adapter, Framework
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
+from ...engines.ablated_stage import NO_STAGE, AblatedStage
 from ...engines.base import Engine, EngineSettings
 from ...engines.dali import DaliOptions
-from ...engines.left_out import NOTHING, LeftOut
 from ...engines.registry import make_engine
 from ...engines.selection.devices import device_name, this_machine
 from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
 from ...engines.selection.gpus import gpu_model
-from ...engines.selection.kept_rates import KeptRates
 from ...engines.selection.measured_choice import choose_by_rate
+from ...engines.selection.rate_cache import RateCache
 from ...execution.batch import ColumnSpec
 from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
@@ -64,7 +64,7 @@ class EngineSetup:
         ranks: This process among those that train together.
         reading: How payloads are read and decoded.
         unfinished: Whether another process finishes the images.
-        left_out: What the engine leaves out, for a measurement.
+        ablated: The stage that the engine leaves out, for a measurement.
     """
 
     config: ImageLoaderConfig
@@ -78,7 +78,7 @@ class EngineSetup:
     pin_memory: bool
     reading: ReadOptions
     unfinished: bool = False
-    left_out: LeftOut = NOTHING
+    ablated: AblatedStage = NO_STAGE
 
     def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
         """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
@@ -141,18 +141,18 @@ class EngineSetup:
             verify=self.reading.verify,
             mapped=self.reading.mapped,
             exact=self.reading.exact,
-            kept=self._kept(),
+            cached_samples=self._cached_samples(),
             allocate=adapter.allocate,
             dali=self.dali,
             largest=largest_size(self.config.dataset) if prepares else None,
             typical=typical_work(self.config) if prepares else None,
             unfinished=self.unfinished,
-            left_out=self.left_out,
+            ablated=self.ablated,
         )
         return make_engine(plan.engine, settings)
 
-    def _kept(self) -> int:
-        """Samples to keep decoded, because a sample is in four mosaics on average.
+    def _cached_samples(self) -> int:
+        """Number of samples to keep decoded, because a sample is in four mosaics on average.
 
         A quarter more than the buffer is kept, because the first draws of an epoch have another order.
         """
@@ -182,7 +182,7 @@ class EngineSetup:
             },
             dataset=str(config.dataset.path),
             machine=f"{gpu}, {threads} threads",
-            kept=KeptRates("engine-rates"),
+            cache=RateCache("engine-rates"),
         )
 
     def _rate(self, name: str, device: str, seconds: float) -> float:

@@ -37,7 +37,7 @@ class SizeSchedule(Protocol):
         """Steps in a row that have one size; None for all steps of an epoch."""
 
     def choose(self, seed: int, epoch: int, groups: Int64) -> Int64:
-        """Positions in :attr:`sizes`, (G,), of groups of ``every`` steps, (G,) numbers in the epoch."""
+        """Indices into :attr:`sizes`, (G,), for groups of ``every`` steps, (G,) numbers in the epoch."""
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the sizes, as a dictionary that JSON can hold."""

@@ -46,7 +46,7 @@ def make_size_plan(
         found = "neither" if batch_size is None else "both"
         raise ConfigError(
             f"a loader takes batch_size or pixels_per_batch, found {found}",
-            hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
+            hint="Give batch_size=64. With sizes that change, pixels_per_batch may replace it.",
         )
     padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
     groups = _make_groups(padding, optional_number("aspect_ratio_group_factor", aspect_ratio_group_factor, 0))
@@ -57,13 +57,13 @@ def make_size_plan(
         )
     if isinstance(sizes, (AspectBuckets, Patches)):
         padding = Padding(sizes.size) if isinstance(sizes, Patches) else None
-        return SizePlan(None, (batch_size or 1,), seed, pixels, padding, given=sizes)
+        return SizePlan(None, (batch_size or 1,), seed, pixels, padding, planner_options=sizes)
     schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
     if schedule is None and pixels is not None:
         raise ConfigError(
             "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
         )
-    plan = SizePlan(schedule, (batch_size or 1,), seed, pixels, padding, given=groups)
+    plan = SizePlan(schedule, (batch_size or 1,), seed, pixels, padding, planner_options=groups)
     return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes)) if schedule else plan
 
 
@@ -89,7 +89,7 @@ def with_planner(
     Raises:
         ConfigError: No shape suits, or the arguments do not go with buckets or patches.
     """
-    if (given := plan.given) is None:
+    if (options := plan.planner_options) is None:
         return plan
     name = plan.planned_by
     if sampler is not None or not isinstance(shuffle, bool) or not isinstance(dataset, Dataset):
@@ -100,20 +100,20 @@ def with_planner(
     if not len(dataset):
         raise ConfigError(f"{name} need images, and the dataset has none", path=dataset.path)
     sizes = image_sizes(dataset)
-    if isinstance(given, Patches):
+    if isinstance(options, Patches):
         if on_error == "replace":
             raise ConfigError(
                 "on_error='replace' would put an image of another size into a packed row",
-                hint="Give on_error='skip', which leaves the place of a bad image empty.",
+                hint="Give on_error='skip', which leaves bad images out of their rows.",
             )
-        patches = PatchPlanner(sizes, plan.seed, shuffle, last_batch, given, plan.batch_size)
+        patches = PatchPlanner(sizes, plan.seed, shuffle, last_batch, options, plan.batch_size)
         return replace(plan, planner=patches)
-    if isinstance(given, RatioGroups):
-        groups = RatioGroupPlanner(sizes, plan.seed, shuffle, last_batch, given, plan.batch_size)
+    if isinstance(options, RatioGroups):
+        groups = RatioGroupPlanner(sizes, plan.seed, shuffle, last_batch, options, plan.batch_size)
         return replace(plan, planner=groups)
-    shapes = given.shapes(sizes)
+    shapes = options.shapes(sizes)
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
-    buckets = BucketPlanner(sizes, plan.seed, shuffle, last_batch, given, shapes, batch_sizes)
+    buckets = BucketPlanner(sizes, plan.seed, shuffle, last_batch, options, shapes, batch_sizes)
     return replace(plan, batch_sizes=batch_sizes, planner=buckets)
 
 

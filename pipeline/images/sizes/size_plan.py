@@ -80,7 +80,7 @@ class SizePlan:
         seed: Seed of the schedule.
         pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
         padding: How images of different sizes form a batch; None if all of a batch have one.
-        given: The user's argument that a planner is made for once the dataset is known.
+        planner_options: The user's argument that a planner is made from once the dataset is known.
         planner: Plans the batches; None for batches that follow the order of the draws.
     """
 
@@ -89,7 +89,7 @@ class SizePlan:
     seed: int
     pixels: int | None = None
     padding: Padding | None = None
-    given: AspectBuckets | Patches | RatioGroups | None = None
+    planner_options: AspectBuckets | Patches | RatioGroups | None = None
     planner: BucketPlanner | PatchPlanner | RatioGroupPlanner | None = None
 
     @property
@@ -105,8 +105,8 @@ class SizePlan:
 
     @property
     def planned_by(self) -> str:
-        """The plural name of :attr:`given`, for messages."""
-        return getattr(self.given, "label", type(self.given).__name__)
+        """The plural name of :attr:`planner_options`, for messages."""
+        return getattr(self.planner_options, "label", type(self.planner_options).__name__)
 
     @property
     def ragged(self) -> bool:
@@ -143,7 +143,7 @@ class SizePlan:
         """
         if steps is None:
             return None
-        if self.given:
+        if self.planner_options:
             raise ConfigError(
                 f"{self.planned_by} plan epochs of all samples, found steps_per_epoch",
                 hint="Leave steps_per_epoch out.",
@@ -151,7 +151,7 @@ class SizePlan:
         if not self.equal_epochs:
             raise ConfigError(
                 "steps_per_epoch needs batches of a fixed number of samples, found pixels_per_batch",
-                hint="Give batch_size in its place, or leave steps_per_epoch out.",
+                hint="Give batch_size instead, or leave steps_per_epoch out.",
             )
         return steps * self.batch_size * ranks.world_size
 

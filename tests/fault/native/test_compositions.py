@@ -57,7 +57,7 @@ def test_a_payload_to_which_the_index_gives_two_sizes(dataset: Dataset) -> None:
     samples.height[1], samples.width[1] = 2 * SIZE[0], 2 * SIZE[1]
     params.crop[1] = SIZE[0], 0, SIZE[0], 2 * SIZE[1]
     params.region[1] = SIZE[0], 0, 2 * SIZE[0], 2 * SIZE[1]
-    engine = dataset.engine(threads=1, kept=4, exact=True)
+    engine = dataset.engine(threads=1, cached_samples=4, exact=True)
     engine.submit(Work(samples, params))
     result = engine.collect()
     engine.close()

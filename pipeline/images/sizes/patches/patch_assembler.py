@@ -55,24 +55,24 @@ class PatchAssembler:
         offsets = np.concatenate(([0], np.cumsum(grids.prod(axis=1))))
         packed = Packed(Ragged(np.zeros(offsets[-1], np.uint8), offsets), groups)
         pack = Pack(outputs=("segment_ids", "cu_seqlens"), max_sequences=self._planner.max_images)
-        made = pack(packed, row)
-        real = made["segment_ids"] > 0  # patches come row by row, as those of a packed row are
-        positions = np.zeros((*real.shape, 2), np.int64)
-        values, positions[real] = cut_patches(images[0], chosen, grids, patches.size)
+        arrays = pack(packed, row)
+        real = arrays["segment_ids"] > 0  # patches come row by row, as those of a packed row are
+        coordinates = np.zeros((*real.shape, 2), np.int64)
+        values, coordinates[real] = cut_patches(images[0], chosen, grids, patches.size)
         filled = np.zeros((*real.shape, values.shape[1]), values.dtype)
         filled[real] = values
         shown, config = planned.positions[chosen], self._config
-        made |= {"patch_positions": positions, "mask": planned.mask[planned.groups[:-1]]}
-        made["row"] = self._by_segment(shown, groups)
+        arrays |= {"patch_positions": coordinates, "mask": planned.mask[planned.groups[:-1]]}
+        arrays["row"] = self._by_segment(shown, groups)
         if "label" in config.columns:
-            made["label"] = self._by_segment(config.dataset.values("label", shown), groups)
+            arrays["label"] = self._by_segment(config.dataset.values("label", shown), groups)
         if captions := self._planner.captions:
             drawn = captions.draw(shown, planned.draw_keys[chosen], config.draw_seed, self._epoch)
-            made |= captions.packed(config.columns, drawn, groups, self._planner.max_images)
-        made = {name: self._adapter.column(made[name]) for name in config.columns if name != "patches"}
+            arrays |= captions.packed(config.columns, drawn, groups, self._planner.max_images)
+        columns = {name: self._adapter.column(arrays[name]) for name in config.columns if name != "patches"}
         with self._totals.worker.stage("copying"):
-            made["patches"] = self._adapter.images(filled, config.image_format.dtype)
-        return config.batch_type(*(made[name] for name in config.columns))
+            columns["patches"] = self._adapter.images(filled, config.image_format.dtype)
+        return config.batch_type(*(columns[name] for name in config.columns))
 
     def _by_segment(self, values: Int64, groups: Int64) -> Int64:
         """(rows, most images) int64: the value of each image of each packed row; -1 after the last."""

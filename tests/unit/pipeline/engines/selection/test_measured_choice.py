@@ -12,8 +12,8 @@ from helpers.command_line import run
 from stoker.errors import EngineError
 from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
 from stoker.pipeline.engines.selection.execution import plan_execution
-from stoker.pipeline.engines.selection.kept_rates import KeptRates, MeasuredRates
 from stoker.pipeline.engines.selection.measured_choice import choose_by_rate
+from stoker.pipeline.engines.selection.rate_cache import MeasuredRates, RateCache
 from stoker.pipeline.execution.ranks.ranks import Ranks
 
 
@@ -39,7 +39,7 @@ def choose(rates: Rates, folder: Path, **conditions: Any) -> str:
         conditions={"gpu": "NVIDIA H200", **conditions},
         dataset="/data/train",
         machine="NVIDIA H200, 16 threads",
-        kept=KeptRates("engine-rates", folder),
+        cache=RateCache("engine-rates", folder),
     )
 
 
@@ -61,7 +61,7 @@ def test_another_dataset_or_machine_is_measured_anew(tmp_path: Path) -> None:
     choose(Rates(dali=1, native=2), tmp_path, dataset="a")
     assert choose(Rates(dali=2, native=1), tmp_path, dataset="b") == "dali"
     assert choose(Rates(dali=2, native=1), tmp_path, dataset="a", gpu="NVIDIA L4") == "dali"
-    assert len(KeptRates("engine-rates", tmp_path).all()) == 3
+    assert len(RateCache("engine-rates", tmp_path).all()) == 3
 
 
 def test_an_engine_that_fails_is_not_taken(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_the_oldest_measurements_are_dropped(tmp_path: Path) -> None:
-    kept = KeptRates("engine-rates", tmp_path)
+    cache = RateCache("engine-rates", tmp_path)
     for number in range(102):
-        kept.keep(MeasuredRates(str(number), "d", "m", {"native": 1.0}))
-    assert [rates.key for rates in kept.all()][::99] == ["2", "101"]
+        cache.add(MeasuredRates(str(number), "d", "m", {"native": 1.0}))
+    assert [rates.key for rates in cache.all()][::99] == ["2", "101"]
 
 
 def test_the_doctor_shows_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

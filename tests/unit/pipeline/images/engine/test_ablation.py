@@ -24,7 +24,7 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.engines.left_out import LeftOut
+from stoker.pipeline.engines.ablated_stage import AblatedStage
 from stoker.pipeline.images.engine import ablation
 from stoker.pipeline.images.engine.ablation import Ablation
 
@@ -93,13 +93,13 @@ def test_without_decoding_batches_are_the_same_and_are_decoded_once(
     squares: Path, options: dict[str, Any]
 ) -> None:
     given = {"batch_size": 4, "transforms": [RandomResizedCrop(16)], "shuffle": True, **options}
-    left_out = LeftOut("decoding")
-    with ImageLoader(squares, **given) as loader, loader._leaving_out(squares, left_out, **given) as other:
+    ablated = AblatedStage("decoding")
+    with ImageLoader(squares, **given) as loader, loader._with_ablated(squares, ablated, **given) as other:
         for whole, kept in zip(loader, other, strict=True):
             np.testing.assert_array_equal(kept.image, whole.image)
-        assert len(left_out.pixels) == 12
-        for place in left_out.pixels:
-            left_out.pixels[place] = np.zeros_like(left_out.pixels[place])
+        assert len(ablated.pixels) == 12
+        for location in ablated.pixels:
+            ablated.pixels[location] = np.zeros_like(ablated.pixels[location])
         other.set_epoch(5)  # forgets the batches that were made ahead
         assert not any(batch.image[:, 0].any() for batch in other)
 
@@ -107,7 +107,7 @@ def test_without_decoding_batches_are_the_same_and_are_decoded_once(
 def test_without_augmentation_nothing_is_written_into_images(squares: Path) -> None:
     given = {"batch_size": 12, "transforms": [RandomResizedCrop(16)], "engine": "reference"}
     with ImageLoader(squares, **given) as loader:  # type: ignore[arg-type]  # of several types
-        with loader._leaving_out(squares, LeftOut("augmentation"), **given) as other:
+        with loader._with_ablated(squares, AblatedStage("augmentation"), **given) as other:
             assert not next(iter(other)).image.any()
         assert next(iter(loader)).image.any()
 

@@ -1,4 +1,4 @@
-"""Rates that were measured on this machine, kept in the user's cache folder."""
+"""A cache of rates that were measured on this machine, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.cache_folder import cache_folder
 
-__all__ = ["KeptRates", "MeasuredRates"]
+__all__ = ["MeasuredRates", "RateCache"]
 
 _FORMAT = 1
 _MOST = 100
@@ -42,7 +42,7 @@ class MeasuredRates:
         return max(self.images_per_second, key=lambda name: self.images_per_second[name])
 
 
-class KeptRates:
+class RateCache:
     """A file of measurements. A damaged file, and one whose folder cannot be written, counts as empty.
 
     Args:
@@ -58,8 +58,8 @@ class KeptRates:
         """All measurements, the newest last."""
         try:
             document: Any = json.loads(self._file.read_text())
-            found = [MeasuredRates(**entry) for entry in document["measured"]]
-            return found if document["format"] == _FORMAT and all(map(_is_whole, found)) else []
+            measured = [MeasuredRates(**entry) for entry in document["measured"]]
+            return measured if document["format"] == _FORMAT and all(map(_is_valid, measured)) else []
         except (OSError, ValueError, TypeError, KeyError):
             return []
 
@@ -67,10 +67,10 @@ class KeptRates:
         """The measurement with this key."""
         return next((rates for rates in self.all() if rates.key == key), None)
 
-    def keep(self, rates: MeasuredRates) -> None:
-        """Keep a measurement, in place of one with the same key."""
-        kept = [*(one for one in self.all() if one.key != rates.key), rates][-_MOST:]
-        document = {"format": _FORMAT, "measured": [asdict(one) for one in kept]}
+    def add(self, rates: MeasuredRates) -> None:
+        """Add a measurement; it replaces one with the same key."""
+        newest = [*(one for one in self.all() if one.key != rates.key), rates][-_MOST:]
+        document = {"format": _FORMAT, "measured": [asdict(one) for one in newest]}
         unfinished = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,8 @@ class KeptRates:
             os.close(descriptor)
 
 
-def _is_whole(rates: MeasuredRates) -> bool:
+def _is_valid(rates: MeasuredRates) -> bool:
+    """Whether the fields of a measurement, read from JSON, have the right types."""
     names = (rates.key, rates.dataset, rates.machine)
     return (
         all(isinstance(name, str) for name in names)

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from stoker.formats.dataset.reading.samples import Samples
 
-__all__ = ["NOTHING", "LeftOut"]
+__all__ = ["NO_STAGE", "AblatedStage"]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class AblatedStage:
     """A stage that an engine leaves out. It reads payloads in any case.
 
     Attributes:
@@ -36,13 +36,15 @@ class LeftOut:
         """Whether images have no content."""
         return self.stage == "augmentation"
 
-    def kept(self, samples: Samples, i: int, decode: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """The pixels of sample ``i`` of a batch; ``decode`` makes them if they are not kept yet."""
-        place = int(samples.shard[i]), int(samples.offset[i])
-        if place not in self.pixels:
-            self.pixels[place] = decode()
-        return self.pixels[place]
+    def decode_once(
+        self, samples: Samples, i: int, decode: Callable[[], npt.NDArray[Any]]
+    ) -> npt.NDArray[Any]:
+        """The pixels of sample ``i`` of a batch; ``decode`` makes them at the first call."""
+        location = int(samples.shard[i]), int(samples.offset[i])
+        if location not in self.pixels:
+            self.pixels[location] = decode()
+        return self.pixels[location]
 
 
-NOTHING = LeftOut()
+NO_STAGE = AblatedStage()
 """No stage is left out."""
