@@ -99,12 +99,13 @@ class CachePrefetcher:
     ) -> None:
         self._earlier_retries = retries()
         self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
-        cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
+        datasets = enumerate(source.datasets)
+        cached = {number: dataset for number, dataset in datasets if isinstance(dataset, CachedDataset)}
         self._ahead = ahead // len(cached)
         starts = [0, *self._ends.tolist()]
         self._handles = {
-            number: _open_cache(one, max(1, connections // len(cached)), draws, starts[number], source)
-            for number, one in cached.items()
+            number: _open_cache(dataset, max(1, connections // len(cached)), draws, starts[number], source)
+            for number, dataset in cached.items()
         }
         self._cleanup = Cleanup(self, _release, list(self._handles.values()))
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()

@@ -103,10 +103,10 @@ class InvertedOrder:
         rows = expand_ranges(low, low + counts)
         drawn = self._draws(epoch, rows)
         drawn = np.where(drawn > moment, drawn, self._draws(epoch + 1, rows))
-        found = np.full(len(blocks), (epoch + 2) * n, np.int64)
+        next_uses = np.full(len(blocks), (epoch + 2) * n, np.int64)
         held = counts > 0
-        found[held] = np.minimum.reduceat(drawn, starts[held]) if len(rows) else found[held]
-        return found
+        next_uses[held] = np.minimum.reduceat(drawn, starts[held]) if len(rows) else next_uses[held]
+        return next_uses
 
     def _draws(self, epoch: int, rows: Int64) -> Int64:
         """The draw of each row in an epoch, counted over all epochs."""
@@ -135,16 +135,16 @@ class SortedUses:
     def after(self, blocks: Int64, moment: int) -> Int64:
         """See :class:`NextUse`."""
         moments = self.draws.moments
-        epoch, here = divmod(moment, moments)
-        found = np.full(len(blocks), (epoch + 2) * moments, np.int64)
-        for number, begin in ((epoch + 1, -1), (epoch, here)):
+        epoch, in_epoch = divmod(moment, moments)
+        next_uses = np.full(len(blocks), (epoch + 2) * moments, np.int64)
+        for number, begin in ((epoch + 1, -1), (epoch, in_epoch)):
             uses, wanted = self._uses(number), blocks * moments + begin
             following = np.append(uses, -1)[np.searchsorted(uses, wanted, side="right")]
             same = following // moments == blocks
-            found[same] = number * moments + following[same] % moments
+            next_uses[same] = number * moments + following[same] % moments
         for old in self._epochs.keys() - {epoch, epoch + 1}:
             del self._epochs[old]
-        return found
+        return next_uses
 
     def _uses(self, epoch: int) -> Int64:
         """(U,) int64, ``block * moments + moment`` of the uses of an epoch, ascending."""

@@ -106,5 +106,5 @@ def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
     ranges = dataset.ranges(np.unique(rows[~in_parts]))
     parts, payload = cache.part_checksums.parts(dataset.ranges(rows[in_parts]), reads.slices[in_parts])
     spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
-    found = PayloadParts(parts, rows[in_parts][payload])
-    return PlannedReads(ranges, found, files.covering(*spans), reads.moment)
+    payloads = PayloadParts(parts, rows[in_parts][payload])
+    return PlannedReads(ranges, payloads, files.covering(*spans), reads.moment)

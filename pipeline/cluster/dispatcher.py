@@ -244,7 +244,7 @@ class Dispatcher:
 
     def _count(self, maker: str, made: MadeBatches, size: int, asked: float) -> None:
         number = len(made.batches)
-        self.traffic.made(maker, number, made.samples, size, asked=asked, received=self._clock())
+        self.traffic.add_batches(maker, number, made.samples, size, asked=asked, received=self._clock())
 
     def _again(self, numbers: list[int]) -> None:
         """Queue again the requests that lost workers had."""
@@ -254,7 +254,7 @@ class Dispatcher:
             if request is not None and request not in self._pending and number not in others:
                 request.sent.clear()
                 insort(self._pending, request)
-                self.traffic.made_again(request.wanted.count)
+                self.traffic.add_repeated(request.wanted.count)
 
     def _repeat_stragglers(self) -> None:
         """Queue a second time the requests that take much longer than usual."""
@@ -265,7 +265,7 @@ class Dispatcher:
             begun = max(request.sent.values(), default=self._clock())
             if self._clock() - begun > limit and len(request.sent) == 1 and request not in self._pending:
                 insort(self._pending, request)
-                self.traffic.made_again(request.wanted.count)
+                self.traffic.add_repeated(request.wanted.count)
 
     def _lose(self, error: Exception) -> None:
         """Go on without workers."""

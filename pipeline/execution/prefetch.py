@@ -70,14 +70,14 @@ class _Channel(Generic[T]):
 
     def __init__(self, depth: int) -> None:
         self.ready: SimpleQueue[Sequence[T | _EndOfPass | _Stopped]] = SimpleQueue()
-        self.made = 0
+        self.handed_over = 0
         self.free_slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self.free_slots.put(None)
         self._is_stopped = False
 
     def hand_over(self, *items: T | _EndOfPass | _Stopped) -> None:
-        self.made += len(items)
+        self.handed_over += len(items)
         self.ready.put(items)
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class Prefetcher(Generic[T]):
     @property
     def ready(self) -> int:
         """Batches and ends of passes that lie ready."""
-        return self._channel.made - self.handed_out
+        return self._channel.handed_over - self.handed_out
 
     def __iter__(self) -> Prefetcher[T]:
         return self

@@ -23,7 +23,7 @@ class Refusals:
     def __getitem__(self, _: object) -> NoReturn:
         """Refuse to be the dataset of torch's DataLoader, which reads by index."""
         raise ConfigError(
-            "a loader has no items: it makes whole batches, and takes the place of a DataLoader",
+            "a loader has no items: it makes whole batches, and replaces a DataLoader",
             hint="Iterate over the loader. Code that needs a DataLoader takes "
             "DataLoader(iterable_dataset(loader), batch_size=None), with iterable_dataset from "
             "stoker.pipeline.adapters.torch.",

@@ -70,24 +70,24 @@ class State:
         return cls(state["epoch"], state["position"], identity)
 
 
-def differences(name: str, saved: Any, found: Any) -> Iterator[str]:
+def differences(name: str, saved: Any, current: Any) -> Iterator[str]:
     """Yield a phrase for each leaf that differs between two values of JSON data."""
-    if isinstance(saved, Mapping) and isinstance(found, Mapping):
-        for key in sorted({*saved, *found}, key=str):
-            yield from differences(f"{name}.{key}" if name else str(key), saved.get(key), found.get(key))
-    elif isinstance(saved, list) and isinstance(found, list):
-        for i, (before, now) in enumerate(zip(saved, found, strict=False)):
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        for key in sorted({*saved, *current}, key=str):
+            yield from differences(f"{name}.{key}" if name else str(key), saved.get(key), current.get(key))
+    elif isinstance(saved, list) and isinstance(current, list):
+        for i, (before, now) in enumerate(zip(saved, current, strict=False)):
             yield from differences(f"{name}[{i}]", before, now)
-        if len(saved) != len(found):
-            yield f"{name} had {len(saved)} entries and has {len(found)}"
-    elif saved != found:
-        yield f"{name} was {saved!r} and is {found!r}"
+        if len(saved) != len(current):
+            yield f"{name} had {len(saved)} entries and has {len(current)}"
+    elif saved != current:
+        yield f"{name} was {saved!r} and is {current!r}"
 
 
 def convert_stream_state(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert the state of a stream to epochs of ``samples`` draws, and return other states as they are.
 
-    The place in the stream stays the same, since a stream does not depend on the length of its epochs.
+    The next draw of the stream stays the same, since a stream does not depend on the length of its epochs.
 
     Raises:
         CheckpointError: The state's numbers are no whole numbers.

@@ -17,7 +17,7 @@ from stoker.processes import OwnerProcess
 
 from .interrupts import OneShotEvent
 
-__all__ = ["WorkerThread", "stopping"]
+__all__ = ["WorkerThread", "end_workers", "stopping"]
 
 _PREFIX = "stoker-"
 _PATIENCE = 5.0  # seconds for which interrupts are put off when the interpreter ends
@@ -51,8 +51,8 @@ class WorkerThread:
         """Start the thread."""
         _running[self._thread] = self  # first: the interpreter may end as soon as the thread runs
         # The last function registered is called first, before libraries that the worker uses, such as DALI.
-        atexit.unregister(_end_all)
-        atexit.register(_end_all)
+        atexit.unregister(end_workers)
+        atexit.register(end_workers)
         try:
             self._thread.start()
         except RuntimeError:  # the system allows no more threads
@@ -98,7 +98,7 @@ def stopping() -> bool:
     return worker is not None and worker.is_stopping
 
 
-def _end_all() -> None:
+def end_workers() -> None:
     """End all workers; put interrupts off for some seconds, since users tend to repeat them."""
     until = None
     while True:

@@ -68,9 +68,9 @@ def single_step(
     whole = schedule(epoch, 0)
     if step >= len(whole):
         raise ConfigError(f"epoch {epoch} has no step {step}: its steps are 0 to {len(whole) - 1}")
-    found = schedule(epoch, whole.consumed(step))
+    steps = schedule(epoch, whole.consumed(step))
     if rank is None:
-        return found
+        return steps
     if whole_number("rank", rank, 0) >= ranks.world_size:
         raise ConfigError(f"there is no rank {rank}: the loader has {ranks.world_size} ranks")
-    return replace(found, rank=rank)
+    return replace(steps, rank=rank)

@@ -30,11 +30,11 @@ class Counters:
 
     def minus(self, before: Counters) -> Counters:
         """The counts since ``before``."""
-        return Counters(*(getattr(self, one.name) - getattr(before, one.name) for one in fields(self)))
+        return Counters(*(getattr(self, count.name) - getattr(before, count.name) for count in fields(self)))
 
-    def plus(self, other: Counters) -> Counters:
+    def plus(self, more: Counters) -> Counters:
         """The sum of both."""
-        return Counters(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return Counters(*(getattr(self, count.name) + getattr(more, count.name) for count in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Traffic:
     repeated: int = 0
     _counts: dict[str, _Counts] = field(default_factory=dict)
 
-    def made(
+    def add_batches(
         self, name: str, batches: int, samples: int, size: int, *, asked: float, received: float
     ) -> None:
         """Count batches of a maker, of ``size`` bytes, that were asked for and received at these seconds."""
@@ -88,7 +88,7 @@ class Traffic:
         counts.bytes += size
         counts.seconds += (received - asked) * batches
 
-    def made_again(self, count: int) -> None:
+    def add_repeated(self, count: int) -> None:
         """Count batches that are made a second time."""
         self.repeated += count
 
@@ -97,12 +97,12 @@ class Traffic:
         return tuple(
             MakerStats(
                 name=name,
-                batches=one.batches,
-                samples=one.samples,
-                samples_per_second=one.samples / max(one.last - one.first, 1e-9),
-                bytes=one.bytes,
-                seconds=one.seconds / one.batches,
+                batches=counts.batches,
+                samples=counts.samples,
+                samples_per_second=counts.samples / max(counts.last - counts.first, 1e-9),
+                bytes=counts.bytes,
+                seconds=counts.seconds / counts.batches,
             )
-            for name, one in list(self._counts.items())
-            if one.batches
+            for name, counts in list(self._counts.items())
+            if counts.batches
         )

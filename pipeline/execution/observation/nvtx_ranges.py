@@ -33,7 +33,9 @@ def _set_functions() -> None:
     library = _library()
     if library is not None:
         functions = (library.nvtxRangePushA, library.nvtxRangePop)
-        _native.set_range_functions(*(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions))
+        _native.set_range_functions(
+            *(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+        )
 
 
 def _library() -> Any:
@@ -42,9 +44,9 @@ def _library() -> Any:
     locations = (package and package.submodule_search_locations) or ()
     folders = [Path(location) / folder for location in locations for folder in _FOLDERS]
     for name in _LIBRARIES:
-        for place in (name, *(str(folder / name) for folder in folders)):
+        for file in (name, *(str(folder / name) for folder in folders)):
             try:
-                return ctypes.CDLL(place)
+                return ctypes.CDLL(file)
             except OSError:  # noqa: PERF203 - four tries at most
                 continue
     return None

@@ -78,12 +78,12 @@ def find_ranks(
         if rank is not None or world_size is not None or replicate > 1:
             raise ConfigError("mesh gives the rank", hint="Leave out rank, world_size and replicate.")
         return _of_mesh(mesh)
-    found = _find_process(rank, world_size)
-    if found.world_size % replicate:
+    process = _find_process(rank, world_size)
+    if process.world_size % replicate:
         raise ConfigError(
-            f"replicate={replicate} does not divide the number of processes, {found.world_size}"
+            f"replicate={replicate} does not divide the number of processes, {process.world_size}"
         )
-    return _replicated(found, replicate)
+    return _replicated(process, replicate)
 
 
 def _of_mesh(mesh: Any) -> Ranks:
@@ -104,9 +104,9 @@ def _of_mesh(mesh: Any) -> Ranks:
     return Ranks(rank, world_size, *_on_this_machine(), "given")
 
 
-def _replicated(found: Ranks, replicate: int) -> Ranks:
-    rank, world_size = found.rank // replicate, found.world_size // replicate
-    return replace(found, rank=rank, world_size=world_size, replicate=replicate)
+def _replicated(process: Ranks, replicate: int) -> Ranks:
+    rank, world_size = process.rank // replicate, process.world_size // replicate
+    return replace(process, rank=rank, world_size=world_size, replicate=replicate)
 
 
 def _find_process(rank: int | None, world_size: int | None) -> Ranks:
@@ -120,7 +120,7 @@ def _find_process(rank: int | None, world_size: int | None) -> Ranks:
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
 
 
-def check_ranks(made: Ranks) -> None:
+def check_ranks(ranks: Ranks) -> None:
     """Check that a process still has the rank that a loader was made for.
 
     A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
@@ -129,13 +129,13 @@ def check_ranks(made: Ranks) -> None:
     Raises:
         ConfigError: torch.distributed or JAX now has another rank or number of ranks.
     """
-    if made.source == "given":
+    if ranks.source == "given":
         return
     now = _from_torch() or _from_jax()
-    now = now and _replicated(now, made.replicate)
-    if now and (now.rank, now.world_size) != (made.rank, made.world_size):
+    now = now and _replicated(now, ranks.replicate)
+    if now and (now.rank, now.world_size) != (ranks.rank, ranks.world_size):
         raise ConfigError(
-            f"this loader was made as rank {made.rank} of {made.world_size} ({made.source}), "
+            f"this loader was made as rank {ranks.rank} of {ranks.world_size} ({ranks.source}), "
             f"but {now.source} now says rank {now.rank} of {now.world_size}",
             hint="Make the loader after the processes are connected (with Lightning in train_dataloader), "
             "or give rank and world_size.",
@@ -160,15 +160,15 @@ def _from_jax() -> Ranks | None:
 
 
 def _from_environment() -> Ranks | None:
-    found = _from_launcher("torchrun", "Horovod") or _from_tf_config()
-    found = found or _from_launcher("Open MPI", "PMI", "Slurm")
-    _check_halves(found)
-    return found
+    ranks = _from_launcher("torchrun", "Horovod") or _from_tf_config()
+    ranks = ranks or _from_launcher("Open MPI", "PMI", "Slurm")
+    _check_halves(ranks)
+    return ranks
 
 
 def _from_tf_config() -> Ranks | None:
-    found = read_tf_config()
-    return Ranks(*found, *_on_this_machine(), "TF_CONFIG") if found else None
+    numbers = read_tf_config()
+    return Ranks(*numbers, *_on_this_machine(), "TF_CONFIG") if numbers else None
 
 
 def _from_launcher(*sources: str) -> Ranks | None:
@@ -179,32 +179,32 @@ def _from_launcher(*sources: str) -> Ranks | None:
             # srun sets PMI's rank and size, too, but not PMI's local variables.
             has_local = local_rank in os.environ
             local = (_number(local_rank, 0), _number_here(local_size)) if has_local else _on_this_machine()
-            found = Ranks(_number(rank, 0), _number(size, 1), *local, source)
-            if not found.rank < found.world_size:
+            ranks = Ranks(_number(rank, 0), _number(size, 1), *local, source)
+            if not ranks.rank < ranks.world_size:
                 raise ConfigError(
-                    f"the environment says rank {found.rank} of {found.world_size}: {rank} and {size}",
+                    f"the environment says rank {ranks.rank} of {ranks.world_size}: {rank} and {size}",
                     hint="Unset the variables that another launcher has left, or give rank and world_size.",
                 )
-            return found
+            return ranks
     return None
 
 
-def _check_halves(found: Ranks | None) -> None:
+def _check_halves(ranks: Ranks | None) -> None:
     """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same.
 
     Otherwise every rank would believe that it is the only one, and draw all samples.
     """
     for source, (rank, size, _, _) in _ENVIRONMENTS.items():
-        if found and source == found.source:
+        if ranks and source == ranks.source:
             return
         # A batch script of Slurm has a rank, too, and is one process.
         if source == "Slurm" or (rank in os.environ) == (size in os.environ):
             continue
-        if rank in os.environ and not (found and found.rank == _number(rank, 0)):
+        if rank in os.environ and not (ranks and ranks.rank == _number(rank, 0)):
             raise _half(rank, size)
-        if size in os.environ and (found or Ranks()).world_size != _number(size, 1):
+        if size in os.environ and (ranks or Ranks()).world_size != _number(size, 1):
             raise _half(size, rank)
-    if found:
+    if ranks:
         return
     if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Runs of an action with an event, such as Ctrl-C, at each place in turn where Python handles signals."""
+"""Runs of an action with an event, such as Ctrl-C, at each point in turn where Python handles signals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from types import FrameType
 from typing import Any
 
 
-def at_place(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:
-    """Run ``action``, and ``what`` at the n-th place where Python handles signals; return whether it exists.
+def at_point(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:
+    """Run ``action``, and ``what`` at the n-th point where Python handles signals; return whether it exists.
 
-    Places inside the start of a thread do not count: there Ctrl-C can leave a lock of Python's own taken.
+    Points inside the start of a thread do not count: there Ctrl-C can leave a lock of Python's own taken.
     """
     left = number
 
@@ -39,7 +39,7 @@ def _starts_thread(frame: FrameType | None) -> bool:
 
 
 def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[[], None]]]) -> None:
-    """Run an action with Ctrl-C at each place in turn, and then its check in a thread; ``make`` makes both.
+    """Run an action with Ctrl-C at each point in turn, and then its check in a thread; ``make`` makes both.
 
     The error is kept alive during the check, as in an interactive session.
     """
@@ -50,7 +50,7 @@ def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[
     for number in itertools.count(1):
         action, check = make()
         try:
-            if not at_place(number, interrupt, action):
+            if not at_point(number, interrupt, action):
                 assert number > 1
                 return
         except KeyboardInterrupt as error:

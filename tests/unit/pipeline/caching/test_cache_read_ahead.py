@@ -14,15 +14,15 @@ from stoker.formats.caching.remote_dataset import FileReader
 from stoker.pipeline.caching import cache_read_ahead
 
 
-def test_a_loop_that_waits_for_a_silent_server_says_so(
+def test_a_loop_that_waits_for_a_silent_server_logs_a_warning(
     thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     answers = threading.Event()
 
     class Messages(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
             answers.set()
 
     read = FileReader.__call__
@@ -35,6 +35,7 @@ def test_a_loop_that_waits_for_a_silent_server_says_so(
     with ImageLoader(
         url, cache=tmp_path, batch_size=61, transforms=[CenterCrop(8)], engine="native"
     ) as loader:
+        # A server that does not answer for ten seconds, the time before the first message.
         monkeypatch.setattr(FileReader, "__call__", read_later)
         monkeypatch.setattr(cache_read_ahead, "_SILENCE", 0.0)
         logger, handler = logging.getLogger("stoker.storage"), Messages()
@@ -43,4 +44,4 @@ def test_a_loop_that_waits_for_a_silent_server_says_so(
             assert len(next(iter(loader)).image) == 61
         finally:
             logger.removeHandler(handler)
-    assert said[0].startswith(f"{url}: a batch has waited 0 s for the storage")
+    assert messages[0].startswith(f"{url}: a batch has waited 0 s for the storage")

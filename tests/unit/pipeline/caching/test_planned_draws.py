@@ -50,10 +50,13 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def uses(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> list[tuple[CacheHandle, Any, int]]:
-    """The reads of batches, in their order: the cache, the blocks, and the moment."""
-    found: list[tuple[CacheHandle, Any, int]] = []
-    monkeypatch.setattr(CacheHandle, "used", lambda *use: found.append(use))
-    return found
+    """The reads of batches, in their order: the cache, the blocks, and the moment.
+
+    Which blocks a batch reads is not public.
+    """
+    reads: list[tuple[CacheHandle, Any, int]] = []
+    monkeypatch.setattr(CacheHandle, "used", lambda *use: reads.append(use))
+    return reads
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +69,18 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "shards"
 
 
-def check_uses(found: list[tuple[CacheHandle, Any, int]], *, alone: bool = True) -> None:
+def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, alone: bool = True) -> None:
     """Compare the next uses of blocks with the batches that came; other ranks use blocks in between."""
-    for cache in {cache for cache, _, _ in found}:
-        batches = [(set(blocks.tolist()), moment) for one, blocks, moment in found if one is cache]
+    for cache in {cache for cache, _, _ in reads}:
+        batches = [(set(blocks.tolist()), moment) for reader, blocks, moment in reads if reader is cache]
         moments = [moment for _, moment in batches]
         assert cache.next_use is not None
         assert moments == sorted(set(moments))
         horizons = {epoch * moments_of(cache) for epoch in range(2, 8)}
-        for place, (blocks, moment) in enumerate(batches):
+        for index, (blocks, moment) in enumerate(batches):
             held = np.array(sorted(blocks))
             for block, after in zip(held.tolist(), cache.next_use.after(held, moment).tolist(), strict=True):
-                later = (i for i in range(place + 1, len(batches)) if block in batches[i][0])
+                later = (i for i in range(index + 1, len(batches)) if block in batches[i][0])
                 following = next(later, len(batches))
                 assert after > (moments[following - 1] if alone and after not in horizons else moment)
                 assert following == len(batches) or after <= moments[following]
@@ -91,26 +94,26 @@ def moments_of(cache: CacheHandle) -> int:
 
 
 @pytest.mark.parametrize("kind", IMAGES)
-def test_the_next_use_of_blocks_of_images(
+def test_the_next_uses_of_image_blocks_are_those_of_the_batches(
     thumbnails: Path, tmp_path: Path, uses: list[Any], kind: str
 ) -> None:
-    given = {"batch_size": 4, "transforms": [CenterCrop(8)], "cache_size": "8KB", **IMAGES[kind]}
-    with ImageLoader(f"file://{thumbnails}", cache=tmp_path, **given) as loader:
+    options = {"batch_size": 4, "transforms": [CenterCrop(8)], "cache_size": "8KB", **IMAGES[kind]}
+    with ImageLoader(f"file://{thumbnails}", cache=tmp_path, **options) as loader:
         for _ in range(3):
             list(loader)
-    check_uses(uses, alone="world_size" not in given)
+    check_uses(uses, alone="world_size" not in options)
     is_inverted = kind in ("in order", "shuffled", "stream", "ranks")
     assert isinstance(uses[0][0].next_use, InvertedOrder if is_inverted else SortedUses)
 
 
-def test_the_next_use_of_blocks_of_selections_and_mixtures(
+def test_the_next_uses_in_selections_and_mixtures_are_those_of_the_batches(
     thumbnails: Path, squares: Path, tmp_path: Path, uses: list[Any]
 ) -> None:
     cached = {"cache": tmp_path, "cache_size": "8KB"}
     photos, scenes = (stoker.open(f"file://{path}", **cached) for path in (thumbnails, squares))
-    some = photos.select(np.arange(60, 0, -2))
-    mixture = stoker.mix([(some, 2), (scenes.select(np.arange(len(scenes))), 1)])
-    for source in (some, mixture):
+    selection = photos.select(np.arange(60, 0, -2))
+    mixture = stoker.mix([(selection, 2), (scenes.select(np.arange(len(scenes))), 1)])
+    for source in (selection, mixture):
         with ImageLoader(
             source, batch_size=4, transforms=[CenterCrop(8)], columns=("image",), shuffle=True
         ) as loader:
@@ -121,17 +124,20 @@ def test_the_next_use_of_blocks_of_selections_and_mixtures(
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_the_next_use_of_blocks_of_texts(texts: Path, tmp_path: Path, uses: list[Any], kind: str) -> None:
+def test_the_next_uses_of_text_blocks_are_those_of_the_batches(
+    texts: Path, tmp_path: Path, uses: list[Any], kind: str
+) -> None:
     with TextLoader(f"file://{texts}", cache=tmp_path, cache_size="8KB", **TEXTS[kind]) as loader:
         for _ in range(3):
             list(loader)
     check_uses(uses)
 
 
-def test_orders_that_are_too_long_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_that_is_too_long_has_no_next_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = np.arange(10)
     draws = draws_of_order(BlockShuffle(10, 0), stoker.mix)  # type: ignore[arg-type]  # nothing is drawn
     assert make_next_use(draws, blocks, blocks) is not None
+    # Users meet the limit only with more than 20 million draws.
     monkeypatch.setattr(planned_draws, "_MOST_SORTED", 9)
     assert make_next_use(draws, blocks, blocks) is None
 
@@ -150,14 +156,14 @@ def _orders(n: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("samples", [1, 4])
-def test_the_cache_has_the_hits_of_the_optimum(samples: int) -> None:
+def test_the_cache_has_the_hit_rate_of_the_optimum(samples: int) -> None:
     for share in (0.1, 0.25, 0.5):
-        found = hit_rates(blocks=100, samples=samples, share=share, seed=3)
-        assert found.least_recent < found.next_use == found.optimum
+        rates = hit_rates(blocks=100, samples=samples, share=share, seed=3)
+        assert rates.least_recent < rates.next_use == rates.optimum
 
 
 @pytest.mark.parametrize("kind", _orders(8))
-def test_the_cache_has_about_the_hits_of_the_optimum_with_other_orders(kind: str) -> None:
+def test_the_cache_has_nearly_the_optimal_hit_rate_with_other_orders(kind: str) -> None:
     order = _orders(400)[kind]
     rows = np.arange(400) if kind != "selected" else np.random.default_rng(0).permutation(400)[:200]
 
@@ -166,25 +172,25 @@ def test_the_cache_has_about_the_hits_of_the_optimum_with_other_orders(kind: str
         return draws, rows[order.positions(epoch, draws)]
 
     for share in (0.1, 0.25, 0.5):
-        found = hit_rates(100, 4, share, draws=PlannedDraws(order.n, order.n, drawn))
-        assert found.least_recent <= found.next_use <= found.optimum
-        assert found.next_use > found.optimum - 0.02
+        rates = hit_rates(100, 4, share, draws=PlannedDraws(order.n, order.n, drawn))
+        assert rates.least_recent <= rates.next_use <= rates.optimum
+        assert rates.next_use > rates.optimum - 0.02
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_the_cache_has_about_the_hits_of_the_optimum_with_planned_texts(texts: Path, shuffle: bool) -> None:
+def test_the_cache_has_nearly_the_optimal_hit_rate_with_planned_texts(texts: Path, shuffle: bool) -> None:
     with TextLoader(texts, batch_size=4, shuffle=shuffle) as loader:
-        found = hit_rates(20, 2, 0.25, draws=loader._config.planned_draws)
-        assert found.least_recent < found.next_use <= found.optimum
-        assert found.next_use > found.optimum - 0.02
+        rates = hit_rates(20, 2, 0.25, draws=loader._config.planned_draws)
+        assert rates.least_recent < rates.next_use <= rates.optimum
+        assert rates.next_use > rates.optimum - 0.02
 
 
-def test_a_loader_fetches_less_than_with_least_recent_use(
+def test_a_loader_fetches_fewer_blocks_than_with_least_recent_use(
     pack_images: Callable[..., Path], tmp_path: Path
 ) -> None:
     n, side = 64, 256
     sizes = {"codec": np.zeros(n), "height": np.full(n, side), "width": np.full(n, side)}
     shards = pack_images([bytes([i]) * (3 * side**2) for i in range(n)], **sizes)
-    found = loader_misses(shards, tmp_path / "cache", room=24, batch_size=4)
+    misses = loader_misses(shards, tmp_path / "cache", room=24, batch_size=4)
     # The cache also holds the blocks of the batches ahead, so it does not reach the optimum.
-    assert found.optimum <= found.loader < (found.optimum + found.least_recent) / 2 < found.uses
+    assert misses.optimum <= misses.loader < (misses.optimum + misses.least_recent) / 2 < misses.uses

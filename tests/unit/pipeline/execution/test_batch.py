@@ -20,12 +20,12 @@ def test_a_batch_unpacks_and_has_names() -> None:
 
 
 @pytest.mark.parametrize("columns", [("image", "image"), ("image/label",), ("class",)])
-def test_names_must_be_python_identifiers(columns: tuple[str, ...]) -> None:
+def test_columns_must_have_distinct_names_that_are_identifiers(columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="columns="):
         batch_type(columns)
 
 
-def test_a_batch_pickles() -> None:
+def test_a_batch_can_be_pickled_and_copied() -> None:
     batch = batch_type(("image", "label"))([1], "two")
     again = pickle.loads(pickle.dumps(batch))
     assert again == batch

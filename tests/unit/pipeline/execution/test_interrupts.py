@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from helpers.processes.interrupts import at_place, ends, interrupted_everywhere
+from helpers.processes.interrupts import at_point, ends, interrupted_everywhere
 
 from stoker.pipeline.execution.interrupts import OneShotEvent, move_next
 
 
-def test_an_event_can_be_set_inside_its_own_wait() -> None:
+def test_an_event_can_be_set_inside_its_wait() -> None:
     """A finaliser does so: the garbage collector runs in any thread that makes an object."""
     for number in itertools.count(1):
         event = OneShotEvent()
         reached: list[bool] = []
 
         def waits(number: int = number, event: OneShotEvent = event, reached: list[bool] = reached) -> None:
-            reached.append(at_place(number, event.set, lambda: event.wait(0.001)))
+            reached.append(at_point(number, event.set, lambda: event.wait(0.001)))
 
         ends(waits)
         if not reached[0]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.data.datasets import flip_bit
 from helpers.data.shards.text_shards import write_shards
 
 from stoker import ImageLoader, TextLoader
@@ -16,34 +17,14 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.adapters.training_loops.loader_view import LoaderView
 
 
-class Damage:
-    """One flipped bit in a payload of a dataset, which the test can undo."""
-
-    def __init__(self, folder: Path, row: int) -> None:
-        dataset = open_dataset(folder)
-        index = dataset.index
-        self._file = dataset.data_files[int(index.column("shard")[row])]
-        self._at = int(index.column("offset")[row] + index.column("length")[row] // 2)
-        self.flip()
-
-    def flip(self) -> None:
-        with self._file.open("r+b") as file:
-            file.seek(self._at)
-            byte = file.read(1)[0]
-            file.seek(self._at)
-            file.write(bytes([byte ^ 1]))
-
-    heal = flip
-
-
 @pytest.fixture
 def folder(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> Path:
     return make_dataset(payloads=[make_jpeg(i) for i in range(20)])
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 2, "columns": ("row",), "shuffle": True, "num_threads": 1, **options}
-    return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
+    defaults = {"batch_size": 2, "columns": ("row",), "shuffle": True, "num_threads": 1}
+    return ImageLoader(folder, transforms=[Resize((8, 8))], **{**defaults, **options})
 
 
 def receive(batches: Iterable[Any], received: list[int]) -> None:
@@ -52,6 +33,7 @@ def receive(batches: Iterable[Any], received: list[int]) -> None:
 
 
 def epochs(loader: ImageLoader | TextLoader, n: int) -> list[list[int]]:
+    """Rows of the next ``n`` epochs."""
     orders: list[list[int]] = []
     for _ in range(n):
         orders.append([])
@@ -61,12 +43,13 @@ def epochs(loader: ImageLoader | TextLoader, n: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("at", [0, 8, 18])
 @pytest.mark.parametrize("view", [iter, LoaderView])
-def test_the_next_pass_goes_on_where_an_error_has_stopped_one(
+def test_the_next_pass_continues_where_an_error_stopped_one(
     folder: Path, at: int, view: Callable[[ImageLoader], Iterable[Any]]
 ) -> None:
     with load(folder) as whole:
         orders = epochs(whole, 2)
-    damage = Damage(folder, orders[0][at])
+    damaged = open_dataset(folder)
+    flip_bit(damaged, orders[0][at])
     received: list[int] = []
     with load(folder) as loader:
         batches = view(loader)
@@ -75,14 +58,14 @@ def test_the_next_pass_goes_on_where_an_error_has_stopped_one(
                 receive(batches if view is LoaderView else iter(loader), received)
             assert received == orders[0][:at]
             assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (0, at)
-        damage.heal()
+        flip_bit(damaged, orders[0][at])
         receive(batches if view is LoaderView else iter(loader), received)
         assert received == orders[0]
         assert epochs(loader, 1) == orders[1:]
 
 
-def test_an_iterator_that_an_error_has_stopped_does_not_look_like_the_end_of_an_epoch(folder: Path) -> None:
-    Damage(folder, 8)
+def test_an_iterator_that_an_error_stopped_raises_instead_of_ending(folder: Path) -> None:
+    flip_bit(open_dataset(folder), 8)
     with load(folder, shuffle=False) as loader:
         batches = iter(loader)
         with pytest.raises(CorruptRecordError):
@@ -94,26 +77,28 @@ def test_an_iterator_that_an_error_has_stopped_does_not_look_like_the_end_of_an_
 def test_an_epoch_that_is_set_after_an_error_runs_from_its_beginning(folder: Path) -> None:
     with load(folder) as whole:
         orders = epochs(whole, 1)
-    damage = Damage(folder, orders[0][8])
+    damaged = open_dataset(folder)
+    flip_bit(damaged, orders[0][8])
     with load(folder) as loader:
         with pytest.raises(CorruptRecordError):
             receive(loader, [])
-        damage.heal()
+        flip_bit(damaged, orders[0][8])
         loader.set_epoch(0)
         assert epochs(loader, 1) == orders
 
 
-def test_text_goes_on_after_an_error_too(tmp_path: Path) -> None:
+def test_the_next_pass_over_text_continues_where_an_error_stopped_one(tmp_path: Path) -> None:
     folder = write_shards(tmp_path)
     options: dict[str, Any] = {"batch_size": 2, "columns": ("row",), "shuffle": True, "fields": ("q",)}
     with TextLoader(folder, **options) as whole:
         orders = epochs(whole, 2)
-    damage = Damage(folder, orders[0][len(orders[0]) // 2])
+    damaged, row = open_dataset(folder), orders[0][len(orders[0]) // 2]
+    flip_bit(damaged, row)
     received: list[int] = []
     with TextLoader(folder, **options) as loader:
         with pytest.raises(CorruptRecordError):
             receive(loader, received)
         assert 0 < len(received) < len(orders[0])
-        damage.heal()
+        flip_bit(damaged, row)
         receive(loader, received)
         assert [received, *epochs(loader, 1)] == orders

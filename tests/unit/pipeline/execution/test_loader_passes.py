@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.batches import rows_of
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
@@ -26,21 +27,17 @@ Threads = Callable[[str], list[threading.Thread]]
 CROP = [RandomResizedCrop(8)]
 
 
-def rows(batches: Any) -> list[int]:
-    return [int(row) for batch in batches for row in batch.row]
-
-
 class TestPasses:
     def test_a_pass_after_one_left_early_is_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
         for _ in loader:
             break
         assert loader.state_dict()["position"] == 16
-        second = rows(loader)
+        second = rows_of(loader)
         assert sorted(second) == list(range(61))
         again = load(shuffle=True)
         again.set_epoch(1)
-        assert rows(again) == second
+        assert rows_of(again) == second
 
     def test_a_newer_pass_ends_the_older(self, load: Callable[..., ImageLoader]) -> None:
         loader = load()
@@ -51,31 +48,31 @@ class TestPasses:
             next(older)
         assert len(list(newer)) == 4
 
-    def test_a_complete_pass_asked_again_takes_nothing_from_the_next(
-        self, load: Callable[..., ImageLoader]
-    ) -> None:
+    def test_a_complete_pass_takes_no_batch_of_the_next(self, load: Callable[..., ImageLoader]) -> None:
         loader = load()
         older = iter(loader)
         for _ in range(4):
             next(older)
         next(iter(loader))
         assert list(older) == []
-        assert rows(loader) == list(range(61))
+        assert rows_of(loader) == list(range(61))
 
-    def test_a_pass_that_gave_no_batch_is_begun_again(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_that_gave_no_batch_does_not_end_its_epoch(self, load: Callable[..., ImageLoader]) -> None:
         loader, again = load(shuffle=True), load(shuffle=True)
-        epochs = [rows(again) for _ in range(2)]
+        epochs = [rows_of(again) for _ in range(2)]
         for epoch in epochs:
             iter(loader)
             iter(loader)
-            assert rows(loader) == epoch
+            assert rows_of(loader) == epoch
 
     def test_two_loaders_run_at_once(self, load: Callable[..., ImageLoader]) -> None:
-        one, two = load(shuffle=True), load(shuffle=True)
-        for left, right in zip(one, two, strict=True):
+        loaders = load(shuffle=True), load(shuffle=True)
+        for left, right in zip(*loaders, strict=True):
             assert np.array_equal(left.row, right.row)
 
-    def test_closing(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_closed_loader_ends_its_pass_and_begins_no_other(
+        self, load: Callable[..., ImageLoader]
+    ) -> None:
         loader = load()
         running = iter(loader)
         next(running)
@@ -86,13 +83,13 @@ class TestPasses:
         with pytest.raises(LoaderClosedError, match="this loader is closed"):
             iter(loader)
 
-    def test_with(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_with_statement_closes_the_loader(self, load: Callable[..., ImageLoader]) -> None:
         with load() as loader:
             next(iter(loader))
         with pytest.raises(LoaderClosedError):
             iter(loader)
 
-    def test_a_forked_child_makes_its_own(
+    def test_a_forked_child_cannot_use_the_loader(
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         loader = load()
@@ -105,8 +102,8 @@ class TestTheNextPass:
     """Batches of the next pass, which are made while the consumer receives the pass before it."""
 
     @pytest.fixture
-    def drawn(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Epoch of each batch that was submitted, in order."""
+    def submitted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """Epoch of each batch that was submitted, in order; a loader does not show batches that it drops."""
         epochs: list[int] = []
         submit = ImageBatchProducer._submit
 
@@ -117,34 +114,34 @@ class TestTheNextPass:
         monkeypatch.setattr(ImageBatchProducer, "_submit", spy)
         return epochs
 
-    def test_it_is_begun_early(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
+    def test_its_batches_are_made_early(self, load: Callable[..., ImageLoader], submitted: list[int]) -> None:
         loader = load(shuffle=True, prefetch=3)
-        first = rows(loader)
-        wait_until(lambda: drawn == [0, 0, 0, 0, 1, 1, 1])
+        first = rows_of(loader)
+        wait_until(lambda: submitted == [0, 0, 0, 0, 1, 1, 1])
         state = loader.state_dict()
         assert (state["epoch"], state["position"]) == (1, 0)
         assert loader.stats().samples == 61
         loader.set_epoch(1)  # as many loops do; it is the next epoch anyway
-        second = rows(loader)
-        assert drawn.count(0) == drawn.count(1) == 4
+        second = rows_of(loader)
+        assert submitted.count(0) == submitted.count(1) == 4
         assert sorted(first) == sorted(second) == list(range(61))
         again = load(shuffle=True)
         again.load_state_dict(state)
-        assert rows(again) == second
+        assert rows_of(again) == second
 
     @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
-    def test_its_batches_are_dropped(
-        self, load: Callable[..., ImageLoader], drawn: list[int], new_threads: Threads, how: str
+    def test_a_change_of_epoch_drops_its_batches(
+        self, load: Callable[..., ImageLoader], submitted: list[int], new_threads: Threads, how: str
     ) -> None:
         loader = load(shuffle=True, prefetch=3)
         start = loader.state_dict()
-        first = rows(loader)
-        wait_until(lambda: 1 in drawn)
+        first = rows_of(loader)
+        wait_until(lambda: 1 in submitted)
         assert new_threads("stoker-prefetch")
         getattr(loader, how)(*{"set_epoch": [0], "load_state_dict": [start], "close": []}[how])
         assert not new_threads("stoker-prefetch")
         if how != "close":
-            assert rows(loader) == first
+            assert rows_of(loader) == first
             assert (loader.stats().batches, loader.stats().samples) == (8, 122)
 
     def test_an_epoch_that_is_set_during_a_pass_is_the_next(self, load: Callable[..., ImageLoader]) -> None:
@@ -154,9 +151,9 @@ class TestTheNextPass:
             loader.set_epoch(0)
             assert loader.state_dict()["position"] == 0
             first += batch.row.tolist()
-        assert rows(loader) == first
+        assert rows_of(loader) == first
 
-    def test_its_errors_are_raised_in_it(self, load: Callable[..., ImageLoader]) -> None:
+    def test_its_errors_are_raised_when_it_has_begun(self, load: Callable[..., ImageLoader]) -> None:
         failures = [ZeroDivisionError]
 
         class Failing:
@@ -171,13 +168,13 @@ class TestTheNextPass:
                 return draws
 
         loader = load(sampler=Failing())
-        assert rows(loader) == list(range(61))
+        assert rows_of(loader) == list(range(61))
         running = iter(loader)
         with pytest.raises(ZeroDivisionError):
             next(running)
-        assert rows(loader) == list(range(61))
+        assert rows_of(loader) == list(range(61))
 
-    def test_dropping_the_loader_ends_it(self, thumbnails: Path, new_threads: Threads) -> None:
+    def test_dropping_the_loader_ends_its_thread(self, thumbnails: Path, new_threads: Threads) -> None:
         loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
         for _ in loader:
             pass
@@ -198,13 +195,15 @@ class TestState:
         "change",
         [{"seed": 1}, {"shuffle": True}, {"transforms": [RandomResizedCrop(9)]}, {"dtype": "float32"}],
     )
-    def test_another_loader_is_refused(
+    def test_a_loader_with_other_arguments_refuses_a_state(
         self, load: Callable[..., ImageLoader], change: dict[str, Any]
     ) -> None:
         with pytest.raises(CheckpointError, match="belongs to another loader"):
             load(**change).load_state_dict(load().state_dict())
 
-    def test_a_selection_is_another_dataset(self, load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    def test_a_loader_of_a_selection_refuses_the_state_of_the_dataset(
+        self, load: Callable[..., ImageLoader], thumbnails: Path
+    ) -> None:
         selection = open_dataset(thumbnails).select(np.arange(60))
         with pytest.raises(CheckpointError, match="dataset was"):
             load(dataset=selection).load_state_dict(load().state_dict())
@@ -217,7 +216,7 @@ class TestState:
             loader.load_state_dict({})
         assert len(list(running)) == 3
 
-    def test_the_running_pass_ends_when_one_is_loaded(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_loaded_state_ends_the_running_pass(self, load: Callable[..., ImageLoader]) -> None:
         loader = load()
         running = iter(loader)
         next(running)
@@ -225,20 +224,20 @@ class TestState:
         with pytest.raises(LoaderClosedError):
             next(running)
         assert loader.state_dict()["position"] == 40
-        assert rows(loader) == list(range(40, 61))
+        assert rows_of(loader) == list(range(40, 61))
 
-    def test_it_is_for_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_loaded_state_changes_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
         loader = load()
         loader.load_state_dict({**loader.state_dict(), "position": 40})
         assert loader.state_dict()["position"] == 40
-        assert rows(loader) == list(range(40, 61))
-        assert rows(loader) == list(range(61))
+        assert rows_of(loader) == list(range(40, 61))
+        assert rows_of(loader) == list(range(61))
         assert len(loader) == 4
 
-    def test_the_end_of_an_epoch(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_from_the_end_of_an_epoch_is_empty(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(last_batch="drop")
         loader.load_state_dict({**loader.state_dict(), "position": 61})
-        assert rows(loader) == []
+        assert rows_of(loader) == []
         assert loader.state_dict()["epoch"] == 1
 
     @pytest.mark.parametrize(
@@ -252,7 +251,7 @@ class TestState:
         ],
         ids=lambda options: next(iter(options)),
     )
-    def test_numbers_of_numpy_are_saved_as_numbers(
+    def test_numpy_numbers_are_saved_as_json_numbers(
         self, load: Callable[..., ImageLoader], options: dict[str, Any]
     ) -> None:
         loader = load(**options)
@@ -262,7 +261,7 @@ class TestState:
         assert state["position"] == 16
         load(**options).load_state_dict(state)
 
-    def test_seeds_of_numpy_are_seeds(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_numpy_seed_equals_a_python_seed(self, load: Callable[..., ImageLoader]) -> None:
         state = load(seed=np.int64(3), shuffle=True).state_dict()
         loader = load(seed=3, shuffle=True)
         loader.load_state_dict(state)

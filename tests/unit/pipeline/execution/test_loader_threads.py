@@ -7,13 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from helpers.batches import rows_of
 
 from stoker import ImageLoader
 from stoker.errors import LoaderClosedError
-
-
-def rows(batches: Any) -> list[int]:
-    return [int(row) for batch in batches for row in batch.row]
 
 
 def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[..., ImageLoader]) -> None:
@@ -26,17 +23,20 @@ def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert sorted(rows(received)) == list(range(61))
+        assert sorted(rows_of(received)) == list(range(61))
         assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (epoch, 0)
 
 
-def test_a_loop_of_another_thread_ends_a_pass_that_is_being_begun(
+def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two share no batch, and none of them sees an empty epoch or the other's."""
-    loader, epoch = load(shuffle=True), rows(load(shuffle=True))
+    """The two share no batch, and none of them sees an empty epoch or the other's.
+
+    The patch begins the other pass inside the first one's beginning, which no schedule of threads ensures.
+    """
+    loader, epoch = load(shuffle=True), rows_of(load(shuffle=True))
     received: list[int] = []
-    other = threading.Thread(target=lambda: received.extend(rows(loader)))
+    other = threading.Thread(target=lambda: received.extend(rows_of(loader)))
     make = ImageLoader._make_producer
 
     def begin_the_other(*arguments: Any) -> Any:
@@ -54,12 +54,15 @@ def test_a_loop_of_another_thread_ends_a_pass_that_is_being_begun(
     assert loader.state_dict()["epoch"] == 1
 
 
-def test_a_pass_that_begins_at_the_end_of_another_is_followed_by_the_next(
+def test_a_pass_that_begins_at_the_end_of_another_loses_no_batch(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a pass keeps batches that were made ahead. They must not replace those of the newer pass."""
+    """The end of a pass keeps batches that were made ahead. They must not replace those of the newer pass.
+
+    The patch begins the newer pass at that moment, which no schedule of threads ensures.
+    """
     loader, again = load(shuffle=True), load(shuffle=True)
-    epochs = [rows(again) for _ in range(3)]
+    epochs = [rows_of(again) for _ in range(3)]
     newer: list[Any] = []
     keep = ImageLoader._keep
 
@@ -69,6 +72,6 @@ def test_a_pass_that_begins_at_the_end_of_another_is_followed_by_the_next(
         keep(*arguments)
 
     monkeypatch.setattr(ImageLoader, "_keep", begin_a_newer_pass)
-    assert rows(loader) == epochs[0]
+    assert rows_of(loader) == epochs[0]
     assert next(newer[0]).row.tolist() == epochs[1][:16]
-    assert rows(loader) == epochs[2]
+    assert rows_of(loader) == epochs[2]

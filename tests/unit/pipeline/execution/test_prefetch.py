@@ -16,7 +16,7 @@ from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.observation import stages
 from stoker.pipeline.execution.observation.stats import StatsTotals
-from stoker.pipeline.execution.threads import _end_all
+from stoker.pipeline.execution.threads import end_workers
 
 Threads = Callable[[], list[threading.Thread]]
 
@@ -44,7 +44,7 @@ def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> No
 
 
 @pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
-def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
+def test_the_thread_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
     producer = Numbers(100, limit)
     batches = started([producer], depth, StatsTotals())
     for received in range(5):
@@ -55,7 +55,7 @@ def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> 
     batches.close()
 
 
-def test_leaving_early_finishes_what_was_started(threads: Threads) -> None:
+def test_closing_early_finishes_the_started_batches(threads: Threads) -> None:
     producer = Numbers(100, limit=4)
     batches = started([producer], 8, StatsTotals())
     next(batches)
@@ -67,7 +67,7 @@ def test_leaving_early_finishes_what_was_started(threads: Threads) -> None:
         next(batches)
 
 
-def test_dropping_it_stops_the_thread(threads: Threads) -> None:
+def test_dropping_the_prefetcher_stops_its_thread(threads: Threads) -> None:
     batches = started([Numbers(100)], 3, StatsTotals())
     next(batches)
     assert len(threads()) == 1
@@ -76,7 +76,7 @@ def test_dropping_it_stops_the_thread(threads: Threads) -> None:
     wait_until(lambda: not threads())
 
 
-def test_a_thread_that_the_producer_waits_for_can_drop_the_prefetcher(threads: Threads) -> None:
+def test_a_thread_that_the_producer_waits_for_may_drop_the_prefetcher(threads: Threads) -> None:
     begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
 
     class Waits(Numbers):
@@ -85,11 +85,11 @@ def test_a_thread_that_the_producer_waits_for_can_drop_the_prefetcher(threads: T
             dropped.wait()
             return super().finish()
 
-    held = [started([Waits(100)], 3, StatsTotals())]
+    prefetchers = [started([Waits(100)], 3, StatsTotals())]
 
     def drop() -> None:
         asked.wait()
-        held.clear()
+        prefetchers.clear()
         dropped.set()
 
     worker = threading.Thread(target=drop, name="stoker-decoder", daemon=True)
@@ -132,7 +132,7 @@ def test_batches_that_are_started_together_count_as_one_and_come_one_by_one() ->
     wait_until(lambda: batches.ready == 6)
     assert [next(batches), next(batches)] == [0, 1]
     assert (batches.ready, batches.handed_out, producer.started) == (4, 2, 6)
-    assert next(batches) == 2, "the last of three frees their place"
+    assert next(batches) == 2, "the last of three frees their slot"
     wait_until(lambda: batches.ready == 5)
     assert list(batches) == [3, 4, 5, 6, 7]
 
@@ -162,7 +162,9 @@ def test_an_interrupt_during_the_start_leaves_no_thread(
     wait_until(lambda: not threads())
 
 
-def test_an_interrupted_close_is_completed_at_exit(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_interpreter_completes_an_interrupted_close(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, release = threading.Event(), threading.Event()
     wait = OneShotEvent.wait
 
@@ -181,16 +183,17 @@ def test_an_interrupted_close_is_completed_at_exit(threads: Threads, monkeypatch
 
     batches = started([Waits(100)], 3, StatsTotals())
     assert begun.wait(60)  # before this the thread would end at once
+    # A signal would arrive at any instruction, not always inside this wait.
     monkeypatch.setattr(OneShotEvent, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batches.close()
     monkeypatch.setattr(OneShotEvent, "wait", released)
     assert len(threads()) == 1
-    _end_all()
+    end_workers()
     assert not threads()
 
 
-def test_another_process_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefetcher_refuses_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = started([Numbers(10)], 2, StatsTotals())
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
@@ -203,26 +206,26 @@ class TestTimes:
     """A clock that a test advances when the consumer or the producer is known to wait for the other."""
 
     @pytest.fixture
-    def looks(self, threads: Threads, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    def clock_reads(self, threads: Threads, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         """How often the consumer and the producer have read the clock: before each wait, and after."""
         counts = {"consumer": 0, "producer": 0}
 
-        def look() -> float:
+        def read_clock() -> float:
             now = self.now  # first: a thread that waits for the count then advances the clock
             counts["producer" if threading.current_thread() in threads() else "consumer"] += 1
             return now
 
         self.now = 0.0
-        monkeypatch.setattr(prefetch, "perf_counter", look)
-        monkeypatch.setattr(stages, "perf_counter", look)
+        monkeypatch.setattr(prefetch, "perf_counter", read_clock)
+        monkeypatch.setattr(stages, "perf_counter", read_clock)
         return counts
 
-    def test_the_consumer_waits(self, looks: dict[str, int]) -> None:
+    def test_the_seconds_that_the_consumer_waits_are_counted(self, clock_reads: dict[str, int]) -> None:
         test = self
 
         class Slow(Numbers):
             def finish(self) -> int:
-                wait_until(lambda: looks["consumer"] > 2 * self.finished)
+                wait_until(lambda: clock_reads["consumer"] > 2 * self.finished)
                 test.now += 10.0
                 return super().finish()
 
@@ -230,14 +233,16 @@ class TestTimes:
         assert list(started([Slow(3)], 1, totals)) == [0, 1, 2]
         assert (totals.waited, totals.worker.seconds["idle"]) == (30.0, 0.0)
 
-    def test_the_producer_waits(self, looks: dict[str, int]) -> None:
+    def test_the_seconds_that_the_producer_waits_are_counted(self, clock_reads: dict[str, int]) -> None:
         totals = StatsTotals()
         batches = started([Numbers(3, limit=1)], 1, totals)
         for number in range(3):
-            wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
+            wait_until(lambda expected=2 * number + 3: clock_reads["producer"] == expected)
             self.now += 10.0
             assert next(batches) == number
-        wait_until(lambda: looks["producer"] == 11)  # the end of the pass is ready and takes the only slot
+        wait_until(
+            lambda: clock_reads["producer"] == 11
+        )  # the end of the pass is ready and takes the only slot
         assert (totals.waited, totals.worker.seconds["idle"]) == (0.0, 30.0)
         batches.close()
 

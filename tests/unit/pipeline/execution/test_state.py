@@ -23,7 +23,7 @@ def test_a_state_is_small_json_data() -> None:
     assert STATE == {"version": 1, "epoch": 2, "position": 7, "identity": IDENTITY}
 
 
-def test_any_mapping_is_accepted() -> None:
+def test_a_state_can_be_any_mapping() -> None:
     assert State.from_dict(MappingProxyType(STATE), IDENTITY, 10).position == 7
 
 
@@ -72,13 +72,13 @@ def test_the_error_names_what_differs() -> None:
 def test_the_error_names_only_the_leaf_that_differs() -> None:
     crop, flip = {"name": "CenterCrop", "size": [8, 8]}, {"name": "RandomHorizontalFlip", "p": 0.5}
     saved = {"plan": {"transforms": [crop, flip], "dtype": "uint8"}}
-    found = {"plan": {"transforms": [crop, {**flip, "p": 0.4}, crop], "dtype": "uint8"}}
+    current = {"plan": {"transforms": [crop, {**flip, "p": 0.4}, crop], "dtype": "uint8"}}
     with pytest.raises(CheckpointError) as caught:
-        State.from_dict(State(0, 0, saved).to_dict(), found, 10)
+        State.from_dict(State(0, 0, saved).to_dict(), current, 10)
     message = "plan.transforms[1].p was 0.5 and is 0.4; plan.transforms had 2 entries and has 3"
     assert caught.value.message == f"the state belongs to another loader: {message}"
     with pytest.raises(CheckpointError, match=r"transforms had 3 entries and has 2"):
-        State.from_dict(State(0, 0, found).to_dict(), saved, 10)
+        State.from_dict(State(0, 0, current).to_dict(), saved, 10)
 
 
 STREAM = {**STATE, "samples_per_epoch": 60}
@@ -88,7 +88,7 @@ STREAM = {**STATE, "samples_per_epoch": 60}
     ("samples", "epoch", "position"),
     [(60, 2, 7), (30, 4, 7), (100, 1, 27), (127, 1, 0), (1, 127, 0), (500, 0, 127)],
 )
-def test_a_stream_keeps_its_place_with_another_length_of_epochs(
+def test_a_stream_continues_at_the_same_draw_with_another_length_of_epochs(
     samples: int, epoch: int, position: int
 ) -> None:
     assert convert_stream_state(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
@@ -114,6 +114,6 @@ def test_states_of_other_loaders_do_not_change(state: Any) -> None:
         {"position": -1},
     ],
 )
-def test_refuses_impossible_places_in_a_stream(change: dict[str, Any]) -> None:
+def test_refuses_impossible_positions_in_a_stream(change: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="must be whole numbers from 0"):
         convert_stream_state(30, {**STREAM, **change})

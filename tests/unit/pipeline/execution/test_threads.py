@@ -18,7 +18,7 @@ def test_a_thread_that_cannot_be_started_is_forgotten(monkeypatch: pytest.Monkey
     monkeypatch.setattr(threading.Thread, "start", fails)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         worker.start()
-    threads._end_all()
+    threads.end_workers()
     assert not worker.is_stopping
     worker.end()
 
@@ -37,36 +37,39 @@ def test_the_end_of_the_interpreter_ends_workers_that_are_started_meanwhile() ->
         later.start()
 
     WorkerThread(run, stopped.set, "first").start()
-    threads._end_all()
+    threads.end_workers()
     assert later.is_stopping
     assert "stoker-later" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_interrupts_at_the_end_of_the_interpreter_are_put_off_for_some_time(
+def test_interrupts_at_the_end_of_the_interpreter_are_delayed_for_some_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise threads could be stopped inside C++."""
-    told = threading.Event()
-    end, left = WorkerThread.end, 3
+    """Otherwise threads could be stopped inside C++.
+
+    The patches stand for Ctrl-C and for seconds that pass.
+    """
+    stopped = threading.Event()
+    end, interrupts = WorkerThread.end, 3
 
     def run() -> None:
-        told.wait()
+        stopped.wait()
 
     def interrupted(worker: WorkerThread, seconds: float | None = None) -> None:
-        nonlocal left
-        if left:
-            left -= 1
+        nonlocal interrupts
+        if interrupts:
+            interrupts -= 1
             raise KeyboardInterrupt
         end(worker, seconds)
 
-    worker = WorkerThread(run, told.set, "test")
+    worker = WorkerThread(run, stopped.set, "test")
     worker.start()
     monkeypatch.setattr(WorkerThread, "end", interrupted)
     monkeypatch.setattr(threads, "_PATIENCE", 0)
     with pytest.raises(KeyboardInterrupt):
-        threads._end_all()
+        threads.end_workers()
     assert not worker.is_stopping
     monkeypatch.setattr(threads, "_PATIENCE", 600)
-    threads._end_all()
+    threads.end_workers()
     assert worker.is_stopping
     assert "stoker-test" not in [thread.name for thread in threading.enumerate()]

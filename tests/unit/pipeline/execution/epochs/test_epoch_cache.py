@@ -5,13 +5,13 @@ from __future__ import annotations
 from stoker.pipeline.execution.epochs.epoch_cache import EpochCache
 
 
-def test_the_last_two_values_are_kept() -> None:
-    made: list[int] = []
+def test_the_cache_keeps_the_last_two_values() -> None:
+    computed: list[int] = []
     cache: EpochCache[int, int] = EpochCache()
 
     def make(key: int) -> int:
-        made.append(key)
+        computed.append(key)
         return 10 * key
 
     assert [cache.get(key, make) for key in (1, 2, 1, 2, 3, 2, 3, 1)] == [10, 20, 10, 20, 30, 20, 30, 10]
-    assert made == [1, 2, 3, 1]
+    assert computed == [1, 2, 3, 1]

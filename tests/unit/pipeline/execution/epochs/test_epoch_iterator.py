@@ -18,7 +18,7 @@ class Batches:
     """A stand-in for a prefetcher."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self._sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
+        self.sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
         self.handed_out = 0
         self.closed = 0
         self.kept = 0
@@ -27,13 +27,13 @@ class Batches:
         pass
 
     def __next__(self) -> Any:
-        size = next(self._sizes)
+        size = next(self.sizes)
         self.handed_out += 1
         return FinishedBatch((np.zeros(size),), size)
 
     def close(self) -> None:
         self.closed += 1
-        self._sizes = iter(())
+        self.sizes = iter(())
 
     def keep(self, batches: Batches, progress: Progress) -> None:
         assert batches is self
@@ -77,11 +77,11 @@ def test_an_ended_pass_raises_an_error() -> None:
     assert progress.state({}).position == 5
 
 
-def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more() -> None:
+def test_a_complete_pass_returns_its_prefetcher_and_takes_no_more_batches() -> None:
     running, _, batches = begin()
     assert len(list(running)) == 3
     running.end()
-    batches._sizes = iter([5])  # of the next pass
+    batches.sizes = iter([5])  # of the next pass
     assert list(running) == []
     assert (batches.kept, batches.closed) == (1, 0)
 

@@ -7,7 +7,7 @@ from stoker.pipeline.execution.observation import stages, stats
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time of the clock, as the only number of a list."""
+    """The time of the clock, as the only number of a list; the patches stand for seconds that pass."""
     time = [100.0]
     for module in (stages, stats):
         monkeypatch.setattr(module, "perf_counter", lambda: time[0])

@@ -1,4 +1,7 @@
-"""Ranges of NVTX on native threads, by a stand-in for NVTX's library."""
+"""Ranges of NVTX on native threads, by a stand-in for NVTX's library.
+
+The patches put it in: only CUDA has the library, and the loader looks for it once in a process.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ RANGES: list[tuple[int, str]] = []
 """The names of ranges that began, and "end" for each end, with their threads."""
 
 
-def note(what: str) -> int:
-    RANGES.append((threading.get_native_id(), what))
+def record_range(name: str) -> int:
+    RANGES.append((threading.get_native_id(), name))
     return 0
 
 
 # They stay as long as the process runs, like the functions of a library.
-PUSH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(lambda name: note(name.decode()))
-POP = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: note("end"))
+PUSH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(lambda name: record_range(name.decode()))
+POP = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: record_range("end"))
 
 
 def test_native_threads_show_each_stage_of_each_sample(

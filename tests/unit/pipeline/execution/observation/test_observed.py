@@ -19,11 +19,11 @@ from stoker.augment import Resize
 from stoker.errors import ConfigError
 
 
-def load(dataset: Any, **given: Any) -> ImageLoader:
-    return ImageLoader(dataset, batch_size=8, transforms=[Resize((4, 4))], columns=("row",), **given)
+def load(dataset: Any, **options: Any) -> ImageLoader:
+    return ImageLoader(dataset, batch_size=8, transforms=[Resize((4, 4))], columns=("row",), **options)
 
 
-def test_statistics_of_a_pass_and_since_the_last_call(thumbnails: Path) -> None:
+def test_statistics_can_count_from_the_pass_or_the_last_call(thumbnails: Path) -> None:
     with load(thumbnails, rank=1, world_size=2) as loader:
         assert loader.stats("last").batches == 0
         list(loader)
@@ -55,7 +55,7 @@ def test_the_cache_of_a_remote_dataset_is_counted(thumbnails: Path, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_tries_before_the_loader_do_not_count(
+def test_retries_before_the_loader_was_made_do_not_count(
     thumbnails: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.put(f"{thumbnails}/", "/bucket/", recursive=True)
@@ -76,7 +76,9 @@ def test_tries_before_the_loader_do_not_count(
         assert loader.stats().counters.retries == 2
 
 
-def test_figures_go_to_monitors(thumbnails: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loader_publishes_statistics_to_tensorboard_and_logging(
+    thumbnails: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     written: dict[str, Any] = {}
 
     def add_scalar(name: str, value: float, step: int) -> None:
@@ -116,12 +118,14 @@ def test_opentelemetry_reads_figures_when_it_exports(thumbnails: Path) -> None:
         loader.publish(provider.get_meter("train"))
         list(loader)
         data = json.loads(reader.get_metrics_data().to_json())
-    found = {one["name"]: one for one in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]}
-    assert found["stoker.samples"]["data"]["data_points"][0]["value"] == 61
+    metrics_by_name = {
+        metric["name"]: metric for metric in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]
+    }
+    assert metrics_by_name["stoker.samples"]["data"]["data_points"][0]["value"] == 61
     provider.shutdown()
 
 
-def test_stages_are_ranges_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stage_is_a_range_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = set()
 
     @contextmanager

@@ -16,7 +16,7 @@ from stoker.augment import RandomResizedCrop
 from stoker.pipeline.execution.observation.stages import StageTimes, Trace, traced
 
 
-def test_a_stage_inside_another_one_counts_by_itself_alone(now: list[float]) -> None:
+def test_the_time_of_an_inner_stage_does_not_count_for_the_outer_one(now: list[float]) -> None:
     times = StageTimes()
     with times.stage("planning"):
         now[0] += 1
@@ -76,7 +76,7 @@ def test_a_stage_is_a_range_of_nvtx_and_of_a_running_profiler_of_pytorch(
     ]
 
 
-def test_a_trace_is_bounded(tmp_path: Path) -> None:
+def test_a_trace_holds_a_bounded_number_of_events(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json", most=2)
     for number in range(5):
         trace.add("planning", number, number + 1)
@@ -84,19 +84,19 @@ def test_a_trace_is_bounded(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1 + 2
 
 
-def test_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
+def test_a_trace_of_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
     with ImageLoader(thumbnails, batch_size=16, transforms=[RandomResizedCrop(8)]) as loader:
         with loader.trace(tmp_path / "trace.json"):
             assert len(list(loader)) == 4
         events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    found: dict[str, list[str]] = {}
+    stages: dict[str, list[str]] = {}
     for event in events:
         if event["ph"] == "X":
-            found.setdefault(tracks[event["tid"]], []).append(event["name"])
-    consumer = found.pop("MainThread")
+            stages.setdefault(tracks[event["tid"]], []).append(event["name"])
+    consumer = stages.pop("MainThread")
     assert set(consumer) == {"waiting"}
     assert len(consumer) == 5  # four batches, and the end of the pass
-    (worker,) = [names for track, names in found.items() if not track.startswith("stoker-native")]
+    (worker,) = [names for track, names in stages.items() if not track.startswith("stoker-native")]
     assert [worker.count(name) for name in ("executing", "handing over", "copying")] >= [4, 4, 4]
     assert worker.count("planning") >= 5

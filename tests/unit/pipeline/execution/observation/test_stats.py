@@ -11,7 +11,7 @@ from stoker.pipeline.execution.observation.counters import MakerStats, Traffic
 from stoker.pipeline.execution.observation.stats import StatsTotals
 
 
-def test_statistics_before_the_first_pass() -> None:
+def test_statistics_before_the_first_pass_are_zero() -> None:
     result = StatsTotals().stats()
     assert (result.samples, result.seconds, result.samples_per_second, result.waited_share) == (0, 0, 0, 0)
     assert result.verdict == "Nothing has been loaded yet."
@@ -52,7 +52,9 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
         (5.0, "copying", "smaller dtype"),
     ],
 )
-def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None:
+def test_the_verdict_names_the_limit_and_a_cure(
+    now: list[float], waited: float, busy: str, words: str
+) -> None:
     totals = StatsTotals()
     totals.begin()
     now[0] += 10
@@ -132,6 +134,6 @@ def test_the_verdict_names_the_datasets(now: list[float]) -> None:
 
 def test_the_rate_of_a_maker_goes_from_its_first_request_to_its_latest_answer() -> None:
     traffic = Traffic()
-    traffic.made("local", 1, samples=30, size=100, asked=10.0, received=12.0)
-    traffic.made("local", 1, samples=20, size=50, asked=11.0, received=15.0)
+    traffic.add_batches("local", 1, samples=30, size=100, asked=10.0, received=12.0)
+    traffic.add_batches("local", 1, samples=20, size=50, asked=11.0, received=15.0)
     assert traffic.makers() == (MakerStats("local", 2, 50, 10.0, 150, 3.0),)

@@ -1,4 +1,4 @@
-"""A process without a launcher."""
+"""Ranks are found as in a process without a launcher, whatever runs the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from helpers.launchers import OTHERS, TORCHRUN
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in {*TORCHRUN, *OTHERS}:
             monkeypatch.delenv(name)

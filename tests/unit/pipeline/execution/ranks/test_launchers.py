@@ -11,7 +11,7 @@ from stoker.errors import ConfigError
 from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
 
 
-def test_one_process() -> None:
+def test_without_a_launcher_there_is_one_process() -> None:
     assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
 
 
@@ -34,7 +34,9 @@ def test_one_process() -> None:
         ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
     ],
 )
-def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks) -> None:
+def test_ranks_come_from_the_variables_of_the_launcher(
+    monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks
+) -> None:
     set_all(monkeypatch, *launchers)
     assert find_ranks() == expected
 
@@ -80,7 +82,7 @@ def test_variables_of_one_process_need_no_others(
     assert find_ranks() == Ranks()
 
 
-def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
+def test_half_set_variables_are_accepted_beside_a_launcher_with_the_same_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
@@ -90,7 +92,7 @@ def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
 
 
 @pytest.mark.parametrize(
-    ("written", "machine", "meant"),
+    ("tasks", "node", "expected"),
     [
         ("4(x2)", "1", 4),
         ("2(x3),1", "2", 2),
@@ -102,13 +104,13 @@ def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
         ("5", "7", 5),
     ],
 )
-def test_tasks_per_node(
-    monkeypatch: pytest.MonkeyPatch, written: str, machine: str | None, meant: int
+def test_slurms_tasks_per_node_give_the_local_world_size(
+    monkeypatch: pytest.MonkeyPatch, tasks: str, node: str | None, expected: int
 ) -> None:
-    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": written})
-    if machine is not None:
-        monkeypatch.setenv("SLURM_NODEID", machine)
-    assert find_ranks().local_world_size == meant
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": tasks})
+    if node is not None:
+        monkeypatch.setenv("SLURM_NODEID", node)
+    assert find_ranks().local_world_size == expected
 
 
 @pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
@@ -128,20 +130,22 @@ def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("rank", "size"), [("5", "2"), ("2", "2"), ("0", "0")])
-def test_a_launcher_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch, rank: str, size: str) -> None:
+def test_a_rank_outside_the_world_size_is_refused(
+    monkeypatch: pytest.MonkeyPatch, rank: str, size: str
+) -> None:
     set_all(monkeypatch, TORCHRUN, {"RANK": rank, "WORLD_SIZE": size})
     with pytest.raises(ConfigError, match=f"rank {rank} of {size}: RANK and WORLD_SIZE") as caught:
         find_ranks()
     assert "Unset" in str(caught.value)
 
 
-def test_pmi_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_outside_the_world_size_of_pmi_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, MPICH, {"PMI_SIZE": "2"})
     with pytest.raises(ConfigError, match="rank 3 of 2: PMI_RANK and PMI_SIZE"):
         find_ranks()
 
 
-def test_a_rank_of_pmix_alone_is_not_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_of_pmix_without_a_world_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMIX_RANK", "3")
     with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), but no number of ranks"):
         find_ranks()

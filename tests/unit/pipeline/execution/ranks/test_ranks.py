@@ -54,36 +54,36 @@ def jax_distributed(initialized: bool) -> SimpleNamespace:
 def test_a_loader_made_before_the_processes_are_connected_is_refused(
     monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
 ) -> None:
-    early, given = load(), load(rank=0, world_size=1)
+    early, with_rank = load(), load(rank=0, world_size=1)
     if framework == "JAX":
         monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
     else:
         monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    found = find_ranks()
-    says = f"rank 0 of 1 (one process), but {framework} now says rank {found.rank} of {found.world_size}"
-    with pytest.raises(ConfigError, match=re.escape(says)):
+    now = find_ranks()
+    message = f"rank 0 of 1 (one process), but {framework} now says rank {now.rank} of {now.world_size}"
+    with pytest.raises(ConfigError, match=re.escape(message)):
         iter(early)
-    assert len(next(iter(given)).row) == 16
+    assert len(next(iter(with_rank)).row) == 16
     assert len(load()) == len(list(load()))
 
 
-@pytest.mark.parametrize("made", [Ranks(1, 3), Ranks(2, 4)])
-def test_another_rank_is_refused_and_another_number_of_ranks(
-    monkeypatch: pytest.MonkeyPatch, made: Ranks
+@pytest.mark.parametrize("ranks", [Ranks(1, 3), Ranks(2, 4)])
+def test_a_loader_of_another_rank_or_world_size_is_refused(
+    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
     check_ranks(Ranks(2, 3))
-    with pytest.raises(ConfigError, match=f"made as rank {made.rank} of {made.world_size}.* rank 2 of 3"):
-        check_ranks(made)
+    with pytest.raises(ConfigError, match=f"made as rank {ranks.rank} of {ranks.world_size}.* rank 2 of 3"):
+        check_ranks(ranks)
 
 
-def test_integers_of_numpy() -> None:
-    found = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
-    assert [type(found.rank), type(found.world_size)] == [int, int]
+def test_numpy_integers_become_python_integers() -> None:
+    ranks = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
+    assert [type(ranks.rank), type(ranks.world_size)] == [int, int]
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
-def test_the_local_rank_is_the_launchers_also_with_another_source_of_the_rank(
+def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
     monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
 ) -> None:
     set_all(monkeypatch, launcher)
@@ -116,10 +116,10 @@ def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_ranks(1, 2) == Ranks(1, 2, 1, 4, "given")
 
 
-@pytest.mark.parametrize("given", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
-def test_arguments_must_fit(given: tuple[int | None, int | None]) -> None:
+@pytest.mark.parametrize("arguments", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
+def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, int | None]) -> None:
     with pytest.raises(ConfigError, match=r"only one of rank and world_size|0\.\.world_size-1"):
-        find_ranks(*given)
+        find_ranks(*arguments)
 
 
 def test_torch_distributed_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,18 +154,22 @@ def test_processes_that_a_launcher_started_share_the_global_batch(
         values = rank, 3, local_rank, "2,1"
         launcher = dict(zip(SLURM, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
         running.append(warm_python.start(WORKER, thumbnails, environment=launcher))
-    said = [json.loads(process.output()) for process in running]
-    assert [(who, local) for who, local, _, _ in said] == [("Slurm", 0), ("Slurm", 1), ("Slurm", 0)]
-    assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
+    outputs = [json.loads(process.output()) for process in running]
+    assert [(launcher, local) for launcher, local, _, _ in outputs] == [
+        ("Slurm", 0),
+        ("Slurm", 1),
+        ("Slurm", 0),
+    ]
+    assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(outputs))
     order = FullShuffle(61).positions(0, np.arange(61)).tolist()
-    steps = list(zip(*(batches for _, _, _, batches in said), strict=True))
+    steps = list(zip(*(batches for _, _, _, batches in outputs), strict=True))
     together = [sorted(row for batch in step for row in batch) for step in steps]
     assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]
 
 
-def test_processes_in_a_row_may_have_one_rank() -> None:
-    found = [find_ranks(rank, 6, replicate=3) for rank in range(6)]
-    assert [(one.rank, one.world_size) for one in found] == [(0, 2)] * 3 + [(1, 2)] * 3
+def test_replicate_gives_successive_processes_the_same_rank() -> None:
+    processes = [find_ranks(rank, 6, replicate=3) for rank in range(6)]
+    assert [(process.rank, process.world_size) for process in processes] == [(0, 2)] * 3 + [(1, 2)] * 3
 
 
 @pytest.mark.parametrize(
@@ -178,6 +182,6 @@ def test_processes_in_a_row_may_have_one_rank() -> None:
         ({"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))}, "is not in the mesh"),
     ],
 )
-def test_layouts_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
+def test_meshes_and_replication_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         find_ranks(**arguments)  # type: ignore[arg-type]  # as given

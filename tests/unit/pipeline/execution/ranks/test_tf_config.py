@@ -22,7 +22,7 @@ from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
         (tf_config(None, worker=1), (0, 1)),
     ],
 )
-def test_workers_of_tensorflow(
+def test_tf_config_gives_rank_and_world_size(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
 ) -> None:
     set_all(monkeypatch, variables)
@@ -57,7 +57,9 @@ def test_a_tf_config_that_names_no_rank_is_refused(
         find_ranks()
 
 
-def test_torchrun_is_asked_before_tf_config_and_slurm_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_takes_precedence_over_tf_config_and_tf_config_over_slurm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
     assert find_ranks() == Ranks(1, 3, 2, 4, "TF_CONFIG")
     set_all(monkeypatch, TORCHRUN)
