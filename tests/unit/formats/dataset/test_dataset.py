@@ -1,4 +1,4 @@
-"""Tests of opening a dataset, reading from it, selecting and splitting."""
+"""Tests of opening a dataset and reading from it, whole and damaged."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ Make = Callable[..., Path]
 
 
 @pytest.mark.parametrize("container", writable())
-def test_all_that_was_written_is_read(
+def test_a_dataset_has_all_that_was_written(
     make_dataset: Make, make_jpeg: Callable[..., bytes], container: str
 ) -> None:
     dataset = stoker.open(make_dataset(container))
@@ -84,14 +84,14 @@ def test_a_dataset_may_be_moved(make_dataset: Make, tmp_path: Path) -> None:
     assert moved.fingerprint == fingerprint
 
 
-def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_dataset_is_refused_with_the_command(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(DatasetError, match="not a dataset") as caught:
             stoker.open(path)
         assert "stoker convert" in str(caught.value)
 
 
-def test_a_file_is_no_dataset(tmp_path: Path) -> None:
+def test_a_file_is_refused_with_the_command(tmp_path: Path) -> None:
     shard = tmp_path / "train.tfrecord"
     shard.write_bytes(b"")
     with pytest.raises(DatasetError, match="not a dataset: a dataset is a folder") as caught:
@@ -105,7 +105,7 @@ def test_the_error_for_a_folder_of_splits_names_them(make_dataset: Make) -> None
         stoker.open(folder.parent)
 
 
-def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
+def test_an_unfinished_conversion_is_refused_with_the_next_step(tmp_path: Path) -> None:
     (tmp_path / ".stoker-convert").mkdir()
     for path in (tmp_path, tmp_path / "train"):
         with pytest.raises(DatasetError, match="the same command again"):
@@ -113,7 +113,7 @@ def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("container", writable())
-def test_a_missing_shard(make_dataset: Make, container: str) -> None:
+def test_a_missing_shard_is_named(make_dataset: Make, container: str) -> None:
     folder = make_dataset(container)
     stoker.open(folder).data_files[1].unlink()
     with pytest.raises(DatasetError, match=r"shard-00001-of-00002.* is missing") as caught:
@@ -124,7 +124,9 @@ def test_a_missing_shard(make_dataset: Make, container: str) -> None:
 
 @pytest.mark.parametrize("container", writable())
 @pytest.mark.parametrize(("change", "message"), [(-1, "truncated"), (1, "longer than it was")])
-def test_a_shard_of_another_size(make_dataset: Make, container: str, change: int, message: str) -> None:
+def test_a_shard_of_another_size_is_refused(
+    make_dataset: Make, container: str, change: int, message: str
+) -> None:
     folder = make_dataset(container)
     file = stoker.open(folder).data_files[0]
     with file.open("r+b") as opened:
@@ -133,41 +135,39 @@ def test_a_shard_of_another_size(make_dataset: Make, container: str, change: int
         stoker.open(folder)
 
 
-def test_an_index_of_another_size(make_dataset: Make) -> None:
+def with_another_key(index: Path) -> None:
+    data = index.read_bytes()
+    index.write_bytes(data.replace(b"k0k1", b"k1k1", 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda index: index.write_bytes(index.read_bytes() + b"\0"), "bytes where the manifest says"),
+        (with_another_key, "digest differs"),
+        (Path.unlink, "missing"),
+    ],
+)
+def test_an_index_that_the_manifest_does_not_describe_is_refused(
+    make_dataset: Make, change: Callable[[Path], object], message: str
+) -> None:
     folder = make_dataset()
-    with (folder / INDEX_NAME).open("ab") as file:
-        file.write(b"\0")
-    with pytest.raises(StaleIndexError, match="bytes where the manifest says"):
+    change(folder / INDEX_NAME)
+    with pytest.raises(StaleIndexError, match=message):
         stoker.open(folder)
 
 
-def test_an_index_with_another_digest(make_dataset: Make) -> None:
-    folder = make_dataset()
-    data = bytearray((folder / INDEX_NAME).read_bytes())
-    data[data.index(b"k0k1")] ^= 1
-    (folder / INDEX_NAME).write_bytes(data)
-    with pytest.raises(StaleIndexError, match="digest differs"):
-        stoker.open(folder)
-
-
-def test_an_index_of_another_dataset(make_dataset: Make) -> None:
-    one, other = make_dataset(), make_dataset(payloads=[b"x"] * 9, name="other")
-    shutil.copy(other / INDEX_NAME, one / INDEX_NAME)
+def test_the_error_about_an_index_of_another_dataset_says_what_to_do(make_dataset: Make) -> None:
+    folder, other = make_dataset(), make_dataset(payloads=[b"x"] * 9, name="other")
+    shutil.copy(other / INDEX_NAME, folder / INDEX_NAME)
     with pytest.raises(StaleIndexError) as caught:
-        stoker.open(one)
-    assert "convert or index again" in str(caught.value)
-
-
-def test_a_missing_index(make_dataset: Make) -> None:
-    folder = make_dataset()
-    (folder / INDEX_NAME).unlink()
-    with pytest.raises(StaleIndexError, match="missing"):
         stoker.open(folder)
+    assert "convert or index again" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_other_files_than_regular_ones_do_not_block(
+def test_a_pipe_or_a_folder_instead_of_a_file_does_not_block(
     make_dataset: Make, name: str, make: Callable[[Path], None]
 ) -> None:
     folder = make_dataset()
@@ -177,7 +177,7 @@ def test_other_files_than_regular_ones_do_not_block(
         stoker.open(folder)
 
 
-def test_a_newer_manifest(make_dataset: Make) -> None:
+def test_a_manifest_of_a_newer_version_is_refused_with_the_next_step(make_dataset: Make) -> None:
     folder = make_dataset()
     path = folder / MANIFEST_NAME
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
@@ -198,13 +198,13 @@ def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, container:
     assert dataset.read(5)
 
 
-def test_an_error_of_another_type(make_dataset: Make) -> None:
+def test_an_error_about_a_sample_names_record_and_key(make_dataset: Make) -> None:
     error = stoker.open(make_dataset()).error(2, "no image", DecodeError, hint="look at it")
     assert isinstance(error, DecodeError)
     assert (error.record, error.key, error.hint) == (2, "k2", "look at it")
 
 
-def test_a_dataset_of_images_has_their_sizes(make_dataset: Make) -> None:
+def test_an_index_of_images_without_heights_is_refused(make_dataset: Make) -> None:
     folder = make_dataset()
     rewrite_index(folder, height=None)
     with pytest.raises(StaleIndexError, match="lacks the columns"):
@@ -214,7 +214,7 @@ def test_a_dataset_of_images_has_their_sizes(make_dataset: Make) -> None:
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize(("column", "value"), [("height", 0), ("width", -4)])
 def test_an_image_without_pixels_is_refused(
-    make_dataset: Callable[..., Path],
+    make_dataset: Make,
     monkeypatch: pytest.MonkeyPatch,
     small: bool,
     column: str,
@@ -224,7 +224,7 @@ def test_an_image_without_pixels_is_refused(
     sizes = stoker.open(folder).column(column).copy()
     sizes[3] = value
     rewrite_index(folder, **{column: sizes})
-    if not small:  # as an index of more than 64 MiB
+    if not small:  # an index of more than 64 MiB has a million samples, too many for a test
         monkeypatch.setattr(consistency, "_SMALL_INDEX", 0)
         assert len(stoker.open(folder).samples([2, 4])) == 2
     with pytest.raises(StaleIndexError, match=r"the image of row 3 has .* pixels in the index"):

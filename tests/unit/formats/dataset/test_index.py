@@ -34,12 +34,12 @@ def columns(n: int, start: int = 0, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_names_may_be_empty(tmp_path: Path) -> None:
+def test_keys_may_be_empty(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(2, key=["", ""]))
     assert Index.open(tmp_path / "i").keys([1, 0]) == ["", ""]
 
 
-def test_columns_round_trip_with_their_types(tmp_path: Path) -> None:
+def test_columns_are_read_with_their_types(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25, score=np.linspace(0, 1, 25, dtype=np.float32)))
     index = Index.open(tmp_path / "i")
     assert len(index) == 25
@@ -61,7 +61,7 @@ def test_samples_are_rows_of_the_columns(tmp_path: Path) -> None:
     assert samples.shard.dtype == np.int32
 
 
-def test_keys_are_read_on_demand(tmp_path: Path) -> None:
+def test_keys_are_read_in_any_order(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25))
     assert Index.open(tmp_path / "i").keys([3, 0]) == ["class/ünïcode-3.jpg", "class/ünïcode-0.jpg"]
 
@@ -84,7 +84,7 @@ def test_opening_reads_no_column(tmp_path: Path) -> None:
     some["key"] = pa.array([""], pa.large_string()).take(constant)
     write_index(tmp_path / "i", some)
     assert (tmp_path / "i").stat().st_size > 20_000_000
-    Index.open(tmp_path / "i")  # whatever is set up once
+    Index.open(tmp_path / "i")  # the first call sets things up
 
     def faults() -> int:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -100,7 +100,7 @@ def test_opening_reads_no_column(tmp_path: Path) -> None:
     assert min(counts) < 500, "twenty megabytes are 5,000 pages"
 
 
-def test_parts_are_concatenated(tmp_path: Path) -> None:
+def test_concatenated_parts_are_the_bytes_of_an_index_written_at_once(tmp_path: Path) -> None:
     starts, sizes = [0, 7, 7, 20], [7, 0, 13, 5]
     labels = [
         [[i % 3, 9][: i % 3] for i in range(start, start + n)] for start, n in zip(starts, sizes, strict=True)
@@ -135,7 +135,7 @@ def test_concatenation_takes_no_memory_for_each_row(tmp_path: Path) -> None:
     assert pool.bytes_allocated() - before < 1 << 20
 
 
-def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
+def test_parts_of_different_columns_or_no_parts_are_refused(tmp_path: Path) -> None:
     write_index(tmp_path / "a", columns(3))
     write_index(tmp_path / "b", columns(3, more=np.arange(3)))
     with pytest.raises(ValueError, match="other columns"):
@@ -144,20 +144,27 @@ def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
         concat_indexes([], tmp_path / "out")
 
 
-def test_a_missing_column_is_an_error(tmp_path: Path) -> None:
+def test_an_index_without_a_needed_column_is_not_written(tmp_path: Path) -> None:
     some = columns(3)
     del some["crc"]
     with pytest.raises(ValueError, match="needs the columns crc"):
         write_index(tmp_path / "i", some)
+
+
+def test_the_error_about_an_unknown_column_names_the_known_ones(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(3))
     with pytest.raises(DatasetError, match="no column 'mask'") as caught:
         Index.open(tmp_path / "i").column("mask")
     assert "label" in str(caught.value)
+
+
+def test_a_column_of_texts_is_not_read_as_numbers(tmp_path: Path) -> None:
+    write_index(tmp_path / "i", columns(3))
     with pytest.raises(DatasetError, match="holds large_string, not numbers"):
         Index.open(tmp_path / "i").column("key")
 
 
-def test_nulls_are_refused(tmp_path: Path) -> None:
+def test_an_index_with_nulls_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="null"):
         write_index(tmp_path / "i", columns(2, label=pa.array([1, None])))
 
@@ -168,8 +175,8 @@ def _rewrite(path: Path, change: str) -> None:
     if change == "version":
         batch = batch.replace_schema_metadata({"stoker.index.version": "2"})
     elif change == "type":
-        position = batch.schema.get_field_index("offset")
-        batch = batch.set_column(position, "offset", batch.column(position).cast(pa.int32()))
+        field = batch.schema.get_field_index("offset")
+        batch = batch.set_column(field, "offset", batch.column(field).cast(pa.int32()))
     elif change == "column":
         batch = batch.drop_columns(["crc"])
     elif change == "twice":
@@ -195,7 +202,7 @@ def _rewrite(path: Path, change: str) -> None:
         ("batches", "2 record batches"),
     ],
 )
-def test_another_schema_is_refused(tmp_path: Path, change: str, message: str) -> None:
+def test_an_index_that_stoker_would_not_write_is_refused(tmp_path: Path, change: str, message: str) -> None:
     write_index(tmp_path / "i", columns(5))
     _rewrite(tmp_path / "i", change)
     with pytest.raises(StaleIndexError, match=message) as caught:

@@ -32,12 +32,11 @@ def manifest(**changes: Any) -> Manifest:
     return Manifest(**{**values, **changes})
 
 
-def test_a_manifest_round_trips() -> None:
+def test_a_manifest_is_read_back_from_its_json() -> None:
     assert Manifest.from_json(manifest().to_json()) == manifest()
 
 
-def test_the_same_manifest_is_the_same_text() -> None:
-    assert manifest().to_json() == manifest().to_json()
+def test_the_json_has_a_path_only_if_a_shard_lies_elsewhere() -> None:
     assert '"path"' in manifest().to_json()
     inside = tuple(dataclasses.replace(shard, path=None) for shard in manifest().shards)
     assert '"path"' not in manifest(shards=inside).to_json()
@@ -57,30 +56,30 @@ def test_the_same_manifest_is_the_same_text() -> None:
         },
     ],
 )
-def test_fingerprint_follows_the_samples(changes: dict[str, Any]) -> None:
+def test_other_samples_have_another_fingerprint(changes: dict[str, Any]) -> None:
     assert manifest(**changes).fingerprint != manifest().fingerprint
 
 
-def test_fingerprint_is_the_same_in_another_folder() -> None:
+def test_paths_and_options_do_not_change_the_fingerprint() -> None:
     moved = dataclasses.replace(manifest().shards[1], path="/data/b")
     assert manifest(shards=(manifest().shards[0], moved), options={}).fingerprint == manifest().fingerprint
     assert len(bytes.fromhex(manifest().fingerprint)) == 16
 
 
-def test_data_files(tmp_path: Path) -> None:
+def test_data_files_lie_in_the_folder_or_at_the_path_of_their_shard(tmp_path: Path) -> None:
     files = manifest().data_files(tmp_path)
     assert files == [tmp_path / "shard-00000-of-00002.tfrecord", tmp_path / "../elsewhere/b"]
     assert manifest(container="lmdb").data_files(tmp_path)[0] == files[0] / "data.mdb"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../a", "a\\b", "a\0b", "\ud800"])
-def test_names_of_shards_stay_in_the_folder(name: str) -> None:
+def test_a_name_of_a_shard_that_leaves_the_folder_is_refused(name: str) -> None:
     with pytest.raises(DatasetError, match="plain file name"):
         Shard(name, 1, 1, "crc32c:00000000")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
-def test_paths_of_shards_can_be_those_of_files(path: str) -> None:
+def test_a_path_that_no_file_can_have_is_refused(path: str) -> None:
     with pytest.raises(DatasetError, match="must name a file"):
         Shard("a", 1, 1, "crc32c:00000000", path)
 
@@ -88,7 +87,7 @@ def test_paths_of_shards_can_be_those_of_files(path: str) -> None:
 @pytest.mark.parametrize(
     "digest", ["", "crc32c:", "crc32c:0000000", "crc32c:0000000G", "crc32c:00000000\n", "md5:00"]
 )
-def test_digests_are_checked(digest: str) -> None:
+def test_a_digest_that_is_no_crc32c_is_refused(digest: str) -> None:
     with pytest.raises(DatasetError, match="eight hexadecimal digits"):
         IndexFile(1, 1, digest)
 
@@ -104,7 +103,7 @@ def test_digests_are_checked(digest: str) -> None:
         ({"shards": (manifest().shards[0], manifest().shards[0])}, "same name"),
     ],
 )
-def test_values_are_checked(changes: dict[str, Any], message: str) -> None:
+def test_a_value_that_no_manifest_can_have_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         manifest(**changes)
 
@@ -135,18 +134,18 @@ def test_values_are_checked(changes: dict[str, Any], message: str) -> None:
         (("skipped", "no image"), "three", "wrong type"),
     ],
 )
-def test_mutations_are_refused(keys: tuple[Any, ...], value: Any, message: str) -> None:
+def test_a_document_with_a_wrong_value_is_refused(keys: tuple[Any, ...], value: Any, message: str) -> None:
     document = json.loads(manifest().to_json())
-    at = document
+    parent = document
     for key in keys[:-1]:
-        at = at[key]
-    at[keys[-1]] = value
+        parent = parent[key]
+    parent[keys[-1]] = value
     with pytest.raises(DatasetError, match=message):
         Manifest.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize("key", json.loads(manifest().to_json()))
-def test_every_key_must_be_there(key: str) -> None:
+def test_a_document_that_lacks_a_key_is_refused(key: str) -> None:
     document = json.loads(manifest().to_json())
     del document[key]
     with pytest.raises(DatasetError, match=rf"lacks {key}|with a version"):
@@ -154,18 +153,24 @@ def test_every_key_must_be_there(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"version"', "[" * 100_000, "{}", "NaN"])
-def test_other_texts_are_refused(text: str) -> None:
+def test_a_text_that_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(DatasetError):
         Manifest.from_json(text)
 
 
-def test_errors_name_the_file_and_the_next_step(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_refused_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a dataset") as caught:
         Manifest.load(tmp_path)
     assert "stoker convert" in str(caught.value)
+
+
+def test_a_manifest_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / MANIFEST_NAME).write_bytes(b"\xff\xfe")
     with pytest.raises(DatasetError, match="not UTF-8"):
         Manifest.load(tmp_path)
+
+
+def test_the_error_about_a_newer_manifest_names_the_file_and_the_next_step(tmp_path: Path) -> None:
     (tmp_path / MANIFEST_NAME).write_text('{"version": 7}')
     with pytest.raises(DatasetError, match="version 7") as caught:
         Manifest.load(tmp_path)
@@ -181,6 +186,7 @@ def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_huge_manifest_at_a_url_is_not_read_whole(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A manifest of more than the real limit, 256 MiB, would be too much for a test.
     monkeypatch.setattr(manifest_module, "MOST_MANIFEST_BYTES", 1000)
     monkeypatch.setattr(remote_dataset, "MOST_MANIFEST_BYTES", 1000)
     read: list[int] = []
@@ -200,7 +206,7 @@ def test_a_huge_manifest_at_a_url_is_not_read_whole(memory: Any, monkeypatch: py
 
 @pytest.mark.parametrize("size", [1 << 50, 1 << 62, (1 << 63) - 1])
 @pytest.mark.parametrize("where", ["shards", "index"])
-def test_absurd_sizes_are_refused(make_dataset: Any, tmp_path: Path, size: int, where: str) -> None:
+def test_a_size_that_no_file_has_is_refused(make_dataset: Any, tmp_path: Path, size: int, where: str) -> None:
     folder = make_dataset()
     document = json.loads((folder / MANIFEST_NAME).read_text())
     (document["shards"][0] if where == "shards" else document["index"])["bytes"] = size
@@ -211,7 +217,7 @@ def test_absurd_sizes_are_refused(make_dataset: Any, tmp_path: Path, size: int, 
     assert not (tmp_path / "cache").exists()
 
 
-def test_absurd_sums_and_counts_are_refused() -> None:
+def test_a_sum_of_sizes_or_a_count_that_no_dataset_has_is_refused() -> None:
     shards = tuple(Shard(f"{i}", 1 << 44, 1, "crc32c:00000000") for i in range(17))
     with pytest.raises(DatasetError, match="more than any dataset"):
         manifest(shards=shards, index=IndexFile(1, 4000, "crc32c:ffffffff"))

@@ -31,7 +31,9 @@ def test_moments_are_those_of_all_pixels(pictures, pack_images: Callable[..., Pa
     assert (found.images, found.pixels) == (40, len(flat))
 
 
-def test_jpeg_and_raw_pixels(photographs: list[Path], pack_images: Callable[..., Path]) -> None:
+def test_jpegs_have_the_mean_of_their_raw_pixels(
+    photographs: list[Path], pack_images: Callable[..., Path]
+) -> None:
     files = photographs[:3]
     arrays = [np.array(Image.open(file)) for file in files]
     raw = {
@@ -56,7 +58,7 @@ def test_mean_image_is_the_mean_of_resized_images(pictures, pack_images: Callabl
     np.testing.assert_allclose(found, np.mean(resized, axis=0), atol=1)
 
 
-def test_extremes_have_no_rounding_error(pack_images: Callable[..., Path]) -> None:
+def test_white_images_have_mean_1_and_deviation_0_exactly(pack_images: Callable[..., Path]) -> None:
     white = encode(np.full((700, 700, 3), 255, np.uint8), "PNG")
     found = pixel_statistics(stoker.open(pack_images([white] * 3)), mean_image_size=(2, 2))
     assert (found.mean, found.std) == ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
@@ -88,7 +90,7 @@ def test_an_empty_dataset_is_refused(pictures, pack_images: Callable[..., Path])
         pixel_statistics(dataset.select([]))
 
 
-def test_a_bad_image_is_named(pictures, pack_images: Callable[..., Path]) -> None:
+def test_an_image_that_cannot_be_decoded_is_named(pictures, pack_images: Callable[..., Path]) -> None:
     payloads = [encode(p, "PNG") for p in pictures[:3]]
     payloads[1] = payloads[1][:60] + bytes(len(payloads[1]) - 60)
     dataset = stoker.open(pack_images(payloads))

@@ -1,4 +1,4 @@
-"""The SHA-256 that conversions keep: of each file of each version, and only as long as it is that file."""
+"""Tests of ``sha256.json``, which has the SHA-256 of each file of each version of a dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.formats.dataset.sha256_file import SHA256_NAME, read_sha256, with_sh
 from stoker.formats.files.reading import file_digests
 
 
-def kept(folder: Path) -> dict[str, str | None]:
+def stored(folder: Path) -> dict[str, str | None]:
     """SHA-256 of the files of the last version, by name."""
     manifest = with_sha256(Manifest.load(folder), read_sha256(folder))
     return {manifest.index.file: manifest.index.sha256} | {one.name: one.sha256 for one in manifest.shards}
@@ -35,29 +35,29 @@ def test_every_version_of_a_dataset_has_the_sha256_of_its_files(
 ) -> None:
     first, more, merged = tmp_path / "first", tmp_path / "more", tmp_path / "merged"
     stoker.convert(photos, first, shards=2, format=container)
-    assert kept(first) == computed(first)
+    assert stored(first) == computed(first)
     written = stoker.open(first)
     with stoker.Writer(more, classes=written.classes, format=container) as writer:
         writer.write(image=written.read(0), label=0, key="new")
     stoker.merge([first, more], merged)
-    assert kept(merged) == computed(merged)
+    assert stored(merged) == computed(merged)
     stoker.append(first, [{"image": written.read(1), "label": 1, "key": "appended"}])
-    assert kept(first) == computed(first)
+    assert stored(first) == computed(first)
     stoker.exclude(first, keys=["appended"])
-    assert kept(first) == computed(first)
+    assert stored(first) == computed(first)
     assert len(json.loads((first / SHA256_NAME).read_text())["files"]) == 3 + 3, (
         "earlier versions keep theirs"
     )
     assert stoker.verify(first).ok
 
 
-def test_an_entry_of_another_file_does_not_count(photos: Path, tmp_path: Path) -> None:
+def test_an_entry_of_a_file_that_was_replaced_does_not_count(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "a")
     stoker.convert(photos, tmp_path / "b", seed=1)
     (tmp_path / "a" / SHA256_NAME).write_bytes((tmp_path / "b" / SHA256_NAME).read_bytes())
-    assert set(kept(tmp_path / "a").values()) == {None}
+    assert set(stored(tmp_path / "a").values()) == {None}
     stoker.exclude(tmp_path / "a", where="label == 0")
-    assert list(kept(tmp_path / "a").values()) == [computed(tmp_path / "a")["index-v2.arrow"], None]
+    assert list(stored(tmp_path / "a").values()) == [computed(tmp_path / "a")["index-v2.arrow"], None]
 
 
 def test_a_damaged_file_is_an_error_that_says_what_to_do(photos: Path, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(photos: Path, tmp_path:
     for files in ("[", "{}, 1", '{"a": ["b"]}', '{"a": ["b", "c"]}'):
         (tmp_path / "a" / SHA256_NAME).write_text(f'{{"version": 1, "files": {files}}}')
         with pytest.raises(DatasetError, match=r"sha256\.json is damaged") as error:
-            kept(tmp_path / "a")
+            stored(tmp_path / "a")
         assert "remove this file" in str(error.value.hint)
     (problem,) = stoker.verify(tmp_path / "a").problems
     assert "sha256.json is damaged" in problem.message

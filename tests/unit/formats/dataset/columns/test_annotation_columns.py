@@ -37,7 +37,7 @@ def objects(rng: np.random.Generator, m: int) -> Annotations:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, their types beside them."""
+    """Return arrays as their type, shape and lists, which can be compared by ``==``."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tolist()
     if isinstance(value, list):
@@ -45,8 +45,8 @@ def plain(value: Any) -> Any:
     return {name: plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def same(one: Annotations, other: Annotations) -> bool:
-    return bool(plain(vars(one)) == plain(vars(other)))
+def same(first: Annotations, second: Annotations) -> bool:
+    return bool(plain(vars(first)) == plain(vars(second)))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def columns(samples: list[Annotations]) -> dict[str, ListColumn]:
     return {name: ListColumn.from_arrow(array) for name, array in to_columns(samples).items()}
 
 
-def test_columns_hold_all_attributes(samples: list[Annotations]) -> None:
+def test_all_attributes_of_objects_are_read_back(samples: list[Annotations]) -> None:
     made = to_columns(samples)
     assert {name: array.type for name, array in made.items()} == {
         **OBJECT_COLUMNS,
@@ -79,7 +79,7 @@ def test_rows_are_taken_in_any_order_and_repeatedly(samples: list[Annotations]) 
         assert same(one, samples[row])
 
 
-def test_several_columns_are_taken_as_one_by_one(samples: list[Annotations]) -> None:
+def test_several_columns_are_taken_as_each_alone(samples: list[Annotations]) -> None:
     made = columns(samples)
     taken = take_lists(made, [4, 1, 2, 2])
     for name, column in taken.items():
@@ -98,7 +98,7 @@ def test_a_short_column_is_refused_beside_a_whole_one(samples: list[Annotations]
         take_lists(made, [0, 4])
 
 
-def test_which_columns_are_read(samples: list[Annotations]) -> None:
+def test_only_the_columns_of_the_named_parts_are_read(samples: list[Annotations]) -> None:
     types = {name: str(array.type) for name, array in to_columns(samples).items()} | {"object_size": "int64"}
     always = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
     assert columns_of(types) == [name for name in types if name != "object_size"]
@@ -123,7 +123,7 @@ def test_no_rows_give_no_objects(samples: list[Annotations]) -> None:
     assert len(from_columns({}, 3, keypoints=0)) == 0
 
 
-def test_area_and_id_have_defaults() -> None:
+def test_an_object_without_area_and_id_has_that_of_its_box_and_its_index() -> None:
     made = {
         "object_boxes": ListColumn.of_counts(
             [4, 8], np.array([0, 0, 2, 3, 1, 1, 2, 2, 0, 0, 5, 5], np.float32)
@@ -165,7 +165,7 @@ def test_columns_that_contradict_each_other_are_refused(
         from_columns({name: column.take(range(5)) for name, column in made.items()}, 5, keypoints=3)
 
 
-def test_tasks() -> None:
+def test_the_columns_decide_the_tasks() -> None:
     assert tasks_of({"label": "int64"}) == {"label"}
     assert tasks_of({"label": "large_list<item: int64>"}) == {"labels"}
     assert tasks_of({"object_boxes": "", "object_keypoints": "", "object_runs": "", "mask_offset": ""}) == {

@@ -1,4 +1,4 @@
-"""Selections by the objects of samples, and of the objects themselves."""
+"""Tests of selections by the objects of samples, and of the objects themselves."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from stoker.augment import RandomIoUCrop, Resize
 from stoker.errors import ConfigError
 
 SIZE = {"height": 20, "width": 30}
-# id, image, category, area or the size of a box, more
+# id, image, category, box, other members
 OBJECTS: list[tuple[int, str, int, list[float], dict[str, Any]]] = [
     (1, "a.png", 3, [0, 0, 10, 10], {"keypoints": [4, 5, 2, 0, 0, 0, 0, 0, 0]}),
     (2, "a.png", 90, [0, 0, 0.5, 10], {}),
@@ -43,7 +43,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> stoker.Dataset:
     return convert(folder, content)
 
 
-def _objects(dataset: stoker.Dataset) -> list[int]:
+def object_ids(dataset: stoker.Dataset) -> list[int]:
     ids: list[int] = dataset.annotations(np.arange(len(dataset))).id.tolist()
     return ids
 
@@ -58,14 +58,14 @@ def _objects(dataset: stoker.Dataset) -> list[int]:
         ("label in (0, 1) and not crowd", [1, 4]),
     ],
 )
-def test_a_rule_leaves_objects_out_and_no_image(dataset: stoker.Dataset, rule: str, ids: list[int]) -> None:
+def test_a_rule_leaves_out_objects_but_no_image(dataset: stoker.Dataset, rule: str, ids: list[int]) -> None:
     some = dataset.select(objects=rule)
-    assert (_objects(some), len(some)) == (ids, 4)
+    assert (object_ids(some), len(some)) == (ids, 4)
     assert some.lists("object_labels", range(4)).values.tolist() == some.annotations(range(4)).labels.tolist()
     assert some.fingerprint != dataset.fingerprint
 
 
-def test_an_image_of_a_crowd_alone_is_not_one_of_objects(dataset: stoker.Dataset) -> None:
+def test_conditions_count_and_measure_the_objects_of_an_image(dataset: stoker.Dataset) -> None:
     """torchvision's reference scripts leave out images without an object that is no crowd."""
     some = dataset.select(objects="not crowd", where="num_objects > 0")
     assert some.keys(range(len(some))) == ["a.png", "c.png"]
@@ -74,9 +74,9 @@ def test_an_image_of_a_crowd_alone_is_not_one_of_objects(dataset: stoker.Dataset
     assert dataset.select(where="0 < smallest_object < 36.5").keys(range(2)) == ["a.png", "c.png"]
 
 
-def test_rules_add_up_and_shown_objects_follow_a_loader(dataset: stoker.Dataset) -> None:
+def test_rules_add_up_and_a_loader_shows_the_chosen_objects(dataset: stoker.Dataset) -> None:
     some = dataset.select(objects="not crowd").select(objects="width >= 1").select([2, 0])
-    assert _objects(some) == [4, 1]
+    assert object_ids(some) == [4, 1]
     batch = next(iter(stoker.ImageLoader(some, batch_size=2, transforms=[Resize((20, 30))],
                                          columns=("image", "object_id"))))  # fmt: skip
     assert [ids.tolist() for ids in batch.object_id] == [[4], [1]]
@@ -84,10 +84,10 @@ def test_rules_add_up_and_shown_objects_follow_a_loader(dataset: stoker.Dataset)
     assert mixed.annotations([0, 1]).id.tolist() == [4, 1]
 
 
-def test_has_chooses_images_by_the_classes_of_objects(dataset: stoker.Dataset) -> None:
+def test_has_chooses_images_that_show_one_of_some_classes(dataset: stoker.Dataset) -> None:
     assert dataset.select(has="ape").keys(range(2)) == ["a.png", "b.png"]
     assert dataset.select(has=["ape", "mouse"], objects="not crowd").keys(range(2)) == ["a.png", "c.png"]
-    assert _objects(dataset.select(has="zebra")) == [1, 2]
+    assert object_ids(dataset.select(has="zebra")) == [1, 2]
 
 
 def test_classes_of_objects_are_renumbered(dataset: stoker.Dataset) -> None:
@@ -95,13 +95,13 @@ def test_classes_of_objects_are_renumbered(dataset: stoker.Dataset) -> None:
     assert some.classes == ("zebra", "ape")
     found = some.annotations(range(2))
     assert list(zip(found.id.tolist(), found.labels.tolist(), strict=True)) == [(1, 1), (2, 0), (3, 1)]
-    assert _objects(dataset.select(classes="mouse")) == [4]
+    assert object_ids(dataset.select(classes="mouse")) == [4]
     with pytest.raises(ConfigError, match="labels of this selection are renumbered"):
         some.select(objects="label == 0")
 
 
 @pytest.mark.parametrize("rule", ["wide > 3", "area", "crowd ==", 3])
-def test_what_is_no_rule_is_refused(dataset: stoker.Dataset, rule: Any) -> None:
+def test_a_rule_that_is_no_condition_on_objects_is_refused(dataset: stoker.Dataset, rule: Any) -> None:
     with pytest.raises(ConfigError, match=r"no condition|cannot be used|no expression|condition in words"):
         dataset.select(objects=rule)
 
@@ -128,7 +128,7 @@ def test_a_dataset_without_objects_is_refused(tmp_path: Path) -> None:
             plain.select(**options)
 
 
-def test_a_crop_by_boxes_does_not_look_at_crowds(dataset: stoker.Dataset) -> None:
+def test_a_crop_by_boxes_ignores_crowds(dataset: stoker.Dataset) -> None:
     """RandomIoUCrop crops no image without boxes; a crowd is no box, as torchvision removes crowds before."""
     loader = stoker.ImageLoader(
         dataset.select([1]), batch_size=1, columns=("image", "to_source"),

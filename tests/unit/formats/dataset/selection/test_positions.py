@@ -1,10 +1,11 @@
-"""Selections by mask and by position, and splits by key."""
+"""Tests of selections by mask and by position, and of splits by key and by class."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data.datasets import jpeg
 
 import stoker
 from stoker.errors import ConfigError
@@ -12,7 +13,9 @@ from stoker.errors import ConfigError
 Make = Callable[..., Path]
 
 
-def test_selecting_by_mask_and_by_position(make_dataset: Make, make_jpeg: Callable[..., bytes]) -> None:
+def test_a_selection_by_mask_or_position_reads_its_samples_alone(
+    make_dataset: Make, make_jpeg: Callable[..., bytes]
+) -> None:
     dataset = stoker.open(make_dataset())
     dogs = dataset.select(dataset.labels == 1)
     assert dogs.rows.tolist() == [1, 4]
@@ -27,7 +30,7 @@ def test_selecting_by_mask_and_by_position(make_dataset: Make, make_jpeg: Callab
     assert dogs.error(1, "bad").key == "k4"
 
 
-def test_fingerprints_of_selections(make_dataset: Make) -> None:
+def test_different_selections_have_different_fingerprints(make_dataset: Make) -> None:
     dataset = stoker.open(make_dataset())
     fingerprints = {
         d.fingerprint for d in (dataset, dataset.select([0]), dataset.select([1]), dataset.select([0, 1]))
@@ -44,7 +47,7 @@ def test_invalid_selections_are_refused(make_dataset: Make, which: list) -> None
         stoker.open(make_dataset()).select(which)
 
 
-def test_positions_are_checked(make_dataset: Make) -> None:
+def test_positions_out_of_range_or_of_another_type_are_refused(make_dataset: Make) -> None:
     dataset = stoker.open(make_dataset()).select([0, 1])
     for position in (-1, 2):
         with pytest.raises(IndexError, match="positions go from 0 to 1"):
@@ -54,7 +57,7 @@ def test_positions_are_checked(make_dataset: Make) -> None:
             dataset.samples(positions)
 
 
-def test_splits_are_stable_by_key(make_dataset: Make) -> None:
+def test_the_key_of_a_sample_decides_its_split(make_dataset: Make) -> None:
     dataset = stoker.open(make_dataset(payloads=[b"x"] * 2000))
     first, second = dataset.split(0.2, seed=1, stratified=False)
     assert len(first) + len(second) == 2000
@@ -72,19 +75,32 @@ def test_splits_are_stable_by_key(make_dataset: Make) -> None:
     assert [len(part) for part in dataset.split(0.0)] == [0, 2000]
 
 
-def test_fraction_is_checked(make_dataset: Make) -> None:
+def test_a_fraction_above_1_is_refused(make_dataset: Make) -> None:
     with pytest.raises(ConfigError, match=r"from 0 to 1, not 1\.5"):
         stoker.open(make_dataset()).split(1.5)
 
 
-def test_whether_a_sample_was_selected_twice(make_dataset: Callable[..., Path]) -> None:
-    dataset = stoker.open(make_dataset())
-    assert dataset.is_distinct
-    for which, distinct in (
-        ([], True),
-        ([1, 2, 4], True),
-        ([4, 1, 2], True),
-        ([1, 1], False),
-        ([1, 4, 1], False),
-    ):
-        assert dataset.select(which).is_distinct == distinct
+@pytest.mark.parametrize(
+    ("which", "distinct"),
+    [([], True), ([1, 2, 4], True), ([4, 1, 2], True), ([1, 1], False), ([1, 4, 1], False)],
+)
+def test_a_selection_is_distinct_unless_a_sample_repeats(
+    make_dataset: Make, which: list[int], distinct: bool
+) -> None:
+    assert stoker.open(make_dataset()).select(which).is_distinct == distinct
+
+
+def test_a_stratified_split_has_the_share_of_each_class(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["many", "few"]) as writer:
+        for i in range(25):
+            writer.write(image=jpeg(0, 2, 2), label=int(i % 5 == 0), key=f"{i}")
+    dataset = stoker.open(tmp_path / "out")
+    # Of 20 samples of the first class, and of 5 of the second.
+    for fraction, counts in ((0.2, [4, 1]), (0.5, [10, 2]), (0.9, [18, 4]), (0, [0, 0]), (1, [20, 5])):
+        first, second = dataset.split(fraction, seed=3)
+        assert np.bincount(first.labels, minlength=2).tolist() == counts
+        assert sorted([*first.rows, *second.rows]) == list(range(25))
+    first = dataset.split(0.5, seed=3)[0]
+    assert set(dataset.split(0.2, seed=3)[0].rows) < set(first.rows)
+    assert set(dataset.split(0.5, seed=4)[0].rows) != set(first.rows)
+    assert [len(part) for part in dataset.select([]).split(0.5)] == [0, 0]

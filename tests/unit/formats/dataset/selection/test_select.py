@@ -66,7 +66,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
         ("True", np.ones(N, bool)),
     ],
 )
-def test_words(index: Index, words: str, expected: Any) -> None:
+def test_a_condition_in_words_chooses_rows(index: Index, words: str, expected: Any) -> None:
     assert expected.any()
     assert matching(index, words).tolist() == expected.tolist()
 
@@ -79,7 +79,7 @@ def test_words(index: Index, words: str, expected: Any) -> None:
         (pc.list_value_length(pc.field("tags")) == 2, np.arange(N) % 3 == 2),
     ],
 )
-def test_expressions_of_pyarrow(index: Index, expression: Any, expected: Any) -> None:
+def test_an_expression_of_pyarrow_chooses_rows(index: Index, expression: Any, expected: Any) -> None:
     assert matching(index, expression).tolist() == expected.tolist()
 
 
@@ -140,7 +140,7 @@ def test_a_condition_that_does_not_fit_lists_the_columns(index: Index, condition
         "-" * 20_000 + "1 < 2",
     ],
 )
-def test_unknown_syntax_is_refused(index: Index, words: str) -> None:
+def test_syntax_that_no_condition_has_is_refused(index: Index, words: str) -> None:
     with pytest.raises(ConfigError, match="condition"):
         matching(index, words)
 
@@ -157,7 +157,7 @@ def test_a_damaged_column_of_texts_is_found_before_it_is_read(index: Index) -> N
     assert matching(damaged, "label < 3").sum() == (LABELS < 3).sum()
 
 
-def test_a_selection_is_selected_from(make_dataset: Callable[..., Path]) -> None:
+def test_a_condition_chooses_from_a_selection(make_dataset: Callable[..., Path]) -> None:
     dataset = stoker.open(make_dataset())
     chosen = dataset.select([5, 3, 3, 0]).select("label == 0")
     assert chosen.rows.tolist() == [3, 3, 0]
@@ -178,7 +178,7 @@ def test_a_condition_joins_positions_and_counts_objects(
 
 
 class TestClassNames:
-    """Classes have numbers in the index and names in the manifest."""
+    """A selection names classes, which have numbers in the index and names in the manifest."""
 
     def test_classes_are_chosen_by_their_names(self, make_dataset: Callable[..., Path]) -> None:
         dataset = stoker.open(make_dataset())
@@ -213,12 +213,16 @@ class TestClassNames:
             stoker.open(make_dataset()).select(which)
         assert hint in str(caught.value.hint)
 
-    def test_what_is_refused(self, make_dataset: Callable[..., Path]) -> None:
-        dataset = stoker.open(make_dataset())
+    def test_an_unknown_class_is_refused_with_a_similar_one(self, make_dataset: Callable[..., Path]) -> None:
         with pytest.raises(ConfigError, match="no class 'dgo'") as caught:
-            dataset.select(classes=["cat", "dgo"])
+            stoker.open(make_dataset()).select(classes=["cat", "dgo"])
         assert "dog" in str(caught.value.hint)
+
+    def test_a_number_of_a_class_is_refused(self, make_dataset: Callable[..., Path]) -> None:
         with pytest.raises(ConfigError, match="names of classes, found 1"):
-            dataset.select(classes=[1])  # type: ignore[list-item]
-        with pytest.raises(ConfigError, match="needs a condition, positions, a mask or classes"):
-            dataset.select()
+            stoker.open(make_dataset()).select(classes=[1])  # type: ignore[list-item]
+
+
+def test_a_selection_of_nothing_in_particular_is_refused(make_dataset: Callable[..., Path]) -> None:
+    with pytest.raises(ConfigError, match="needs a condition, positions, a mask or classes"):
+        stoker.open(make_dataset()).select()

@@ -1,4 +1,4 @@
-"""Versions of a dataset: their history, and how each is opened, verified and staged."""
+"""Tests of the versions of a dataset: their history, and how each is opened, verified and staged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def changed(make_dataset: Callable[..., Path]) -> Path:
     return folder
 
 
-def test_the_history_says_when_what_and_by_how_many(changed: Path) -> None:
+def test_the_history_has_time_change_and_counts_of_each_version(changed: Path) -> None:
     found = read_versions(changed)
     assert [(one.version, one.change, one.samples, one.added, one.removed) for one in found] == [
         (1, "convert", 6, 6, 0),
@@ -37,6 +37,9 @@ def test_the_history_says_when_what_and_by_how_many(changed: Path) -> None:
         (3, "exclude where key in ('k1', 'k4')", 3, 0, 2),
     ]
     assert all(one.time and one.time.endswith("Z") for one in found)
+
+
+def test_lines_that_are_broken_or_of_no_version_are_not_in_the_history(changed: Path) -> None:
     lines = (changed / "versions.jsonl").read_text().splitlines()
     future = json.dumps({**json.loads(lines[-1]), "version": 4})  # of a change that was killed
     (changed / "versions.jsonl").write_text("\n".join([*lines[:2], "{", "[]", future]))
@@ -56,6 +59,9 @@ def test_a_version_is_opened_by_its_number(changed: Path, tmp_path: Path) -> Non
         assert len(loader.dataset) == 5
     shutil.copytree(changed, tmp_path / "folder@2")
     assert len(stoker.open(tmp_path / "folder@2")) == 3, "the name of the folder"
+
+
+def test_a_version_that_does_not_exist_is_refused(changed: Path) -> None:
     with pytest.raises(DatasetError, match=r"has no version 4.*\n.*the last one is 3"):
         stoker.open(changed, version=4)
     for wrong in (0, True, 1.0):
