@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .loader_arguments import LoaderArguments
     from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["BatchMaker", "Copy"]
+__all__ = ["BatchMaker", "LoaderIdentity"]
 
 
 @dataclass(frozen=True)
-class Copy:
-    """The identity of a loader or of its copy: two loaders with equal ones make the same batches.
+class LoaderIdentity:
+    """What a loader and its copies must have in common to make the same batches.
 
     Attributes:
         version: Release of Stoker.
@@ -38,7 +38,7 @@ class Copy:
     identity: Mapping[str, Any]
 
     @classmethod
-    def of(cls, loader: Any) -> Copy:
+    def of_loader(cls, loader: Any) -> LoaderIdentity:
         """The identity of a loader of this process."""
         return cls(__version__, tuple(sorted(dir(_native))), loader._identity)
 
@@ -60,13 +60,13 @@ class BatchMaker:
         self._busy = False  # whether a thread calls the engine, which takes one at a time
         self._starting = self._started = self._collected = 0
 
-    def start(self) -> Copy | StokerError:
+    def start(self) -> LoaderIdentity | StokerError:
         """Make the loader, and return its identity."""
         try:
             self._loader = self._arguments.make(self._num_threads)
         except StokerError as error:
             return error
-        return Copy.of(self._loader)
+        return LoaderIdentity.of_loader(self._loader)
 
     def make(self, wanted: WantedBatches) -> MadeBatches | StokerError:
         """Return the collected batches, or the error for which they cannot be started."""
@@ -76,10 +76,10 @@ class BatchMaker:
             return error
         with self._engine(lambda: number == self._collected and not self._waiting_to_start()):
             self._collected += 1
-            made = started.collect()
-        if made.error and not isinstance(made.error, StokerError):
-            raise made.error
-        return made
+            batches = started.collect()
+        if batches.error and not isinstance(batches.error, StokerError):
+            raise batches.error
+        return batches
 
     def _start(self, wanted: WantedBatches) -> tuple[StartedBatches, int]:
         """Start some batches; return them and the number of calls that started before."""

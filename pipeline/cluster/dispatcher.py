@@ -24,7 +24,7 @@ from .request import BatchRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .own_memory import OwnMemory
+    from .image_memory import ImageMemory
     from .ray_pool import Answer, RayPool, RayWorker
     from .started_batches import MadeBatches, WantedBatches
 
@@ -63,7 +63,7 @@ class Dispatcher:
         local: bool,
         limit: int,
         in_flight: int,
-        memory: OwnMemory,
+        memory: ImageMemory,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.in_flight = in_flight
@@ -72,13 +72,13 @@ class Dispatcher:
         self._local = local
         self._limit = limit
         self._clock = clock
-        self._made = self._listed = self._turned = clock()
+        self._created_at = self._listed_at = self._turned_at = clock()
         self._seconds: deque[float] = deque(maxlen=_KNOWN)
         self._next = 0
         self._open: dict[int, BatchRequest] = {}  # those that are asked of workers
         self._pending: list[BatchRequest] = []  # those without a maker, the oldest first
         # In the order of this process's engine.
-        self._here: deque[tuple[BatchRequest, Callable[[], MadeBatches]]] = deque()
+        self._local_requests: deque[tuple[BatchRequest, Callable[[], MadeBatches]]] = deque()
         self._changed = threading.Condition()
         self._stopped = False
         self._memory = memory
@@ -111,7 +111,7 @@ class Dispatcher:
                 with self._changed:
                     if not request.done:
                         self._changed.wait(_TICK)
-                    if self._pool and self._clock() - self._turned > _SILENCE:
+                    if self._pool and self._clock() - self._turned_at > _SILENCE:
                         self._lose(TimeoutError(f"no answer for {_SILENCE:.0f} seconds"))
         if request.error:
             error, request.error = request.error, None  # its traceback refers to this frame
@@ -124,40 +124,40 @@ class Dispatcher:
         with self._changed:
             self._pending.clear()
             self._open.clear()
-        for _, collect in self._here:
+        for _, collect in self._local_requests:
             with suppress(BaseException):  # no thread waits for it any more
                 collect()
-        self._here.clear()
+        self._local_requests.clear()
         raise LoaderClosedError("the loader is being stopped", hint="Make a new loader.")
 
     def _works_here(self) -> bool:
         workers = self._workers()
         if self._local or not workers:
             return True
-        is_late = self._clock() - self._made > _STARTUP
-        return is_late and all(one.starting is not None for one in workers)
+        is_late = self._clock() - self._created_at > _STARTUP
+        return is_late and all(worker.starting is not None for worker in workers)
 
     def _workers(self) -> list[RayWorker]:
         return [] if self._pool is None else list(self._pool.workers.values())
 
     def _begin_here(self) -> None:
         """Begin the oldest requests that have no maker, while there is room."""
-        while len(self._here) < self._limit:
+        while len(self._local_requests) < self._limit:
             with self._changed:
                 if not self._pending or not self._works_here():
                     return
                 request = self._pending.pop(0)
             try:
-                self._here.append((request, request.begin()))
+                self._local_requests.append((request, request.begin()))
             except BaseException as error:  # the producer raises it when the batch has its turn
                 self._finish(request, error=error)
 
     def _make_here(self) -> bool:
         """Finish the oldest request that this process works on; return False if there is none."""
         self._begin_here()
-        if not self._here:
+        if not self._local_requests:
             return False
-        request, collect = self._here.popleft()
+        request, collect = self._local_requests.popleft()
         began = self._clock()
         try:
             value = collect()
@@ -184,12 +184,12 @@ class Dispatcher:
 
     def _ask_workers(self) -> None:
         """Give each worker that has room the oldest request that has no maker."""
-        for worker in sorted(self._workers(), key=lambda one: len(one.running)):
+        for worker in sorted(self._workers(), key=lambda worker: len(worker.running)):
             while self._pool and worker.has_room:
-                found = (i for i, one in enumerate(self._pending) if worker.node not in one.sent)
-                if (place := next(found, None)) is None:
+                indices = (i for i, request in enumerate(self._pending) if worker.node not in request.sent)
+                if (index := next(indices, None)) is None:
                     break
-                request = self._pending.pop(place)
+                request = self._pending.pop(index)
                 request.sent[worker.node] = self._clock()
                 self._open[request.number] = request
                 self._pool.ask(worker, request.number, request.wanted)
@@ -205,17 +205,17 @@ class Dispatcher:
 
     def _turn(self, pool: RayPool) -> None:
         """Wait for answers for a moment, and act on what has changed."""
-        self._turned = self._clock()
+        self._turned_at = self._clock()
         with self._changed:
             references = pool.references()
             if not references:
                 self._changed.wait(_TICK)
         answers = pool.answers(references, _TICK) if references else []
         listed = None
-        if self._clock() - self._listed > _LISTING:
+        if self._clock() - self._listed_at > _LISTING:
             listed = pool.listed()
-            self._listed = self._clock()
-        answers = [one._replace(value=self._memory.copy(one.value)) for one in answers]
+            self._listed_at = self._clock()
+        answers = [answer._replace(value=self._memory.copy(answer.value)) for answer in answers]
         with self._changed:
             for answer in answers:
                 self._take(pool, answer)
@@ -242,16 +242,16 @@ class Dispatcher:
             if answer.value is not None:
                 self._count(worker.name, answer.value, answer.nbytes, asked)
 
-    def _count(self, maker: str, made: MadeBatches, size: int, asked: float) -> None:
-        number = len(made.batches)
-        self.traffic.add_batches(maker, number, made.samples, size, asked=asked, received=self._clock())
+    def _count(self, maker: str, batches: MadeBatches, size: int, asked: float) -> None:
+        number = len(batches.batches)
+        self.traffic.add_batches(maker, number, batches.samples, size, asked=asked, received=self._clock())
 
     def _again(self, numbers: list[int]) -> None:
         """Queue again the requests that lost workers had."""
-        others = {number for one in self._workers() for number in one.running.values()}
+        running = {number for worker in self._workers() for number in worker.running.values()}
         for number in numbers:
             request = self._open.get(number)
-            if request is not None and request not in self._pending and number not in others:
+            if request is not None and request not in self._pending and number not in running:
                 request.sent.clear()
                 insort(self._pending, request)
                 self.traffic.add_repeated(request.wanted.count)

@@ -6,18 +6,21 @@ The classes of checkpoints of images and of text derive from :class:`SharedLoade
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import Cleanup
 
+from ..execution.batch import FinishedBatch
+from ..execution.prefetch import BatchProducer
 from ..execution.threads import WorkerThread
 from ..order.changes.steered_loader import SteeredLoader
-from .batch_maker import Copy
+from .batch_maker import LoaderIdentity
 from .dispatcher import Dispatcher
+from .image_memory import ImageMemory
 from .loader_arguments import LoaderArguments
-from .own_memory import OwnMemory
 from .ray_pool import PER_WORKER, RayPool
 from .ray_workers import RayWorkers
 from .shared_producer import SharedProducer
@@ -26,17 +29,21 @@ from .started_batches import StartedBatches, WantedBatches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..execution.batch import FinishedBatch
     from ..execution.observation.counters import Traffic
-    from ..execution.prefetch import BatchProducer
-    from .own_memory import Allocate
+    from .image_memory import Allocate
     from .started_batches import MadeBatches
 
 __all__ = ["SharedLoader"]
 
 _SPARE = 4  # requests in flight beyond those that keep the workers busy
-_HERE = 2  # requests of this process at the same time: one that its engine makes, and the next one
+_LOCAL_REQUESTS = 2  # requests of this process at the same time: one that its engine makes, and the next one
 _PATIENCE = 5.0  # seconds for which closing waits for Ray
+
+
+class _CompletingProducer(BatchProducer[FinishedBatch], Protocol):
+    """A producer that also completes what another machine has made."""
+
+    def complete(self, collected: Any) -> FinishedBatch: ...
 
 
 class SharedLoader(SteeredLoader):
@@ -70,6 +77,10 @@ class SharedLoader(SteeredLoader):
         """
         raise NotImplementedError
 
+    @abstractmethod
+    def _make_producer(self, schedule: Any, epoch: int) -> _CompletingProducer:
+        """See :class:`Loader`."""
+
     def _leave_unfinished(self) -> None:
         """Leave all images for another process to finish, as the copy of a loader on a worker does."""
         raise NotImplementedError
@@ -98,25 +109,25 @@ class SharedLoader(SteeredLoader):
         if not isinstance(workers, RayWorkers):
             raise ConfigError(f"workers must be a stoker.RayWorkers, found {workers!r}")
         self._unfinished = self._finishes_images and not workers.whole
-        arguments = LoaderArguments.of(self, self._options_elsewhere(), unfinished=self._unfinished)
-        pool = RayPool(workers, arguments, Copy.of(self), self._ranks)
+        arguments = LoaderArguments.of_loader(self, self._options_elsewhere(), unfinished=self._unfinished)
+        pool = RayPool(workers, arguments, LoaderIdentity.of_loader(self), self._ranks)
         in_flight = workers.in_flight or PER_WORKER * max(1, len(pool.workers)) + _SPARE
         self._prefetch += in_flight
         self._dispatcher = Dispatcher(
             pool,
             local=workers.local,
-            limit=_HERE,
+            limit=_LOCAL_REQUESTS,
             in_flight=in_flight,
-            memory=OwnMemory(self._allocate),
+            memory=ImageMemory(self._allocate),
         )
         thread = WorkerThread(self._dispatcher.run, self._dispatcher.stop, "workers", _PATIENCE)
         self._end_workers = Cleanup(self, _end, self._dispatcher, thread)
         thread.start()
 
     def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]:
-        producer: Any = self._make_producer(schedule, epoch)
+        producer = self._make_producer(schedule, epoch)
         if self._dispatcher is None:
-            return producer  # type: ignore[no-any-return]  # both loaders' producers are of this type
+            return producer
         steering, reference = self._steering, weakref.ref(self)
 
         def ask(position: int, count: int) -> Any:

@@ -38,25 +38,25 @@ class LoaderArguments:
     unfinished: bool = False
 
     @classmethod
-    def of(
+    def of_loader(
         cls, loader: VersionedLoader, changed: Mapping[str, Any], *, unfinished: bool = False
     ) -> LoaderArguments:
         """Return the arguments of a loader's copies.
 
         Args:
             loader: The loader.
-            changed: Arguments that a copy needs in place of the given ones.
+            changed: Arguments that a copy needs in place of the loader's.
             unfinished: See the attribute.
 
         Raises:
             ConfigError: The loader cannot have copies: its dataset has no description, or its class has
                 other arguments.
         """
-        own = [one for one in type(loader).__mro__ if one.__module__.startswith("stoker.")]
+        bases = [base for base in type(loader).__mro__ if base.__module__.startswith("stoker.")]
         if not type(loader).__init__.__module__.startswith("stoker."):
             raise ConfigError(
-                f"{type(loader).__name__} has arguments of its own, so workers cannot make copies of it",
-                hint=f"Use workers with {own[0].__name__} itself.",
+                f"{type(loader).__name__} has other arguments, so workers cannot make copies of it",
+                hint=f"Use workers with {bases[0].__name__} itself.",
             )
         try:
             dataset = describe_dataset(loader._given_dataset, loader.dataset)
@@ -66,7 +66,7 @@ class LoaderArguments:
             name: value for name, value in loader._given_options.items() if name not in ELSEWHERE - {"mapped"}
         }
         ranks = {"rank": loader._ranks.rank, "world_size": loader._ranks.world_size}
-        kind = next(one for one in own if one.__name__ in ("ImageLoader", "TextLoader"))
+        kind = next(base for base in bases if base.__name__ in ("ImageLoader", "TextLoader"))
         return cls(kind, dataset, {**kept, **ranks, **changed}, unfinished)
 
     def make(self, num_threads: int) -> Any:
@@ -81,20 +81,22 @@ class LoaderArguments:
         return loader
 
 
-def described_dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
+def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
     """The dataset of a description. A plain path stays one, because the loader applies the cache's arguments.
 
     Args:
-        found: The description.
+        description: What :func:`~stoker.pipeline.description.describe.describe_dataset` returned.
         arguments: Arguments of the loader; those of the cache are taken out if the dataset is opened here.
     """
-    if "mixture" in found:
-        parts = [described_dataset(one, {}) for one in found["mixture"]]
-        made = mix(list(zip(parts, found["weights"], strict=True)), samples=sum(found["weights"]))
-        moving = found.get("moving")
-        return replace(made, moving=MovingWeights.from_json(moving, len(parts))) if moving else made
-    if "version" not in found:
-        return found["path"]
+    if "mixture" in description:
+        parts = [described_dataset(part, {}) for part in description["mixture"]]
+        mixture = mix(
+            list(zip(parts, description["weights"], strict=True)), samples=sum(description["weights"])
+        )
+        moving = description.get("moving")
+        return replace(mixture, moving=MovingWeights.from_json(moving, len(parts))) if moving else mixture
+    if "version" not in description:
+        return description["path"]
     cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}
-    opened = open_dataset(found["path"], version=found["version"], **cache)
-    return opened.select(unpack_rows(found["rows"])) if "rows" in found else opened
+    opened = open_dataset(description["path"], version=description["version"], **cache)
+    return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened

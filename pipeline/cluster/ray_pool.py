@@ -1,4 +1,4 @@
-"""The workers of one loader on a Ray cluster: their placement, what they are asked, and what they answer.
+"""The workers of one loader on a Ray cluster: their machines, requests and answers.
 
 Only the :class:`.dispatcher.Dispatcher` calls it. :meth:`RayPool.listed` and :meth:`RayPool.answers` wait for
 Ray and change nothing, so that the dispatcher's lock is free meanwhile; it holds the lock for all others.
@@ -13,7 +13,7 @@ from stoker.errors import ConfigError, StokerError
 from stoker.log import EventLog
 
 from ..execution.state import differences
-from .batch_maker import BatchMaker, Copy
+from .batch_maker import BatchMaker, LoaderIdentity
 from .ray_connection import connected
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RayWorker:
         name: Its name in messages and statistics.
         num_cpus: Threads of its engine.
         actor: Ray's handle of the process.
-        starting: Reference of what the loader's copy says of itself; None once it was found equal.
+        starting: Reference of the identity of the loader's copy; None once it was found equal.
         restarts: How often the process has died.
         running: Numbers of the requests that it has, by the references of the answers.
     """
@@ -83,7 +83,7 @@ class RayPool:
     Args:
         workers: Which part of the cluster they are.
         arguments: The loader.
-        copy: What its copies must say of themselves.
+        identity: The loader's identity, which its copies must have, too.
         ranks: This rank among those that share the cluster.
 
     Attributes:
@@ -95,9 +95,11 @@ class RayPool:
         ConfigError: There is no such cluster, or an argument of the loader cannot be sent.
     """
 
-    def __init__(self, workers: RayWorkers, arguments: LoaderArguments, copy: Copy, ranks: Ranks) -> None:
+    def __init__(
+        self, workers: RayWorkers, arguments: LoaderArguments, identity: LoaderIdentity, ranks: Ranks
+    ) -> None:
         self._ray = connected(workers.address)
-        self._copy = copy
+        self._identity = identity
         self._rank, self._world_size = ranks.rank, ranks.world_size
         self._left = None if workers.num_cpus is None else max(1, workers.num_cpus // ranks.world_size)
         try:
@@ -113,25 +115,25 @@ class RayPool:
 
     def listed(self) -> Sequence[Mapping[str, Any]]:
         """Return the machines of the cluster, as Ray lists them."""
-        found: Sequence[Mapping[str, Any]] = self._ray.nodes()
-        return found
+        nodes: Sequence[Mapping[str, Any]] = self._ray.nodes()
+        return nodes
 
     def update(self, listed: Sequence[Mapping[str, Any]]) -> list[int]:
         """Start workers on new machines and forget lost ones; return the numbers of the lost requests."""
-        alive = {one["NodeID"]: one for one in listed if one["Alive"]}
+        alive = {machine["NodeID"]: machine for machine in listed if machine["Alive"]}
         lost = [number for node in self.workers.keys() - alive.keys() for number in self.forget(node)]
-        for node, one in alive.items():
-            if node not in self.workers and self._name(one) not in self.refused:
-                cpus = self._share(node, int(one["Resources"].get("CPU", 0)))
+        for node, machine in alive.items():
+            if node not in self.workers and self._name(machine) not in self.refused:
+                cpus = self._share(node, int(machine["Resources"].get("CPU", 0)))
                 if cpus:
-                    self._start(node, self._name(one), cpus, restarts=0)
+                    self._start(node, self._name(machine), cpus, restarts=0)
         return lost
 
     def _share(self, node: str, cpus: int) -> int:
         """This rank's number of cores on a machine; ranks share the cores equally."""
         first = int(node[:8], 16) if cpus % self._world_size else 0
-        own = sum((first + core) % self._world_size == self._rank for core in range(cpus))
-        return own if self._left is None else min(own, self._left)
+        share = sum((first + core) % self._world_size == self._rank for core in range(cpus))
+        return share if self._left is None else min(share, self._left)
 
     def _start(self, node: str, name: str, cpus: int, restarts: int) -> None:
         strategies = self._ray.util.scheduling_strategies
@@ -166,8 +168,9 @@ class RayPool:
 
     def references(self) -> list[Any]:
         """References of all answers that have not come."""
-        starting = [one.starting for one in self.workers.values() if one.starting is not None]
-        return [*starting, *(reference for one in self.workers.values() for reference in one.running)]
+        workers = self.workers.values()
+        starting = [worker.starting for worker in workers if worker.starting is not None]
+        return [*starting, *(reference for worker in workers for reference in worker.running)]
 
     def answers(self, references: Sequence[Any], timeout: float) -> list[Answer]:
         """Wait for the first of some answers, and return all that have come."""
@@ -191,10 +194,10 @@ class RayPool:
 
     def worker_of(self, reference: Any) -> RayWorker | None:
         """The worker that gives this answer; None if it has been forgotten."""
-        found = (
-            one for one in self.workers.values() if one.starting is reference or reference in one.running
-        )
-        return next(found, None)
+        for worker in self.workers.values():
+            if worker.starting is reference or reference in worker.running:
+                return worker
+        return None
 
     def started(self, worker: RayWorker, answer: Answer) -> None:
         """Use a worker whose copy equals the loader; refuse the machine of any other."""
@@ -205,15 +208,15 @@ class RayPool:
 
     def _reasons(self, answer: Answer) -> Iterator[str]:
         """Yield why the loader's copy would make other batches than the loader."""
-        found = answer.value
-        if not isinstance(found, Copy):
+        identity = answer.value
+        if not isinstance(identity, LoaderIdentity):
             yield f"it cannot make the loader: {answer.error}"
             return
-        if found.version != self._copy.version:
-            yield f"it has Stoker {found.version}, and this process has {self._copy.version}"
-        elif found.native != self._copy.native:
+        if identity.version != self._identity.version:
+            yield f"it has Stoker {identity.version}, and this process has {self._identity.version}"
+        elif identity.native != self._identity.native:
             yield "its C++ module is another one than that of this process"
-        yield from differences("", self._copy.identity, found.identity)
+        yield from differences("", self._identity.identity, identity.identity)
 
     def _refuse(self, worker: RayWorker, reason: str) -> None:
         self.refused[worker.name] = reason

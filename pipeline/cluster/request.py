@@ -22,7 +22,7 @@ class BatchRequest:
         wanted: What decides the batches.
         begin: Begins to make them in this process; returns a function that waits for them.
         value: What was made.
-        error: The error in its place.
+        error: The error, if no value was made.
         done: Whether there is a value or an error.
         sent: When workers were asked, by the numbers of their machines.
     """

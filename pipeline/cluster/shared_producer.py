@@ -48,7 +48,7 @@ class SharedProducer:
         self._totals = totals
         self._next = 0
         self._in_flight: deque[BatchRequest] = deque()
-        self._made: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
+        self._outcomes: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
 
     def start(self) -> int:
         """Ask for the next batches; return their number."""
@@ -61,17 +61,17 @@ class SharedProducer:
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch that was asked for, and complete it."""
-        if not self._made:
+        if not self._outcomes:
             with self._totals.worker.stage("executing"):
-                made = self._dispatcher.wait(self._in_flight.popleft())
-            self._made.extend((*made.batches, *([made.error] if made.error else ())))
-        one = self._made.popleft()
+                answer = self._dispatcher.wait(self._in_flight.popleft())
+            self._outcomes.extend((*answer.batches, *([answer.error] if answer.error else ())))
+        outcome = self._outcomes.popleft()
         try:
-            if isinstance(one, Exception):
-                raise one
-            return self._complete(one)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return self._complete(outcome)
         except BaseException:
-            self._made.clear()  # nothing after an error is handed out
+            self._outcomes.clear()  # nothing after an error is handed out
             raise
         finally:
-            del one  # an error's traceback refers to this frame
+            del outcome  # an error's traceback refers to this frame

@@ -41,12 +41,12 @@ class MadeBatches(NamedTuple):
     @property
     def samples(self) -> int:
         """Number of samples."""
-        return sum(one.samples for one in self.batches)
+        return sum(batch.samples for batch in self.batches)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return sum(one.nbytes for one in self.batches)
+        return sum(batch.nbytes for batch in self.batches)
 
 
 class StartedBatches:
@@ -70,9 +70,10 @@ class StartedBatches:
 
     def collect(self) -> MadeBatches:
         """Wait for all batches, also for those after an error, so that the engine is empty."""
-        found = [self._collected() for _ in range(self._count)]
-        first = next((i for i, one in enumerate(found) if isinstance(one, Exception)), len(found))
-        return MadeBatches(found[:first], found[first] if first < len(found) else self._error)
+        outcomes = [self._collected() for _ in range(self._count)]
+        errors = (i for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception))
+        good = next(errors, len(outcomes))
+        return MadeBatches(outcomes[:good], outcomes[good] if good < len(outcomes) else self._error)
 
     def _collected(self) -> Any:
         """The oldest batch, or its error."""

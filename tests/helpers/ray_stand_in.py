@@ -63,14 +63,14 @@ class RayStandIn:
         cores: Cores of each machine, by its number in hexadecimal digits.
         before_wait: Called before each wait, to kill actors, lose machines and add others.
         actors: All actors that were made.
-        placed: Cores that each machine's latest actor was given.
+        assigned: Cores that each machine's latest actor was given.
         is_lost: Whether the whole cluster is gone.
     """
 
     cores: dict[str, int]
     before_wait: Callable[[RayStandIn], None] = lambda _: None
     actors: list[Actor] = field(default_factory=list)
-    placed: dict[str, int] = field(default_factory=dict)
+    assigned: dict[str, int] = field(default_factory=dict)
     is_lost: bool = False
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
@@ -103,7 +103,7 @@ class RayStandIn:
         def make(arguments: bytes, threads: int) -> Actor:
             assert options["num_cpus"] == threads
             node = options["scheduling_strategy"]
-            self.placed[node] = threads
+            self.assigned[node] = threads
             self.actors.append(Actor(node, kind(pickle.loads(arguments), threads), node not in self.cores))
             return self.actors[-1]
 

@@ -32,7 +32,7 @@ from .ablation import Ablation, ablate, cached_factors
 from .setup import ProducerFactory
 
 if TYPE_CHECKING:
-    from ...cluster.own_memory import Allocate
+    from ...cluster.image_memory import Allocate
 
 __all__ = ["EngineImages"]
 
@@ -131,7 +131,8 @@ class EngineImages(CheckpointedImages):
 
     def _with_ablated(self, dataset: SampleSource, ablated: AblatedStage, **options: Any) -> EngineImages:
         """A loader of another dataset whose engine leaves a stage out."""
-        made = type(self)(dataset, **options)  # type: ignore[arg-type]  # the subclass's arguments
+        make: Callable[..., EngineImages] = type(self)
+        made = make(dataset, **options)
         made._producers = made._producers.begun_anew(ablated=ablated)
         return made
 

@@ -12,14 +12,15 @@ from stoker.pipeline.cluster import dispatcher
 
 
 @pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dispatcher waits for milliseconds where it otherwise waits for seconds."""
     for name in ("_LISTING", "_LEAST", "_TICK"):
         monkeypatch.setattr(dispatcher, name, 0.001)
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayStandIn]:
-    """Puts a stand-in with these machines in the place of Ray."""
+def use_ray(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayStandIn]:
+    """``use_ray(before_wait, **cores)``: replaces Ray by a stand-in with these machines."""
 
     def make(before_wait: Callable[[RayStandIn], None] = lambda _: None, **cores: int) -> RayStandIn:
         ray = RayStandIn(cores or {"a0": 2, "b0": 2}, before_wait)

@@ -9,22 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.data.datasets import flip_bit
 from helpers.ray_stand_in import Call, RayStandIn, assert_same, hook
 
 import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader
-from stoker.augment import (
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-)
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import SampleError
 from stoker.pipeline.images.engine import images as images_module
 
-ALONE = RayWorkers(local=False)
+ONLY_WORKERS = RayWorkers(local=False)
 
 
-def made_by(loader: Any) -> set[str]:
-    return {one.name for one in loader.stats().makers}
+def makers_of(loader: Any) -> set[str]:
+    return {maker.name for maker in loader.stats().makers}
 
 
 IMAGES = [
@@ -62,10 +60,11 @@ class Faults:
 def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
     seed: int,
     load: Callable[..., ImageLoader],
-    use: Callable[..., RayStandIn],
+    use_ray: Callable[..., RayStandIn],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    use(Faults(seed))
+    use_ray(Faults(seed))
+    # Otherwise one request would have all batches of these small images.
     monkeypatch.setattr(images_module, "_MOST_TOGETHER", 1 + seed)
     options = {"batch_size": 5, "shuffle": True, "seed": seed, **IMAGES[seed % 2]}
     alone, shared = load(**options), load(**options, workers=RayWorkers(local=bool(seed // 2)))
@@ -74,43 +73,44 @@ def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
     assert shared.state_dict() == alone.state_dict()
 
 
-def test_a_straggler_is_made_again_elsewhere(
-    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn]
+def test_another_worker_makes_the_batches_of_a_slow_one_again(
+    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
 ) -> None:
     def stuck_once(asked: list[Call]) -> None:
         asked[-1].stuck = len(asked) == 5
 
-    hook(use(), stuck_once)
-    alone, shared = load(batch_size=1), load(batch_size=1, workers=ALONE)
+    hook(use_ray(), stuck_once)
+    alone, shared = load(batch_size=1), load(batch_size=1, workers=ONLY_WORKERS)
     assert_same(list(shared), list(alone))
     assert shared.stats().made_again >= 1
 
 
-def test_a_loader_goes_on_alone_when_the_cluster_is_lost(
-    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
+def test_a_loader_continues_without_workers_when_the_cluster_is_lost(
+    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ray = use()
-    alone, shared = load(batch_size=4), load(batch_size=4, workers=ALONE)
+    ray = use_ray()
+    alone, shared = load(batch_size=4), load(batch_size=4, workers=ONLY_WORKERS)
     running = iter(shared)
-    found = [next(running)]
+    received = [next(running)]
     ray.is_lost = True
     for _ in range(2):
-        assert_same([*found, *running], list(alone))
-        found, running = [], iter(shared)
+        assert_same([*received, *running], list(alone))
+        received, running = [], iter(shared)
     assert "the Ray cluster is lost, this process goes on alone: Broken pipe" in caplog.text
 
 
-def test_a_machine_with_another_release_or_data_is_refused_by_name(
+def test_a_machine_with_another_release_is_refused_by_name(
     load: Callable[..., ImageLoader],
-    use: Callable[..., RayStandIn],
+    use_ray: Callable[..., RayStandIn],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    use(a0=1)
-    shared = load(workers=ALONE)
+    use_ray(a0=1)
+    shared = load(workers=ONLY_WORKERS)
+    # The stand-in's machines run in this process, so they have its release.
     monkeypatch.setattr("stoker.pipeline.cluster.batch_maker.__version__", "0.0")
     assert len(list(shared)) == 4
-    assert made_by(shared) == {"local"}
+    assert makers_of(shared) == {"local"}
     assert (
         "the worker on machine (a0) makes no batches: it has Stoker 0.0, and this process has" in caplog.text
     )
@@ -118,46 +118,41 @@ def test_a_machine_with_another_release_or_data_is_refused_by_name(
 
 @pytest.mark.filterwarnings("ignore:a bad sample")
 def test_a_bad_sample_is_named_as_without_workers(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], use: Callable[..., RayStandIn]
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], use_ray: Callable[..., RayStandIn]
 ) -> None:
-    use()
+    use_ray()
     folder = pack_images([make_jpeg(i)[: -100 if i == 11 else None] for i in range(20)])
     options = {"batch_size": 4, "transforms": [RandomResizedCrop(8)]}
     errors: list[str] = []
-    found: list[Any] = []
-    for workers in (None, ALONE):
+    before: list[Any] = []
+    for workers in (None, ONLY_WORKERS):
         with ImageLoader(folder, **options, workers=workers) as loader, pytest.raises(SampleError) as raised:
-            found.extend(loader)
+            before.extend(loader)
         errors.append(str(raised.value))
         with ImageLoader(folder, **options, workers=workers, on_error="skip", max_bad=1) as loader:
             assert [len(batch.label) for batch in loader] == [4, 4, 3, 4, 4]
-    assert len(found) == 4  # both have handed out the batches before it
+    assert len(before) == 4  # both have handed out the batches before it
     assert "k11" in errors[0]
     assert errors[0] == errors[1]
 
 
 def test_text_before_a_damaged_record_is_handed_out(
-    tmp_path: Path, shards: Path, use: Callable[..., RayStandIn]
+    tmp_path: Path, shards: Path, use_ray: Callable[..., RayStandIn]
 ) -> None:
-    use()
+    use_ray()
     folder = Path(shutil.copytree(shards, tmp_path / "damaged"))
-    dataset = stoker.open(folder)
-    shard, at = (int(dataset.column(name)[50]) for name in ("shard", "offset"))
-    file = Path(dataset.data_files[shard])
-    content = bytearray(file.read_bytes())
-    content[at] ^= 1
-    file.write_bytes(content)
-    found: list[list[Any]] = [[], []]
-    for batches, workers in zip(found, (None, ALONE), strict=True):
+    flip_bit(stoker.open(folder), 50)
+    received: list[list[Any]] = [[], []]
+    for batches, workers in zip(received, (None, ONLY_WORKERS), strict=True):
         with TextLoader(folder, batch_size=4, workers=workers) as loader, pytest.raises(SampleError):
             batches.extend(loader)
-    assert found[0]
-    assert_same(*found)
+    assert received[0]
+    assert_same(*received)
 
 
-def test_close_ends_the_workers(load: Callable[..., ImageLoader], use: Callable[..., RayStandIn]) -> None:
-    ray = use()
-    shared = load(workers=ALONE)
+def test_close_ends_the_workers(load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]) -> None:
+    ray = use_ray()
+    shared = load(workers=ONLY_WORKERS)
     next(iter(shared))
     shared.close()
     assert all(actor.is_dead for actor in ray.actors)

@@ -29,8 +29,7 @@ from stoker.errors import ConfigError, MissingDependencyError
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.images.engine import images as images_module
 
-ALONE = RayWorkers(local=False)
-
+ONLY_WORKERS = RayWorkers(local=False)
 
 COLORS = [ColorJitter(0.4, 0.4, 0.4, 0.1), RandomAutocontrast(), Normalize(), RandomErasing(value="random")]
 FLOATS = [
@@ -51,53 +50,53 @@ FLOATS = [
 
 
 @pytest.mark.parametrize(("options", "sizes"), FLOATS)
-def test_float_images_come_as_uint8_and_are_finished_here_to_the_same_bits(
+def test_float_images_are_sent_as_uint8_and_finished_to_the_same_bits(
     options: dict[str, Any],
     sizes: tuple[int, int] | None,
     load: Callable[..., ImageLoader],
-    use: Callable[..., RayStandIn],
+    use_ray: Callable[..., RayStandIn],
 ) -> None:
-    use()
+    use_ray()
     options = {"batch_size": 8, "columns": ("image", "label"), **options}
     alone = list(load(**options))
     for whole in (False, True):
         shared = load(**options, workers=RayWorkers(local=False, whole=whole))
         assert_same(list(shared), alone)
         if sizes:
-            assert {one.bytes / one.samples for one in shared.stats().makers} == {sizes[whole]}
+            assert {maker.bytes / maker.samples for maker in shared.stats().makers} == {sizes[whole]}
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_images_of_workers_lie_in_the_memory_that_the_framework_wants(
     dtype: str,
     load: Callable[..., ImageLoader],
-    use: Callable[..., RayStandIn],
+    use_ray: Callable[..., RayStandIn],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    use()
-    made = []
+    use_ray()
+    arrays = []
 
     def page_locked(shape: tuple[int, ...], name: str) -> Any:
-        made.append(np.empty(shape, name))
-        return made[-1]
+        arrays.append(np.empty(shape, name))
+        return arrays[-1]
 
     monkeypatch.setattr(Adapter, "allocate", staticmethod(page_locked))
-    for batch in load(batch_size=8, dtype=dtype, columns=("image",), workers=ALONE):
-        assert any(np.shares_memory(batch.image, one) for one in made)
+    for batch in load(batch_size=8, dtype=dtype, columns=("image",), workers=ONLY_WORKERS):
+        assert any(np.shares_memory(batch.image, array) for array in arrays)
 
 
 def test_workers_make_the_batches_of_text_and_of_ranks(
-    shards: Path, use: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
+    shards: Path, use_ray: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ray = use(a0=4, b0=2)
+    ray = use_ray(a0=4, b0=2)
     options = {"batch_size": 4, "shuffle": True, "rank": 1, "world_size": 2, "output": "torch"}
-    alone, shared = TextLoader(shards, **options), TextLoader(shards, **options, workers=ALONE)
+    alone, shared = TextLoader(shards, **options), TextLoader(shards, **options, workers=ONLY_WORKERS)
     for _ in range(2):
         assert_same(list(shared), list(alone))
-    assert ray.placed == {"a0": 2, "b0": 1}
+    assert ray.assigned == {"a0": 2, "b0": 1}
     makers = shared.stats().makers
-    assert {one.name for one in makers} <= {"machine (a0)", "machine (b0)"}
-    assert sum(one.samples for one in makers) >= shared.stats().samples >= 98
+    assert {maker.name for maker in makers} <= {"machine (a0)", "machine (b0)"}
+    assert sum(maker.samples for maker in makers) >= shared.stats().samples >= 98
     with caplog.at_level("INFO", "train"):
         shared.publish(logging.getLogger("train"))
     assert re.search(
@@ -106,13 +105,13 @@ def test_workers_make_the_batches_of_text_and_of_ranks(
     shared.close()
 
 
-def test_monitors_have_figures_of_each_maker(
-    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn]
+def test_published_statistics_have_figures_of_each_maker(
+    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
 ) -> None:
     client = pytest.importorskip("prometheus_client", reason="needs pip install prometheus-client")
-    use(a0=1)
+    use_ray(a0=1)
     registry, written = client.CollectorRegistry(), {}
-    shared = load(workers=ALONE)
+    shared = load(workers=ONLY_WORKERS)
     shared.publish(registry)
     list(shared)
     shared.publish(SimpleNamespace(add_scalar=lambda name, value, _: written.update({name: value})))
@@ -123,36 +122,36 @@ def test_monitors_have_figures_of_each_maker(
 
 
 def test_exclusions_and_resumes_on_other_ranks_reach_the_workers(
-    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn]
+    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn]
 ) -> None:
-    use()
+    use_ray()
     options = {"shuffle": True, "sizes": "padded", "aspect_ratio_group_factor": 1, "transforms": []}
-    saved = load(**options, batch_size=4, workers=ALONE)
+    saved = load(**options, batch_size=4, workers=ONLY_WORKERS)
     next(iter(saved))
     state = saved.state_dict()
     options |= {"batch_size": 4, "rank": 1, "world_size": 2}
-    alone, shared = load(**options), load(**options, workers=ALONE)
+    alone, shared = load(**options), load(**options, workers=ONLY_WORKERS)
     for loader in (alone, shared):
         loader.load_state_dict(state)
     assert_same(list(shared), list(alone))
-    alone, shared = (load(shuffle=True, batch_size=8, workers=one) for one in (None, ALONE))
-    found = []
+    alone, shared = (load(shuffle=True, batch_size=8, workers=workers) for workers in (None, ONLY_WORKERS))
+    received = []
     for loader in (alone, shared):
         running = iter(loader)
         left_out = int(next(running).row[0])
         loader.exclude(left_out, from_step=3)
-        found.append([*running, *loader])
-    assert_same(*found)
-    assert not any(left_out in batch.row for batch in found[0][-8:])
+        received.append([*running, *loader])
+    assert_same(*received)
+    assert not any(left_out in batch.row for batch in received[0][-8:])
 
 
-def test_small_batches_are_asked_for_together_so_that_few_requests_are_paid_for(
+def test_one_request_asks_for_several_small_batches(
     shards: Path,
     load: Callable[..., ImageLoader],
-    use: Callable[..., RayStandIn],
+    use_ray: Callable[..., RayStandIn],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = hook(use(a0=1))
+    asked = hook(use_ray(a0=1))
     workers = RayWorkers(local=False, in_flight=1)
     for counts, shared in (
         ([8, 8], load(batch_size=4, workers=workers)),
@@ -160,6 +159,7 @@ def test_small_batches_are_asked_for_together_so_that_few_requests_are_paid_for(
         ([25], TextLoader(shards, batch_size=4, workers=workers)),
     ):
         assert counts_of_requests(shared, asked) == counts
+    # The bound of the product, 48 MiB, holds hundreds of batches of small images.
     monkeypatch.setattr(images_module, "_TOGETHER", 3 * 4 * 8 * 8 * 3)  # bytes of three batches as uint8
     for dtype in ("uint8", "float32"):
         shared = load(batch_size=4, transforms=[RandomResizedCrop(8)], dtype=dtype, workers=workers)
@@ -177,16 +177,16 @@ def counts_of_requests(shared: Any, asked: list[Call]) -> list[int]:
     return counts
 
 
-def test_what_workers_cannot_have_is_refused(
-    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn], monkeypatch: pytest.MonkeyPatch
+def test_arguments_that_workers_cannot_have_are_refused(
+    load: Callable[..., ImageLoader], use_ray: Callable[..., RayStandIn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use()
+    use_ray()
     with pytest.raises(ConfigError, match="cannot be sent to workers"):
-        load(transforms=[RandomResizedCrop(8), lambda images: images], workers=ALONE)
+        load(transforms=[RandomResizedCrop(8), lambda images: images], workers=ONLY_WORKERS)
     with pytest.raises(ConfigError, match=r"workers must be a stoker\.RayWorkers, found 8"):
         load(workers=8)
     with pytest.raises(ConfigError, match="num_cpus must be at least 1, found 0"):
         RayWorkers(num_cpus=0)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError, match="pip install ray"):
-        load(workers=ALONE)
+        load(workers=ONLY_WORKERS)

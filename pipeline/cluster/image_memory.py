@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
 
-__all__ = ["OwnMemory"]
+__all__ = ["ImageMemory"]
 
 _KEPT = 4  # requests whose memory is kept for others
 
 
-class OwnMemory:
+class ImageMemory:
     """Memory for images. A dropped batch's memory is used again, because fresh pages cost more than the copy.
 
     Args:
@@ -33,17 +33,18 @@ class OwnMemory:
         self._allocate = allocate
         self._pool = BufferPool(_KEPT)
 
-    def copy(self, made: Any) -> Any:
+    def copy(self, answer: Any) -> Any:
         """Copy an answer out of Ray's store, where it is read-only and takes room until it is dropped."""
-        arrays = [array for one in getattr(made, "batches", ()) for array in getattr(one, "images", ())]
+        batches = getattr(answer, "batches", ())
+        arrays = [array for batch in batches for array in getattr(batch, "images", ())]
         self._pool.keep_at_least(_KEPT * len(arrays))
-        return deepcopy(made, {id(array): self._own(array) for array in arrays})
+        return deepcopy(answer, {id(array): self._copied(array) for array in arrays})
 
-    def _own(self, images: Any) -> Any:
+    def _copied(self, images: Any) -> Any:
         """Copies of images; unfinished images are finished on the way."""
         empty = self._allocate or self._pool.array
         if hasattr(images, "finish"):
             return images.finish(empty)
-        own = empty(images.shape, images.dtype.name)
-        np.copyto(own, images)
-        return own
+        copied = empty(images.shape, images.dtype.name)
+        np.copyto(copied, images)
+        return copied
