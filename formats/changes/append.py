@@ -71,11 +71,11 @@ def append(
         _check_own_shards(folder, last)
         names = appended_classes(check_classes(classes), last)
         unfinished = folder / _UNFINISHED
-        given = {**options, "num_threads": num_threads, "progress": progress}
+        arguments = {**options, "num_threads": num_threads, "progress": progress}
         try:
-            made = convert_like(last, folder, src, unfinished, classes=names, **given)
-            made_manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
-            new = JoinedDataset(unfinished, _with_meaning(made_manifest, last, src))
+            conversion = convert_like(last, folder, src, unfinished, classes=names, **arguments)
+            manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
+            new = JoinedDataset(unfinished, _with_meaning(manifest, last, src))
             already = _has_all(folder, last, new)
             grown = last if already else _publish(JoinedDataset(folder, last), new, f"append {_name(src)}")
         except (WriteError, StorageError):
@@ -87,7 +87,7 @@ def append(
     version, samples = grown.dataset_version, grown.index.rows
     if already:
         return ChangeSummary(folder, version, samples, already=True)
-    return ChangeSummary(folder, version, samples, added=made.written, skipped=made.skipped)
+    return ChangeSummary(folder, version, samples, added=conversion.written, skipped=conversion.skipped)
 
 
 def _check_own_shards(folder: Path, last: Manifest) -> None:
@@ -103,19 +103,19 @@ def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
     """Return the manifest of new samples; those from Python get the dataset's keypoints and mask values."""
     if isinstance(src, (str, os.PathLike)):
         return new
-    found, known = len(new.annotations.keypoints), last.annotations.keypoints
-    if found and known and found != len(known):
+    count, names = len(new.annotations.keypoints), last.annotations.keypoints
+    if count and names and count != len(names):
         raise ConfigError(
-            f"an object of the samples has {found} keypoints, and one of the dataset has {len(known)}: "
-            f"{', '.join(known)}",
+            f"an object of the samples has {count} keypoints, and one of the dataset has {len(names)}: "
+            f"{', '.join(names)}",
             hint="give all of them in this order; one with visibility 0 is not labelled",
         )
-    same = found == len(known) and new.annotations.ignore == last.annotations.ignore
+    same = count == len(names) and new.annotations.ignore == last.annotations.ignore
     return replace(new, annotations=last.annotations) if same else new
 
 
 def _name(src: Any) -> str:
-    if isinstance(src, (list, tuple)) and src and all(isinstance(one, (str, os.PathLike)) for one in src):
+    if isinstance(src, (list, tuple)) and src and all(isinstance(path, (str, os.PathLike)) for path in src):
         return " ".join(map(_name, src))
     if isinstance(src, (str, os.PathLike)):
         return without_credentials(os.fspath(src))
@@ -123,14 +123,14 @@ def _name(src: Any) -> str:
 
 
 def _has_all(folder: Path, last: Manifest, new: JoinedDataset) -> bool:
-    """Return whether a dataset has every sample of another, apart from its place in the shards."""
-    known, found = Index.open(folder / last.index.file), Index.open(new.index)
-    places = pc.index_in(found.arrow("key"), value_set=known.arrow("key"))
-    if places.null_count:
+    """Return whether a dataset has every sample of another, in whichever shard and record."""
+    index, added = Index.open(folder / last.index.file), Index.open(new.index)
+    rows = pc.index_in(added.arrow("key"), value_set=index.arrow("key"))
+    if rows.null_count:
         return False
-    names = [name for name in found.types if name not in ("shard", "record") and not name.endswith("offset")]
+    names = [name for name in added.types if name not in ("shard", "record") and not name.endswith("offset")]
     return all(
-        name in known.types and known.arrow(name).take(places).equals(found.arrow(name)) for name in names
+        name in index.types and index.arrow(name).take(rows).equals(added.arrow(name)) for name in names
     )
 
 

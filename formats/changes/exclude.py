@@ -62,22 +62,22 @@ def exclude(
         raise ConfigError("exclude needs keys or a condition", hint="such as where='width < 64'")
     with locked_dataset(dataset) as (folder, last):
         index = open_index(folder, last)
-        given, skipped = _given_keys(keys, folder), {}
+        listed, skipped = _listed_keys(keys, folder), {}
         out = np.zeros(len(index), bool)
-        if given is not None:
-            out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(given, pa.large_string())))
-            found = len(set(given) & set(index.keys(np.flatnonzero(out))))
-            skipped = {_NOT_FOUND: len(set(given)) - found} if found < len(set(given)) else {}
+        if listed is not None:
+            out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(listed, pa.large_string())))
+            missing = len(set(listed) - set(index.keys(np.flatnonzero(out))))
+            skipped = {_NOT_FOUND: missing} if missing else {}
         if where is not None:
             out |= matching(index, where)
         _check(out, folder)
-        grown = _publish(folder, last, index, ~out, _words(keys, where, given))
+        grown = _publish(folder, last, index, ~out, _words(keys, where, listed))
     return ChangeSummary(
         folder, grown.dataset_version, grown.index.rows, removed=int(out.sum()), skipped=skipped
     )
 
 
-def _given_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Path) -> list[str] | None:
+def _listed_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Path) -> list[str] | None:
     if keys is None:
         return None
     return read_keys(Path(keys), folder) if isinstance(keys, (str, os.PathLike)) else list(keys)
@@ -94,11 +94,11 @@ def _check(out: Mask, folder: Path) -> None:
         raise ConfigError("every sample would be left out", path=folder, hint="remove the folder instead")
 
 
-def _words(keys: object, where: object, given: list[str] | None) -> str:
+def _words(keys: object, where: object, listed: list[str] | None) -> str:
     words = []
-    if given is not None:
+    if listed is not None:
         name = f" of {Path(keys).name}" if isinstance(keys, (str, os.PathLike)) else ""
-        number = len(set(given))
+        number = len(set(listed))
         words.append(f"{number:,} key{'' if number == 1 else 's'}{name}")
     if where is not None:
         words.append(f"where {where}")

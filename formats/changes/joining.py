@@ -1,6 +1,6 @@
 """Joining of several datasets: one index, one list of classes and one manifest.
 
-Classes are joined by their names. The callers, :mod:`.append` and :mod:`.merge`, place the shards.
+Classes are joined by their names. The callers, :mod:`.append` and :mod:`.merge`, move or link the shards.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def check_parts(parts: Sequence[JoinedDataset]) -> None:
     """
     first, *others = parts
     for other in others:
-        for what, (one, two) in _compared(first.manifest, other.manifest).items():
-            if one != two:
+        for name, (value, other_value) in _compared(first.manifest, other.manifest).items():
+            if value != other_value:
                 raise ConfigError(
-                    f"the datasets differ in {what}: {one} in {first.folder}, and {two} in {other.folder}",
+                    f"the datasets differ in {name}: {value} in {first.folder}, "
+                    f"and {other_value} in {other.folder}",
                     hint="convert one of them again as the other was, or load both: stoker.mix",
                 )
 
@@ -78,8 +79,9 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
         compared[f"column {name}"] = (first.columns.get(name, "none"), other.columns.get(name, "none"))
     compared["keypoints or values of masks"] = (first.annotations, other.annotations)
     for name in sorted(first.arrays.keys() & other.arrays.keys()):
-        one, two = first.arrays[name], other.arrays[name]
-        compared[f"array {name}"] = ((one.dtype, len(one.shape)), (two.dtype, len(two.shape)))
+        arrays = first.arrays[name], other.arrays[name]
+        array, other_array = ((column.dtype, len(column.shape)) for column in arrays)
+        compared[f"array {name}"] = array, other_array
     if first.options.get("tokenizer") or other.options.get("tokenizer"):
         for name in _TEXT_OPTIONS:
             compared[f"{name} of the tokens"] = (first.options.get(name), other.options.get(name))
@@ -93,10 +95,10 @@ def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
         ConfigError: Some datasets have names and others have labels without names, or two classes of a
             dataset have one name.
     """
-    every = [part.manifest.classes for part in parts]
-    if len(set(every)) == 1:
-        return every[0]
-    for part, names in zip(parts, every, strict=True):
+    lists = [part.manifest.classes for part in parts]
+    if len(set(lists)) == 1:
+        return lists[0]
+    for part, names in zip(parts, lists, strict=True):
         if not names and {"label", "object_labels"} & part.manifest.columns.keys():
             raise ConfigError(
                 "the labels have no names, and classes are joined by name",
@@ -105,7 +107,7 @@ def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
             )
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ConfigError(f"two classes have the name {twice[0]!r}", path=part.folder)
-    return tuple(dict.fromkeys(name for names in every for name in names))
+    return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
 def write_joined_index(parts: Sequence[JoinedDataset], classes: tuple[str, ...], out: Path) -> None:
@@ -138,12 +140,12 @@ def _rewritten(
     return file
 
 
-def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
+def _label_of(names: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
     """Return (L,) int64, the new label of each class; None if labels stay as they are."""
-    if own == classes[: len(own)]:
+    if names == classes[: len(names)]:
         return None
     number = {name: label for label, name in enumerate(classes)}
-    return np.array([number[name] for name in own], np.int64)
+    return np.array([number[name] for name in names], np.int64)
 
 
 def _filled(name: str, index: Index) -> pa.Array:
@@ -197,5 +199,5 @@ def _joined_ids(parts: Sequence[JoinedDataset], classes: tuple[str, ...]) -> tup
     for part in parts:
         for name, number in zip(part.manifest.classes, part.manifest.category_ids, strict=False):
             ids[name].add(number)
-    found = tuple(some.pop() if len(some) == 1 else -1 for some in ids.values())
-    return found if any(number != -1 for number in found) else ()
+    joined = tuple(numbers.pop() if len(numbers) == 1 else -1 for numbers in ids.values())
+    return joined if any(number != -1 for number in joined) else ()

@@ -45,11 +45,11 @@ _OF_TEXT = ("strict", "parallel", "label", "columns")
 
 
 def convert_like(
-    last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **given: Any
+    last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **arguments: Any
 ) -> Summary:
     """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has.
 
-    An unfinished conversion of the same source in ``target`` resumes. ``given`` has the other options of
+    An unfinished conversion of the same source in ``target`` resumes. ``arguments`` has the other options of
     :func:`stoker.append`.
 
     Raises:
@@ -57,7 +57,7 @@ def convert_like(
         StokerError: As :func:`stoker.convert`.
     """
     allowed = _OF_TEXT if last.sample_type == "text" else _OF_IMAGES
-    if unknown := sorted(given.keys() - {*allowed, "num_threads", "progress"}):
+    if unknown := sorted(arguments.keys() - {*allowed, "num_threads", "progress"}):
         raise ConfigError(
             f"append has no option {unknown[0]}: new samples are converted as those of the dataset were",
             hint=f"options that say how the source is read are {', '.join(allowed)}",
@@ -69,22 +69,24 @@ def convert_like(
             hint="name the folder of one split, such as train/images",
         )
     # With overwrite, an unfinished conversion resumes if its source is the same, and is removed otherwise.
-    common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
+    common = {"format": last.container, "overwrite": True, **_sharding(last.options), **arguments}
     if last.sample_type == "text":
-        names = {"classes": classes} if classes and given.get("label") is not None else {}
+        names = {"classes": classes} if classes and arguments.get("label") is not None else {}
         return convert_text(src, target, **{**_text_options(last, folder), **names, **common})
-    made = _image_options(last, folder, src, classes, given.get("source_format"))
-    if given.get("make") is None and isinstance(src, (str, os.PathLike)):
-        made |= _reading(last.options)
-    return convert(src, target, **{**made, **common})
+    options = _image_options(last, folder, src, classes, arguments.get("source_format"))
+    if arguments.get("make") is None and isinstance(src, (str, os.PathLike)):
+        options |= _reading(last.options)
+    return convert(src, target, **{**options, **common})
 
 
 def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
     """Return the options for reading annotations, which the added source needs, too."""
-    made: dict[str, Any] = {name: options[name] for name in ("mask_map", "person_box") if options.get(name)}
+    reading: dict[str, Any] = {
+        name: options[name] for name in ("mask_map", "person_box") if options.get(name)
+    }
     if options.get("class_map"):
-        made["class_map"] = json.loads(str(options["class_map"]))
-    return made
+        reading["class_map"] = json.loads(str(options["class_map"]))
+    return reading
 
 
 def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:
@@ -98,21 +100,21 @@ def _image_options(
 ) -> dict[str, Any]:
     options = last.options
     labelled = {"label", "object_labels"} & last.columns.keys()
-    made: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "resize": _resize(options),
         "restarts": set(BAND_COLUMNS) <= last.columns.keys(),
         "ignore_index": last.annotations.ignore if "mask_offset" in last.columns else 255,
         "classes": classes or None if labelled else None,
     }
     if labelled:
-        made["allow_missing_classes"] = True
+        arguments["allow_missing_classes"] = True
     elif isinstance(src, (str, os.PathLike)) and "mask_offset" not in last.columns:
-        made["unlabelled"] = find_format(Source(src), source_format).name == "folder"
+        arguments["unlabelled"] = find_format(Source(src), source_format).name == "folder"
     if options.get("caption_column"):
-        made |= {"caption_column": options["caption_column"], "vocabulary": folder}
-        made |= {name: bool(options.get(name)) for name in ("bos", "eos")}
-    made |= {name: options[name] for name in ("encoding", "quality", "subsampling") if options.get(name)}
-    return made
+        arguments |= {"caption_column": options["caption_column"], "vocabulary": folder}
+        arguments |= {name: bool(options.get(name)) for name in ("bos", "eos")}
+    arguments |= {name: options[name] for name in ("encoding", "quality", "subsampling") if options.get(name)}
+    return arguments
 
 
 def _resize(options: Mapping[str, Option]) -> str | None:
@@ -124,19 +126,19 @@ def _resize(options: Mapping[str, Option]) -> str | None:
 
 def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
     options = last.options
-    made: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "vocabulary": folder,
         "fields": str(options.get("joined") or options["fields"]).split(","),
     }
-    made |= {name: bool(options.get(name)) for name in ("bos", "eos")}
+    arguments |= {name: bool(options.get(name)) for name in ("bos", "eos")}
     if options.get("train_on"):
-        made["train_on"] = options["train_on"]
+        arguments["train_on"] = options["train_on"]
     if not options.get("chat_template"):
-        return made
+        return arguments
     if options["chat_template"] != "chatml":
         raise ConfigError(
             "the dataset has chats, but not the template that made texts of them",
             path=folder,
             hint="convert the new chats with --vocabulary FOLDER and the same template, then stoker merge",
         )
-    return {**made, "fields": None, "messages": options["fields"], "chat_template": "chatml"}
+    return {**arguments, "fields": None, "messages": options["fields"], "chat_template": "chatml"}

@@ -98,9 +98,9 @@ def _make_room(target: Path) -> None:
     """Remove the files of a killed merge from a folder; DatasetError if another file is there."""
     if (target / STAGING_NAME).exists():
         _remove_unpublished(target)
-    if left := sorted(file for file in target.iterdir() if not file.name.startswith(".")):
+    if files := sorted(file for file in target.iterdir() if not file.name.startswith(".")):
         raise DatasetError(
-            f"the folder is not empty: it has {left[0].name}",
+            f"the folder is not empty: it has {files[0].name}",
             path=target,
             hint="name another folder for the merged dataset",
         )
@@ -144,18 +144,18 @@ def _publish(
 
 def _take_shard(part: JoinedDataset, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
     """Link, copy or refer to a shard under a new name without a suffix; return its entry in the manifest."""
-    placed = replace(shard, name=name + Path(shard.name).suffix, path=None)
+    merged = replace(shard, name=name + Path(shard.name).suffix, path=None)
     if shard.path is not None and is_url(shard.path):
-        placed = replace(placed, path=shard.path)
+        merged = replace(merged, path=shard.path)
     else:
         source = part.folder.absolute() / (shard.path or shard.name)
-        if not _linked(source, target / placed.name):
+        if not _linked(source, target / merged.name):
             if copy:
-                _copy(source, target / placed.name, shutil.copyfile)
+                _copy(source, target / merged.name, shutil.copyfile)
             else:
-                placed = replace(placed, path=str(source.resolve()))
-    _copy_sidecars(part, shard, placed, target)
-    return placed
+                merged = replace(merged, path=str(source.resolve()))
+    _copy_sidecars(part, shard, merged, target)
+    return merged
 
 
 def _linked(source: Path, target: Path) -> bool:
@@ -168,21 +168,22 @@ def _linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _copy(source: Path, target: Path, place: Callable[[Path, Path], object]) -> None:
+def _copy(source: Path, target: Path, copy_file: Callable[[Path, Path], object]) -> None:
+    """Copy or link a shard, a file or a folder of files, with a function for one file, and sync it."""
     if source.is_dir():
         target.mkdir()
         for file in sorted(source.iterdir()):
-            place(file, target / file.name)
+            copy_file(file, target / file.name)
     else:
-        place(source.resolve(), target)
+        copy_file(source.resolve(), target)
     sync(target)
 
 
-def _copy_sidecars(part: JoinedDataset, shard: Shard, placed: Shard, target: Path) -> None:
+def _copy_sidecars(part: JoinedDataset, shard: Shard, merged: Shard, target: Path) -> None:
     for sidecar in find_container(part.manifest.container).sidecars:
         source = part.folder / sidecar.name(shard.name, external=shard.path is not None)
         if source.exists():
-            name = sidecar.name(placed.name, external=placed.path is not None)
+            name = sidecar.name(merged.name, external=merged.path is not None)
             _copy(source, target / name, shutil.copyfile)
 
 

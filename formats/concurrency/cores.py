@@ -41,15 +41,16 @@ def _quota(files: tuple[str, ...]) -> tuple[int, int]:
     return quota, period
 
 
-def check_threads(given: SupportsIndex | None, default: int | None = None) -> int:
-    """Return a number of threads: ``given``, or else ``default``, or else the available cores.
+def check_threads(num_threads: SupportsIndex | None, default: int | None = None) -> int:
+    """Return a number of threads: ``num_threads``, or else ``default``, or else the available cores.
 
     Raises:
-        ConfigError: ``given`` is not an integer from 1 to 4096.
+        ConfigError: ``num_threads`` is not an integer from 1 to 4096.
     """
-    if given is None:
+    if num_threads is None:
         return available_cores() if default is None else default
-    number = index(given) if isinstance(given, SupportsIndex) and not isinstance(given, bool) else 0
+    is_integer = isinstance(num_threads, SupportsIndex) and not isinstance(num_threads, bool)
+    number = index(num_threads) if is_integer else 0
     if not 1 <= number <= _MOST:
-        raise ConfigError(f"num_threads must be an integer from 1 to {_MOST}, not {given!r}")
+        raise ConfigError(f"num_threads must be an integer from 1 to {_MOST}, not {num_threads!r}")
     return number

@@ -51,7 +51,7 @@ def test_new_photographs_are_converted_as_the_dataset_was(
     assert not list(target.glob(".*"))
 
 
-def test_the_same_command_adds_nothing_twice(photos: Path, more: Path, tmp_path: Path) -> None:
+def test_the_same_command_adds_the_samples_once(photos: Path, more: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     stoker.append(tmp_path / "out", more)
     again = stoker.append(tmp_path / "out", more)
@@ -101,8 +101,8 @@ def test_a_class_that_the_dataset_lacks_must_be_named(
     assert stoker.open(tmp_path / "out", version=1).classes == ("cat", "dog", "eel")
 
 
-def test_what_is_refused_leaves_the_dataset_as_it_is(
-    photos: Path, more: Path, tmp_path: Path, write_objects: Callable[..., Path]
+def test_an_append_that_is_refused_leaves_the_dataset_as_it_is(
+    photos: Path, more: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "out"
     stoker.convert(photos, target)
@@ -120,7 +120,9 @@ def test_what_is_refused_leaves_the_dataset_as_it_is(
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
 
 
-def test_classes_are_renamed_as_those_of_the_dataset_were(photos: Path, more: Path, tmp_path: Path) -> None:
+def test_classes_are_renamed_by_the_class_map_of_the_dataset(
+    photos: Path, more: Path, tmp_path: Path
+) -> None:
     stoker.convert(photos, tmp_path / "out", class_map={"cat": "dog", "dog": "cat", "eel": "fish"})
     stoker.append(tmp_path / "out", more)  # it has no eel
     dataset = stoker.open(tmp_path / "out")
@@ -130,7 +132,7 @@ def test_classes_are_renamed_as_those_of_the_dataset_were(photos: Path, more: Pa
     assert pairs == {("cat", "dog"), ("dog", "cat"), ("eel", "fish")}
 
 
-def test_values_of_masks_are_mapped_as_those_of_the_dataset_were(tmp_path: Path) -> None:
+def test_values_of_masks_are_mapped_by_the_mask_map_of_the_dataset(tmp_path: Path) -> None:
     for name, value in (("old", 3), ("new", 4)):
         for kind in ("images", "masks"):
             (tmp_path / name / kind).mkdir(parents=True)
@@ -150,7 +152,7 @@ def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Pa
     assert "label" not in stoker.open(tmp_path / "out").columns
 
 
-def test_annotations_that_have_changed_are_appended(tmp_path: Path) -> None:
+def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> None:
     document = coco_files.document()
     coco_files.write_images(tmp_path)
     folder = coco_files.convert(tmp_path, document).path
@@ -166,16 +168,20 @@ def test_annotations_that_have_changed_are_appended(tmp_path: Path) -> None:
     assert (old.boxes != new.boxes).any()
 
 
-def test_a_conversion_in_place_of_a_dataset_leaves_no_version_behind(photos: Path, tmp_path: Path) -> None:
-    for target in (tmp_path / "out", f"file://{tmp_path}/url"):
-        stoker.convert(photos, target)
-        stoker.exclude(str(target).removeprefix("file://"), where="label == 0")
-        stoker.convert(photos, target, overwrite=True, seed=1)
-        folder = str(target).removeprefix("file://")
-        names = {path.name for path in Path(folder).iterdir()}
-        assert names == {"dataset.json", "index.arrow", "sha256.json", "skipped.jsonl"} | {
-            f"shard-00000-of-00001.{suffix}" for suffix in ("tfrecord", "idx")
-        }
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_conversion_with_overwrite_removes_all_versions(photos: Path, tmp_path: Path, scheme: str) -> None:
+    folder = tmp_path / "out"
+    stoker.convert(photos, f"{scheme}{folder}")
+    stoker.exclude(folder, where="label == 0")
+    stoker.convert(photos, f"{scheme}{folder}", overwrite=True, seed=1)
+    assert {path.name for path in folder.iterdir()} == {
+        "dataset.json",
+        "index.arrow",
+        "sha256.json",
+        "shard-00000-of-00001.idx",
+        "shard-00000-of-00001.tfrecord",
+        "skipped.jsonl",
+    }
 
 
 def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the_dataset(
@@ -194,17 +200,17 @@ def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the
     assert grown.lists("text_trained", range(6)).values.tolist() == [2, 4] * 6
 
 
-def test_samples_from_python_have_the_keypoints_of_the_dataset(
+def test_samples_from_python_take_the_names_of_keypoints_of_the_dataset(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.jpg").write_bytes(make_jpeg(0, 30, 30))
     person = {"id": 1, "name": "person", "keypoints": ["nose", "left_eye", "right_eye"], "skeleton": [[1, 2]]}
-    found = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 20, 20], "area": 400, "iscrowd": 0}
+    annotation = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 20, 20], "area": 400, "iscrowd": 0}
     document = {
         "images": [{"id": 1, "file_name": "a.jpg", "width": 30, "height": 30}],
         "categories": [person],
-        "annotations": [{**found, "keypoints": [5, 5, 2, 6, 6, 2, 7, 7, 1], "num_keypoints": 3}],
+        "annotations": [{**annotation, "keypoints": [5, 5, 2, 6, 6, 2, 7, 7, 1], "num_keypoints": 3}],
     }
     (tmp_path / "coco.json").write_text(json.dumps(document))
     stoker.convert(tmp_path / "coco.json", tmp_path / "out", images=tmp_path / "images")

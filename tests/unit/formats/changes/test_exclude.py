@@ -16,7 +16,8 @@ def test_samples_are_left_out_by_condition_and_by_key(
     write_objects: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_objects("out", range(12))
-    monkeypatch.setattr(excluding, "_CHUNK", 5)  # an index of several parts, one of them empty
+    # The index is written in parts of a million rows; here in three, one of them empty.
+    monkeypatch.setattr(excluding, "_CHUNK", 5)
     summary = stoker.exclude(
         folder, where="num_objects == 0 or number in (5, 7, 8)", keys=["k1", "k1", "gone"]
     )
@@ -31,7 +32,9 @@ def test_samples_are_left_out_by_condition_and_by_key(
     assert stoker.verify(folder, decode=True).samples == 12, "those of all versions"
 
 
-def test_a_file_of_keys_may_name_other_datasets(write_objects: Callable[..., Path], tmp_path: Path) -> None:
+def test_lines_of_other_datasets_in_a_file_of_keys_are_ignored(
+    write_objects: Callable[..., Path], tmp_path: Path
+) -> None:
     train, val = write_objects("train", range(4)), write_objects("val", range(4))
     file = tmp_path / "keys.txt"
     file.write_text(f"k0\nk1\t{val}\r\n\nk2\t{train}\n")
@@ -44,7 +47,7 @@ def test_a_file_of_keys_may_name_other_datasets(write_objects: Callable[..., Pat
         stoker.exclude(train, keys=file)
 
 
-def test_what_is_refused_makes_no_version(write_objects: Callable[..., Path]) -> None:
+def test_an_exclusion_that_is_refused_makes_no_version(write_objects: Callable[..., Path]) -> None:
     folder = write_objects("out", range(3))
     with pytest.raises(ConfigError, match="exclude needs keys or a condition"):
         stoker.exclude(folder)

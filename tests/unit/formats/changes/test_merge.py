@@ -34,7 +34,7 @@ def test_shards_are_linked_and_classes_joined_by_name(
     assert [file.stat().st_nlink for file in dataset.data_files] == [2] * 4
     shutil.rmtree(first)
     stoker.exclude(second, where="number == 4")
-    assert stoker.verify(into, decode=True).ok, "what happens to its sources changes nothing"
+    assert stoker.verify(into, decode=True).ok, "changes of the merged datasets do not reach it"
     assert stoker.open(into).mask(1)
 
 
@@ -59,7 +59,7 @@ def test_shards_on_another_file_system_are_referred_to_or_copied(
             stoker.open(tmp_path / "all")
 
 
-def test_masks_by_polygons_and_without_any_come_together(tmp_path: Path, write_objects: Any) -> None:
+def test_datasets_of_polygons_and_of_run_lengths_are_merged(tmp_path: Path, write_objects: Any) -> None:
     masks = write_objects("masks", range(3))
     shapes = [{"masks": [[[0, 0, 4, 0, 4, 4]]]}, {"masks": [np.eye(6, 8) > 0]}]
     for name, shape in zip(("polygons", "runs"), shapes, strict=True):
@@ -73,7 +73,7 @@ def test_masks_by_polygons_and_without_any_come_together(tmp_path: Path, write_o
         stoker.merge([tmp_path / "polygons", masks], tmp_path / "other")
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path, make_dataset: Callable[..., Path]) -> None:
+def test_datasets_of_different_form_are_refused(tmp_path: Path, make_dataset: Callable[..., Path]) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.txt").write_text("two\n")
     for name in "ab":
@@ -90,7 +90,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, make_dataset: Callable[...
     assert not (tmp_path / "all").exists()
 
 
-def test_restart_markers_of_some_datasets_stay(photographs: list[Path], tmp_path: Path) -> None:
+def test_a_merged_dataset_keeps_the_restart_markers_of_some_images(
+    photographs: list[Path], tmp_path: Path
+) -> None:
     for name, restarts in (("plain", False), ("marked", True)):
         items = ({"image": file, "key": file.name} for file in photographs[:2])
         stoker.convert(items, tmp_path / name, restarts=restarts)

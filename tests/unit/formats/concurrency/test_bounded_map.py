@@ -1,7 +1,6 @@
 """Tests of ordered results with a bounded number of tasks in flight."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,35 +12,40 @@ from stoker.formats.concurrency.bounded_map import bounded_map
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as made:
-        yield made
-
-
-def later(seconds: float, value: int) -> int:
-    time.sleep(seconds)
-    return value
+    with ThreadPoolExecutor(3) as threads:
+        yield threads
 
 
 def test_results_come_in_the_order_of_the_tasks(pool: ThreadPoolExecutor) -> None:
-    tasks = ((i, partial(later, 0.001 * (i % 4), 10 * i)) for i in range(20))
-    assert list(bounded_map(pool, tasks, 5)) == [(i, 10 * i) for i in range(20)]
+    later_tasks_are_done = threading.Event()
+
+    def first() -> int:
+        assert later_tasks_are_done.wait(60)
+        return 0
+
+    def last() -> int:
+        later_tasks_are_done.set()
+        return 20
+
+    tasks = [(0, first), (1, lambda: 10), (2, last)]
+    assert list(bounded_map(pool, tasks, 5)) == [(0, 0), (1, 10), (2, 20)]
     assert not list(bounded_map(pool, iter(()), 5))
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 4])
-def test_tasks_are_drawn_as_they_are_needed(pool: ThreadPoolExecutor, ahead: int) -> None:
-    drawn: list[int] = []
+def test_no_more_tasks_are_taken_than_may_be_in_flight(pool: ThreadPoolExecutor, ahead: int) -> None:
+    taken: list[int] = []
 
     def tasks() -> Iterator[tuple[int, Callable[[], int]]]:
         for i in range(10):
-            drawn.append(i)
+            taken.append(i)
             yield i, lambda: 0
 
     for label, _ in bounded_map(pool, tasks(), ahead):
-        assert len(drawn) == min(10, label + ahead + 1)
+        assert len(taken) == min(10, label + ahead + 1)
 
 
-def test_tasks_that_have_not_started_are_cancelled(pool: ThreadPoolExecutor) -> None:
+def test_an_error_cancels_the_tasks_that_have_not_started(pool: ThreadPoolExecutor) -> None:
     began: list[int] = []
     go = threading.Event()
 

@@ -33,7 +33,7 @@ LIMITS = [("max", "100000", 6), ("250000", "100000", 2), ("50000", "100000", 1),
 
 
 @pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
-def test_cores_within_the_quota(
+def test_the_quota_of_the_control_group_limits_the_cores(
     control_group: dict[str, str], quota: str, period: str, expected: int
 ) -> None:
     control_group["cpu.max"] = f"{quota} {period}\n"
@@ -42,7 +42,7 @@ def test_cores_within_the_quota(
 
 @pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
 @pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
-def test_cores_within_the_quota_of_a_control_group_of_version_1(
+def test_the_quota_of_a_control_group_of_version_1_limits_the_cores(
     control_group: dict[str, str], folder: str, quota: str, period: str, expected: int
 ) -> None:
     control_group[f"{folder}/cpu.cfs_quota_us"] = "-1\n" if quota == "max" else f"{quota}\n"
@@ -50,18 +50,20 @@ def test_cores_within_the_quota_of_a_control_group_of_version_1(
     assert available_cores() == check_threads(None) == expected
 
 
-def test_cores_without_a_control_group(control_group: dict[str, str]) -> None:
+def test_all_cores_of_the_affinity_mask_are_available_without_a_control_group(
+    control_group: dict[str, str],
+) -> None:
     assert available_cores() == 6
 
 
-@pytest.mark.parametrize("given", ["2", 2.0, 0, -1, 10**6, True], ids=repr)
-def test_other_values_are_no_numbers_of_threads(given: Any) -> None:
+@pytest.mark.parametrize("number", ["2", 2.0, 0, -1, 4097, True], ids=repr)
+def test_a_number_of_threads_that_is_no_integer_from_1_to_4096_is_refused(number: Any) -> None:
     with pytest.raises(ConfigError, match="num_threads must be an integer from 1 to 4096"):
-        check_threads(given)
+        check_threads(number)
 
 
-def test_numbers_of_threads() -> None:
-    assert (check_threads(np.int64(3)), check_threads(None, 5)) == (3, 5)
+def test_a_number_of_threads_may_be_numpys_and_none_takes_the_default() -> None:
+    assert (check_threads(np.int64(3)), check_threads(4096), check_threads(None, 5)) == (3, 4096, 5)
 
 
 def test_a_system_without_affinity_has_all_its_cores(

@@ -16,7 +16,7 @@ from stoker.errors import ConfigError, EngineError
 from stoker.formats.concurrency.processes import worker_processes
 
 
-def processes(function: Callable[..., Any], number: int = 1) -> AbstractContextManager[Any]:
+def workers(function: Callable[..., Any], number: int = 1) -> AbstractContextManager[Any]:
     return worker_processes(function, number, work="counts", sent="the number", fewer="workers=1")
 
 
@@ -27,23 +27,26 @@ def double(number: int) -> tuple[int, int]:
 
 
 def test_results_and_errors_come_from_other_processes() -> None:
-    with processes(double, 2) as submit:
-        found = [submit(number) for number in (3, 4)]
-        assert [future.result()[0] for future in found] == [6, 8]
-        assert os.getpid() not in [future.result()[1] for future in found]
+    with workers(double, 2) as submit:
+        results = [future.result() for future in [submit(3), submit(4)]]
+        assert [number for number, _ in results] == [6, 8]
+        assert os.getpid() not in [process for _, process in results]
         with pytest.raises(LookupError, match="nothing"):
             submit(0).result()
 
 
-def test_a_dead_process_and_what_cannot_be_sent_are_explained() -> None:
+def test_the_death_of_a_process_is_an_error_with_a_hint() -> None:
     with (
         pytest.raises(EngineError, match=r"(?s)a process that counts has died.*workers=1"),
-        processes(os._exit) as submit,
+        workers(os._exit) as submit,
     ):
         submit(3).result()
+
+
+def test_an_argument_that_cannot_be_pickled_is_refused() -> None:
     with (
         pytest.raises(ConfigError, match="the number cannot be sent to a process"),
-        processes(double) as submit,
+        workers(double) as submit,
     ):
         submit(lambda: 0).result()
 
@@ -52,7 +55,7 @@ def test_an_interrupt_ends_processes_that_are_busy() -> None:
     futures = []
 
     def interrupted() -> None:
-        with processes(time.sleep) as submit:
+        with workers(time.sleep) as submit:
             futures.append(submit(3600))
             raise KeyboardInterrupt
 

@@ -18,8 +18,8 @@ from stoker.formats.concurrency.task_group import TaskGroup
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as made:
-        yield made
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
 
 
 def test_wait_ends_with_the_last_task(pool: ThreadPoolExecutor) -> None:
@@ -35,7 +35,7 @@ def test_wait_ends_with_the_last_task(pool: ThreadPoolExecutor) -> None:
     TaskGroup(pool).wait(lambda: pytest.fail("there are none"))
 
 
-def test_the_first_error_is_raised_while_others_go_on(pool: ThreadPoolExecutor) -> None:
+def test_the_first_error_is_raised_while_other_tasks_run(pool: ThreadPoolExecutor) -> None:
     go = threading.Event()
     raised = threading.Event()
 
@@ -74,6 +74,7 @@ def test_an_error_does_not_keep_the_data_of_its_task(pool: ThreadPoolExecutor) -
 
 
 def test_an_interrupt_anywhere_in_wait_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An interrupt during the wait itself is noticed at the next tick, and there are hundreds of interrupts.
     monkeypatch.setattr(module, "_TICK", 0.01)
     steps = 1
     while _interrupted_at(steps):
@@ -81,8 +82,26 @@ def test_an_interrupt_anywhere_in_wait_leaves_no_thread_waiting(monkeypatch: pyt
     assert steps > 5
 
 
+class DaemonPool(ThreadPoolExecutor):
+    """Runs each task on a daemon thread, which the end of Python does not wait for; reports its end."""
+
+    def __init__(self, ended: SimpleQueue[None]) -> None:
+        super().__init__(1)
+        self._task_ended = ended
+
+    def submit(self, task: Callable[[], None]) -> Future[None]:  # type: ignore[override]
+        future: Future[None] = Future()
+
+        def run() -> None:
+            future.set_result(task())
+            self._task_ended.put(None)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+
 def _interrupted_at(step: int) -> bool:
-    """Wait for a task, interrupted at the step-th instruction of Python; whether there were as many."""
+    """Wait for a task, interrupted at this instruction of Python; return whether there were so many."""
     go: SimpleQueue[None] = SimpleQueue()  # no lock of its own that an interrupt could leave taken
     ended: SimpleQueue[None] = SimpleQueue()
     left = step
@@ -96,21 +115,8 @@ def _interrupted_at(step: int) -> bool:
             raise KeyboardInterrupt
         return trace
 
-    class Pool(ThreadPoolExecutor):
-        """Has one thread, which no end of a test or of Python waits for."""
-
-        def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
-            future: Future[None] = Future()
-
-            def run() -> None:
-                future.set_result(task())
-                ended.put(None)
-
-            threading.Thread(target=run, daemon=True).start()
-            return future
-
     before = sys.gettrace()
-    tasks = TaskGroup(Pool(1))
+    tasks = TaskGroup(DaemonPool(ended))
     tasks.start(partial(go.get, timeout=60))
     gc.disable()  # an interrupt in a callback of the collector is lost
     try:

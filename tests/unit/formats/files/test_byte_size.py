@@ -18,11 +18,11 @@ from stoker.formats.files.byte_size import parse_byte_size
         ("2TB", 2 * 10**12),
     ],
 )
-def test_numbers_with_units(text: str | int, expected: int) -> None:
+def test_a_number_of_bytes_may_have_a_unit(text: str | int, expected: int) -> None:
     assert parse_byte_size("shard_size", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1MB", "0", "1PB", "1e9", "256 M B"])
-def test_other_texts_are_refused(text: str) -> None:
+def test_a_text_that_is_no_number_of_bytes_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="shard_size"):
         parse_byte_size("shard_size", text)

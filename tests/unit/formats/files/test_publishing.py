@@ -56,36 +56,36 @@ class TestLock:
             pass
         assert list(tmp_path.iterdir()) == []
 
-    def test_two_processes_never_hold_the_lock_at_once(self, tmp_path: Path) -> None:
-        inside: list[int] = []
-        most: list[int] = []
+    def test_two_threads_never_hold_the_lock_at_once(self, tmp_path: Path) -> None:
+        holders: list[int] = []
+        counts: list[int] = []
 
         def work() -> None:
             for _ in range(100):
                 with suppress(LockedError), folder_lock(tmp_path):
-                    inside.append(1)
-                    most.append(len(inside))
-                    inside.pop()
+                    holders.append(1)
+                    counts.append(len(holders))
+                    holders.pop()
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert max(most) == 1
+        assert max(counts) == 1
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_lock_on_a_removed_file_does_not_count(
+    def test_a_lock_file_that_is_removed_before_it_is_locked_is_made_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        flock, before = fcntl.flock, [tmp_path / LOCK_NAME]
+        flock, to_remove = fcntl.flock, [tmp_path / LOCK_NAME]
 
-        def late(descriptor: int, operation: int) -> None:
-            while before:
-                before.pop().unlink()
+        def remove_then_lock(descriptor: int, operation: int) -> None:
+            while to_remove:
+                to_remove.pop().unlink()
             flock(descriptor, operation)
 
-        monkeypatch.setattr(fcntl, "flock", late)
+        monkeypatch.setattr(fcntl, "flock", remove_then_lock)
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
 
@@ -107,8 +107,8 @@ class TestLock:
         unlink = Path.unlink
 
         def checked(path: Path) -> None:
-            with path.open() as other, pytest.raises(BlockingIOError):
-                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with path.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unlink(path)
 
         monkeypatch.setattr(Path, "unlink", checked)
@@ -124,7 +124,7 @@ class TestLock:
 
 
 class TestWriting:
-    def test_it_replaces_a_file(self, tmp_path: Path) -> None:
+    def test_a_file_is_replaced_and_no_temporary_file_is_left(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(b"old")
         write_durably(tmp_path / "a", b"new" * 100)
         assert (tmp_path / "a").read_bytes() == b"new" * 100
@@ -134,11 +134,11 @@ class TestWriting:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
-        (tmp_path / "theirs").write_bytes(b"theirs")
-        (tmp_path / ".a.guessed").symlink_to(tmp_path / "theirs")
+        (tmp_path / "target").write_bytes(b"kept")
+        (tmp_path / ".a.guessed").symlink_to(tmp_path / "target")
         with pytest.raises(FileExistsError):
             write_durably(tmp_path / "a", b"new")
-        assert (tmp_path / "theirs").read_bytes() == b"theirs"
+        assert (tmp_path / "target").read_bytes() == b"kept"
 
     def test_short_writes_are_continued(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write = os.write
@@ -160,7 +160,7 @@ class TestWriting:
             write_durably(tmp_path / "a", b"new")
         assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
-    def test_the_file_is_on_the_disk_before_its_name(
+    def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls: list[str] = []
@@ -178,7 +178,9 @@ class TestWriting:
         assert calls == ["fsync", "rename", "fsync"]
 
 
-def test_a_folder_is_synced_with_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_a_folder_are_synced_before_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "shard.lmdb").mkdir()
     (tmp_path / "shard.lmdb/data.mdb").write_bytes(b"x")
     synced: list[str] = []
@@ -191,11 +193,17 @@ def test_a_folder_is_synced_with_what_is_in_it(tmp_path: Path, monkeypatch: pyte
 
 
 def test_moving_replaces_files_and_folders(tmp_path: Path) -> None:
-    for name in ("one", "two"):
+    for name in ("source", "target"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    move_durably(tmp_path / "one", tmp_path / "two")
-    assert [path.name for path in (tmp_path / "two").iterdir()] == ["one"]
+        (tmp_path / name / f"of-{name}").touch()
+    move_durably(tmp_path / "source", tmp_path / "target")
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["of-source"]
+    (tmp_path / "file").touch()
+    move_durably(tmp_path / "file", tmp_path / "target")
+    assert (tmp_path / "target").is_file()
+    (tmp_path / "file").write_bytes(b"new")
+    move_durably(tmp_path / "file", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == b"new"
 
 
 def test_removing_does_not_follow_links(tmp_path: Path) -> None:
@@ -210,17 +218,17 @@ def test_removing_does_not_follow_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("code", "message"),
     [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "disk is full"), (errno.EIO, "Input/output")],
 )
-def test_errors_of_the_disk_name_the_next_step(tmp_path: Path, code: int, says: str) -> None:
-    with pytest.raises(WriteError, match=says) as caught, os_errors(tmp_path):
+def test_errors_of_the_disk_name_the_next_step(tmp_path: Path, code: int, message: str) -> None:
+    with pytest.raises(WriteError, match=message) as caught, os_errors(tmp_path):
         raise OSError(code, os.strerror(code), str(tmp_path / "file"))
     assert "same command again" in str(caught.value)
     assert caught.value.path == str(tmp_path / "file")
 
 
-def test_other_errors_pass(tmp_path: Path) -> None:
+def test_errors_of_stoker_are_raised_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(StokerError) as caught, os_errors(tmp_path):
         raise LockedError("taken")
     assert type(caught.value) is LockedError
