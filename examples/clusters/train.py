@@ -1,90 +1,40 @@
 """Training that continues after any stop: with Slurm, Kubernetes, Ray Train, torchrun or one process.
 
-It trains in bfloat16 with channels_last. It saves model and loader every few steps, and on SIGTERM, which
-clusters send before they take a machine away. The next start continues with exactly the next batch.
+It saves model, optimizer and loader every few steps, and on SIGTERM, which clusters send before they take a
+machine away. The next start continues with exactly the next batch.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import signal
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+from training import Training
 
-import stoker
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-
-stopped: list[int] = []
+signals: list[int] = []
 
 
-def main(given: argparse.Namespace) -> float:
+def main(options: argparse.Namespace) -> float:
     """Train for the rest of the epochs, or until a stop; returns the last loss."""
-    if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    rank = dist.get_rank() if dist.is_initialized() else 0
-    device = torch.device("cpu")
-    if torch.cuda.is_available():
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 12)
-    )
-    network = network.to(device, memory_format=torch.channels_last)
-    model = DistributedDataParallel(network) if dist.is_initialized() else network
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-    transforms = [RandomResizedCrop(given.size), RandomHorizontalFlip(), Normalize()]
-    loader = stoker.ImageLoader(
-        given.data,
-        batch_size=16,
-        transforms=transforms,
-        shuffle=True,
-        last_batch="drop",
-        output="torch",
-        layout="NHWC",
-    )
-    path, steps, loss = Path(given.checkpoint), 0, torch.zeros(())
-    if path.exists():
-        saved = torch.load(path, map_location=device)
-        network.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        loader.load_state_dict(saved["loader"])
-
-    def save() -> None:
-        if rank == 0:  # the state of the loader is the same on all ranks
-            state = {
-                "model": network.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "loader": loader.state_dict(),
-            }
-            torch.save(state, path.with_suffix(".new"))
-            path.with_suffix(".new").replace(path)
-
-    while loader.state_dict()["epoch"] < given.epochs:
-        for images, labels in loader:
-            # The loader's (N, H, W, C) is already channels_last: the permutation copies nothing.
-            batch = images.permute(0, 3, 1, 2).to(device, non_blocking=True)
-            with torch.autocast(device.type, dtype=torch.bfloat16):
-                loss = nn.functional.cross_entropy(model(batch), labels.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+    training = Training(options.data, options.checkpoint, options.size)
+    steps, loss = 0, torch.zeros(())
+    while training.loader.state_dict()["epoch"] < options.epochs:
+        for images, labels in training.loader:
+            loss = training.step(images, labels)
             steps += 1
-            stop = agreed(bool(stopped) or steps == given.stop_after, device)
-            if stop or steps % given.save_every == 0:
-                save()
+            stop = any_rank_stops(bool(signals) or steps == options.stop_after, training.device)
+            if stop or steps % options.save_every == 0:
+                training.save()
             if stop:
                 return loss.item()
-    save()
+    training.save()
     return loss.item()
 
 
-def agreed(stop: bool, device: torch.device) -> bool:
-    """Whether any rank stops. All ranks must stop at the same step, or the others would wait for ever."""
+def any_rank_stops(stop: bool, device: torch.device) -> bool:
+    """Whether any rank stops. All must stop at the same step: the others would wait for its gradients."""
     if not dist.is_initialized():
         return stop
     flag = torch.tensor(float(stop), device=device)
@@ -105,5 +55,5 @@ def arguments() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     print(f"loss {main(arguments().parse_args()):.6f}")

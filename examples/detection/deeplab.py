@@ -25,9 +25,9 @@ class DeepLab(nn.Module):
         self.classify = nn.Conv2d(96, classes, 1)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = self.features(images)
-        found = self.classify(torch.cat([around(found) for around in self.around], dim=1).relu())
-        return f.interpolate(found, size=images.shape[2:], mode="bilinear")
+        features = self.features(images)
+        scores = self.classify(torch.cat([around(features) for around in self.around], dim=1).relu())
+        return f.interpolate(scores, size=images.shape[2:], mode="bilinear")
 
 
 def main(shards: str = "shards/shapes", epochs: str = "20") -> None:
@@ -48,8 +48,8 @@ def main(shards: str = "shards/shapes", epochs: str = "20") -> None:
     options |= {"columns": ("image", "segmentation", "to_source", "source_size")}
     for images, masks, *batch in stoker.ImageLoader(held_out, transforms=val, **options):
         predicted = model.eval()(images).argmax(1)
-        for one, mask, matrix, size in zip(predicted, masks, *batch, strict=True):
-            found, truth = (masks_to_source(each, matrix, size, fill=255) for each in (one, mask))
+        for mask, label, matrix, size in zip(predicted, masks, *batch, strict=True):
+            found, truth = (masks_to_source(each, matrix, size, fill=255) for each in (mask, label))
             pairs = (truth.astype(int) * classes + found)[truth != 255]
             counts = counts + np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
     iou = counts.diagonal() / (counts.sum(0) + counts.sum(1) - counts.diagonal())

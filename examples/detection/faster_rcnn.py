@@ -16,9 +16,9 @@ OPTIONS = {"batch_size": 8, "sizes": "ragged", "aspect_ratio_group_factor": 3, "
 
 
 def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
-    some = dataset.select(objects="not crowd and width >= 1 and height >= 1", where="num_objects > 0")
+    annotated = dataset.select(objects="not crowd and width >= 1 and height >= 1", where="num_objects > 0")
     options = {"columns": ("image", "boxes", "box_labels"), "shuffle": True, "min_size": 1, **OPTIONS}
-    loader = stoker.ImageLoader(some, transforms=[RandomHorizontalFlip(), *RESIZE], **options)
+    loader = stoker.ImageLoader(annotated, transforms=[RandomHorizontalFlip(), *RESIZE], **options)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for _ in range(epochs):
         for images, boxes, labels in loader:
@@ -33,11 +33,12 @@ def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
 def predict(model: torch.nn.Module, dataset: stoker.Dataset) -> list[dict]:
     options, results = {"columns": ("image", "to_source", "source_size", "image_id"), **OPTIONS}, []
     for images, *batch in stoker.ImageLoader(dataset, transforms=RESIZE, **options):
-        for found, matrix, size, image_id in zip(model(images), *batch, strict=True):
-            boxes = to_source(found["boxes"], matrix, size=size)
-            for (x, y, right, bottom), n, score in zip(boxes, found["labels"], found["scores"], strict=True):
-                one = {"image_id": int(image_id), "bbox": [x, y, right - x, bottom - y]}
-                results += [one | {"category_id": dataset.category_ids[n - 1], "score": float(score)}]
+        for output, matrix, size, image_id in zip(model(images), *batch, strict=True):
+            labels, scores = output["labels"], output["scores"]
+            boxes = to_source(output["boxes"], matrix, size=size)
+            for (x, y, right, bottom), n, score in zip(boxes, labels, scores, strict=True):
+                result = {"image_id": int(image_id), "bbox": [x, y, right - x, bottom - y]}
+                results += [result | {"category_id": dataset.category_ids[n - 1], "score": float(score)}]
     return results
 
 

@@ -35,17 +35,17 @@ def predict(model: torch.nn.Module, dataset: stoker.Dataset) -> list[dict]:
     results, options = [], {"columns": ("image", "to_source", "image_id"), "output": "torch"}
     swap = dataset.manifest.annotations.swap
     for images, *batch in stoker.ImageLoader(dataset, batch_size=8, transforms=VAL, **options):
-        for found, matrix, image_id in zip(model(list(images)), *batch, strict=True):
-            points = keypoints_to_source(found["keypoints"], matrix, swap=swap, coco=True)
-            for point, n, score in zip(points, found["labels"], found["scores"], strict=True):
-                one = {"image_id": int(image_id), "category_id": dataset.category_ids[n - 1]}
-                results.append(one | {"score": float(score), "keypoints": point.ravel().tolist()})
+        for output, matrix, image_id in zip(model(list(images)), *batch, strict=True):
+            points = keypoints_to_source(output["keypoints"], matrix, swap=swap, coco=True)
+            for point, n, score in zip(points, output["labels"], output["scores"], strict=True):
+                result = {"image_id": int(image_id), "category_id": dataset.category_ids[n - 1]}
+                results.append(result | {"score": float(score), "keypoints": point.ravel().tolist()})
     return results
 
 
 def main(shards: str = "shards/shapes", epochs: str = "10") -> None:
     train_set, val, file = convert_shapes(shards, 400)
-    dataset, val = (one.select(classes=["arrow"], renumber=True) for one in (train_set, val))
+    dataset, val = (part.select(classes=["arrow"], renumber=True) for part in (train_set, val))
     model, truth = small_rcnn("keypoint", 1), COCO(file)
     train(model, dataset, int(epochs))
     found = predict(model.eval(), val)

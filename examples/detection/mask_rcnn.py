@@ -17,10 +17,10 @@ VAL = [Letterbox(SIDE), ToDtype("float32", scale=True)]
 
 
 def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
-    some = dataset.select(objects="not crowd", where="num_objects > 0")
+    annotated = dataset.select(objects="not crowd", where="num_objects > 0")
     options = {"columns": ("image", "boxes", "box_labels", "masks"), "output": "torch", "min_size": 1}
     transforms = [RandomHorizontalFlip(), *VAL]
-    loader = stoker.ImageLoader(some, batch_size=8, shuffle=True, transforms=transforms, **options)
+    loader = stoker.ImageLoader(annotated, batch_size=8, shuffle=True, transforms=transforms, **options)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for _ in range(epochs):
         for images, *columns in loader:
@@ -37,12 +37,12 @@ def predict(model: torch.nn.Module, dataset: stoker.Dataset) -> list[dict]:
     results, columns = [], ("image", "to_source", "source_size", "image_id")
     options = {"batch_size": 8, "transforms": VAL, "columns": columns, "output": "torch"}
     for images, *batch in stoker.ImageLoader(dataset, **options):
-        for found, matrix, size, image_id in zip(model(list(images)), *batch, strict=True):
-            masks = masks_to_source(found["masks"][:, 0] > 0.5, matrix, size).astype(np.uint8)
-            for mask, n, score in zip(masks, found["labels"], found["scores"], strict=True):
-                one = {"image_id": int(image_id), "category_id": dataset.category_ids[n - 1]}
+        for output, matrix, size, image_id in zip(model(list(images)), *batch, strict=True):
+            masks = masks_to_source(output["masks"][:, 0] > 0.5, matrix, size).astype(np.uint8)
+            for mask, n, score in zip(masks, output["labels"], output["scores"], strict=True):
+                result = {"image_id": int(image_id), "category_id": dataset.category_ids[n - 1]}
                 encoded = coco_mask.encode(np.asfortranarray(mask))
-                results.append(one | {"score": float(score), "segmentation": encoded})
+                results.append(result | {"score": float(score), "segmentation": encoded})
     return results
 
 

@@ -42,12 +42,12 @@ def main(shards: str = "shards/coco", epochs: str = "150") -> None:
     options |= {"transforms": [ObjectCrop(SIZE), Normalize()]}
     columns = ("image", "to_source", "image_id", "box_labels")
     for images, matrices, ids, labels, _ in stoker.ImageLoader(dataset, columns=columns, **options):
-        found = from_heatmaps(model.eval()(images).detach())[:, None]
+        predicted = from_heatmaps(model.eval()(images).detach())[:, None]
         swap = dataset.manifest.annotations.swap
-        for points, matrix, image_id, label in zip(found, matrices, ids, labels[:, 0], strict=True):
+        for points, matrix, image_id, label in zip(predicted, matrices, ids, labels[:, 0], strict=True):
             back = augment.keypoints_to_source(points, matrix, swap=swap, coco=True)[0]
-            one = {"image_id": int(image_id), "category_id": dataset.category_ids[label]}
-            results.append(one | {"keypoints": back.ravel().tolist(), "score": float(back[:, 2].mean())})
+            result = {"image_id": int(image_id), "category_id": dataset.category_ids[label]}
+            results.append(result | {"keypoints": back.ravel().tolist(), "score": float(back[:, 2].mean())})
     truth = COCO(HERE / "objects.json")
     evaluation = COCOeval(truth, truth.loadRes(results), "keypoints")
     evaluation.params.kpt_oks_sigmas = np.full(3, 0.1)  # COCO has 17, of people

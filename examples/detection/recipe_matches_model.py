@@ -16,10 +16,10 @@ from stoker.augment import load_recipe, model_arguments, recipe_names
 
 def check(model: torch.nn.Module, images: torch.Tensor, targets: list[dict]) -> None:
     """Raise AssertionError if the model changes the size of images, or boxes, before it looks at them."""
-    taken, found = model.transform(list(images), targets)
-    assert taken.tensors.shape == images.shape, f"{tuple(images.shape)} became {tuple(taken.tensors.shape)}"
-    assert taken.image_sizes == [tuple(images.shape[-2:])] * len(images)
-    assert all(torch.equal(a["boxes"], b["boxes"]) for a, b in zip(targets, found, strict=True))
+    resized, resized_targets = model.transform(list(images), targets)
+    assert resized.tensors.shape == images.shape, f"{images.shape} became {resized.tensors.shape}"
+    assert resized.image_sizes == [tuple(images.shape[-2:])] * len(images)
+    assert all(torch.equal(a["boxes"], b["boxes"]) for a, b in zip(targets, resized_targets, strict=True))
 
 
 def main(shards: str = "shards/few-shapes", steps: str = "1") -> None:

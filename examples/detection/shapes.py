@@ -37,15 +37,15 @@ def write_shapes(folder: str | Path, images: int, seed: int = 0) -> Path:
                 continue
             taken.append(np.array([*center, radius]))
             category = int(rng.integers(3))
-            places = center + corners(CLASSES[category], angle, radius)
-            ImageDraw.Draw(image).polygon(places.ravel().tolist(), tuple(rng.integers(110, 256, 3).tolist()))
-            x, y = places.T
-            points = [v for px, py in places for v in (px - 0.5, py - 0.5, 2)] if category == 2 else [0] * 9
-            one = {"id": len(file["annotations"]) + 1, "image_id": number, "category_id": category + 1}
-            one |= {"bbox": [*places.min(0), *np.ptp(places, axis=0)], "iscrowd": 0, "keypoints": points}
-            one |= {"segmentation": [places.ravel().tolist()], "num_keypoints": 3 * (category == 2)}
-            one["area"] = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
-            file["annotations"].append(one)
+            outline = center + corners(CLASSES[category], angle, radius)
+            ImageDraw.Draw(image).polygon(outline.ravel().tolist(), tuple(rng.integers(110, 256, 3).tolist()))
+            x, y = outline.T
+            points = [v for px, py in outline for v in (px - 0.5, py - 0.5, 2)] if category == 2 else [0] * 9
+            shape = {"id": len(file["annotations"]) + 1, "image_id": number, "category_id": category + 1}
+            shape |= {"bbox": [*outline.min(0), *np.ptp(outline, axis=0)], "iscrowd": 0, "keypoints": points}
+            shape |= {"segmentation": [outline.ravel().tolist()], "num_keypoints": 3 * (category == 2)}
+            shape["area"] = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+            file["annotations"].append(shape)
         image.save(folder / f"{number}.jpg", quality=90)
         file["images"].append({"id": number, "file_name": f"{number}.jpg", "width": width, "height": height})
     (folder / "instances.json").write_text(json.dumps(file))

@@ -44,15 +44,15 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
     with CheckpointManager(Path(f"{shards}-orbax").absolute()) as checkpoints:
         if checkpoints.latest_step() is not None:
             restore = args.Composite(model=args.StandardRestore([weights]), loader=args.JsonRestore())
-            found = checkpoints.restore(None, args=restore)
-            (weights,) = found["model"]
-            loader.load_state_dict(found["loader"])
+            restored = checkpoints.restore(None, args=restore)
+            (weights,) = restored["model"]
+            loader.load_state_dict(restored["loader"])
         for epoch in range(loader.state_dict()["epoch"], int(epochs)):
             for batch in loader:
                 images, labels = global_batch(batch, divided)
                 weights, loss = step(weights, images, labels)
-            place = args.JsonSave(loader.state_dict())
-            checkpoints.save(epoch, args=args.Composite(model=args.StandardSave([weights]), loader=place))
+            state = args.JsonSave(loader.state_dict())
+            checkpoints.save(epoch, args=args.Composite(model=args.StandardSave([weights]), loader=state))
             print(f"epoch {epoch}  loss {loss:.3f}  {loader.stats().verdict}")
 
 

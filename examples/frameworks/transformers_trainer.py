@@ -27,13 +27,13 @@ class StokerTrainer(Trainer):
         return DataLoader(iterable_dataset(self.loader), batch_size=None, collate_fn=lambda b: b._asdict())
 
 
-class SavePlace(TrainerCallback):
+class SaveLoaderState(TrainerCallback):
     def __init__(self, loader: stoker.TextLoader) -> None:
         self.loader = loader
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        place = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
-        place.write_text(json.dumps(self.loader.state_dict()))
+        file = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
+        file.write_text(json.dumps(self.loader.state_dict()))
 
 
 def main(shards: str = "shards/text", epochs: str = "2") -> None:
@@ -47,7 +47,7 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
     model, out = GPT2LMHeadModel(config), f"{shards}-trainer"
     # The state of the loader has the position, so that the Trainer need not skip batches.
     arguments = TrainingArguments(out, num_train_epochs=float(epochs), save_steps=10, ignore_data_skip=True)
-    trainer = StokerTrainer(model, arguments, callbacks=[SavePlace(loader)])
+    trainer = StokerTrainer(model, arguments, callbacks=[SaveLoaderState(loader)])
     trainer.loader = loader
     last = get_last_checkpoint(out) if Path(out).exists() else None
     if last:

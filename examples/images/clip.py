@@ -30,13 +30,13 @@ class Clip(nn.Module):
         self.words, self.scale = nn.Embedding(words, width), nn.Parameter(torch.tensor(2.0))
 
     def forward(self, images: Tensor, captions: Tensor, mask: Tensor) -> Tensor:
-        read = normalize((self.words(captions) * mask[..., None]).sum(1))
-        return self.scale.exp() * normalize(self.image(images)) @ read.T  # row i: image i, all captions
+        texts = normalize((self.words(captions) * mask[..., None]).sum(1))
+        return self.scale.exp() * normalize(self.image(images)) @ texts.T  # row i: image i, all captions
 
 
 def main(shards: str = "shards/captioned", epochs: str = "8") -> None:
     named = [(str(path), path.parent.name) for path in sorted(PHOTOS.rglob("*.jpg"))]
-    rows = [{"path": path, "captions": [one.format(name) for one in CAPTIONS]} for path, name in named]
+    rows = [{"path": path, "captions": [text.format(name) for text in CAPTIONS]} for path, name in named]
     Path("captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
     stoker.convert("captions.jsonl", shards, caption_column="captions")
     loader = stoker.ImageLoader(
@@ -48,8 +48,8 @@ def main(shards: str = "shards/captioned", epochs: str = "8") -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     for epoch in range(int(epochs)):
         for batch in loader:
-            logits, own = model(*batch), torch.arange(len(batch.image))
-            loss = cross_entropy(logits, own) + cross_entropy(logits.T, own)
+            logits, matching = model(*batch), torch.arange(len(batch.image))
+            loss = cross_entropy(logits, matching) + cross_entropy(logits.T, matching)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

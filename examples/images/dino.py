@@ -28,23 +28,17 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
     loader = stoker.ImageLoader(
         shards, batch_size=36, shuffle=True, seed=0, output="torch", transforms=views, columns=tuple(views)
     )
-    student = nn.Sequential(
-        nn.Conv2d(3, 32, 5, stride=4),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, stride=2),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(64, 128),
-    )
+    convolutions = nn.Conv2d(3, 32, 5, stride=4), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU()
+    student = nn.Sequential(*convolutions, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 128))
     teacher, center = copy.deepcopy(student), None
     optimizer = torch.optim.AdamW(student.parameters(), lr=2e-3)
     for epoch in range(int(epochs)):
         for large, small in loader:
             with torch.no_grad():
-                found = teacher(large.flatten(0, 1)).unflatten(0, large.shape[:2])
-                center = found.mean((0, 1)) if center is None else 0.9 * center + 0.1 * found.mean((0, 1))
-                targets = ((found - center) / 0.04).softmax(-1)
+                outputs = teacher(large.flatten(0, 1)).unflatten(0, large.shape[:2])
+                mean = outputs.mean((0, 1))
+                center = mean if center is None else center.lerp(mean, 0.1)
+                targets = ((outputs - center) / 0.04).softmax(-1)
             logs = [(student(view) / 0.1).log_softmax(-1) for view in (*large, *small)]
             pairs = [(t, s) for t in range(2) for s in range(len(logs)) if t != s]
             loss = sum(-(targets[t] * logs[s]).sum(-1).mean() for t, s in pairs) / len(pairs)

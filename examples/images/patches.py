@@ -25,16 +25,16 @@ class Transformer(nn.Module):
         super().__init__()
         self.embed = nn.Linear(inputs, width)
         self.row, self.column = nn.Embedding(most, width), nn.Embedding(most, width)
-        one = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True)
-        self.layers = nn.TransformerEncoder(one, layers)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers)
         self.head = nn.Linear(width, classes)
 
-    def forward(self, patches: Tensor, segment: Tensor, at: Tensor, images: int) -> Tensor:
-        x = self.embed(patches) + self.row(at[..., 0]) + self.column(at[..., 1])
-        apart = (segment[:, :, None] != segment[:, None]).repeat_interleave(4, dim=0)  # one for each head
-        x = self.layers(x, apart)
-        own = one_hot(segment.long(), images + 1)[..., 1:].to(x.dtype)  # padding is segment 0
-        return self.head(own.mT @ x / own.sum(1)[..., None].clamp(min=1))  # (rows, images, classes)
+    def forward(self, patches: Tensor, segment: Tensor, position: Tensor, images: int) -> Tensor:
+        x = self.embed(patches) + self.row(position[..., 0]) + self.column(position[..., 1])
+        hidden = (segment[:, :, None] != segment[:, None]).repeat_interleave(4, dim=0)  # one for each head
+        x = self.layers(x, hidden)
+        members = one_hot(segment.long(), images + 1)[..., 1:].to(x.dtype)  # padding is segment 0
+        return self.head(members.mT @ x / members.sum(1)[..., None].clamp(min=1))  # (rows, images, classes)
 
 
 def main(shards: str = "shards/photos", epochs: str = "8") -> None:

@@ -22,14 +22,14 @@ class Captioner(nn.Module):
     def __init__(self, inputs: int, words: int, most: int, width: int = 64) -> None:
         super().__init__()
         self.patch, self.word = nn.Linear(inputs, width), nn.Embedding(words, width)
-        self.row, self.column, self.place = (nn.Embedding(most, width) for _ in range(3))
-        one = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True)
-        self.layers, self.head = nn.TransformerEncoder(one, 2), nn.Linear(width, words)
+        self.row, self.column, self.position = (nn.Embedding(most, width) for _ in range(3))
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True)
+        self.layers, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(width, words)
 
     def forward(self, batch: Any) -> Tensor:
-        at, first = batch.patch_positions, batch.patches.shape[1]
-        patches = self.patch(batch.patches) + self.row(at[..., 0]) + self.column(at[..., 1])
-        tokens = self.word(batch.caption) + self.place(batch.caption_position_ids)
+        position, first = batch.patch_positions, batch.patches.shape[1]
+        patches = self.patch(batch.patches) + self.row(position[..., 0]) + self.column(position[..., 1])
+        tokens = self.word(batch.caption) + self.position(batch.caption_position_ids)
         sample = torch.cat([batch.segment_ids, batch.caption_segment_ids], 1)
         hidden = sample[:, :, None] != sample[:, None]
         hidden[:, :, first:] |= torch.ones(hidden.shape[1:]).triu(1).bool()[:, first:]  # later tokens

@@ -23,14 +23,14 @@ class Transformer(nn.Module):
     def __init__(self, vocabulary: int, length: int, width: int = 64) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        one = nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, batch_first=True, norm_first=True)
-        self.layers = nn.TransformerEncoder(one, 1, enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
         self.output = nn.Linear(width, vocabulary)
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
-        apart = (segments[:, :, None] != segments[:, None]) | (positions[:, :, None] < positions[:, None])
+        hidden = (segments[:, :, None] != segments[:, None]) | (positions[:, :, None] < positions[:, None])
         x = self.tokens(ids) + self.positions(positions)
-        return self.output(self.layers(x, apart.repeat_interleave(2, dim=0)))  # a mask for each head
+        return self.output(self.layers(x, hidden.repeat_interleave(2, dim=0)))  # a mask for each head
 
 
 def main(shards: str = "shards/sft", epochs: str = "3", length: int = 256) -> None:
