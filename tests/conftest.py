@@ -49,14 +49,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests keep nothing in the cache folder of the user."""
+def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests write nothing into the cache folder of the user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
-STOKER = (
+STOKER_MODULES = (
     "stoker.pipeline.images.loader",
     "stoker.pipeline.text.loader",
     "stoker.pipeline.commands.app",
@@ -67,24 +67,22 @@ STOKER = (
 
 
 @pytest.fixture(scope="session")
-def warm_python(_own_cache: None) -> Iterator[WarmPython]:
+def warm_python(_cache_of_tests: None) -> Iterator[WarmPython]:
     """Runs programs in forks of a process that has imported Stoker, and DALI where it is installed."""
-    with WarmPython(*STOKER, "nvidia.dali") as python:
+    with WarmPython(*STOKER_MODULES, "nvidia.dali") as python:
         yield python
 
 
 @pytest.fixture(scope="session")
-def warm_torch(_own_cache: None) -> Iterator[WarmPython]:
+def warm_torch(_cache_of_tests: None) -> Iterator[WarmPython]:
     """Runs programs in forks of a process that has imported Stoker and PyTorch."""
-    with WarmPython(
-        *STOKER, "torch", "torch._dynamo", "torch.utils.data"
-    ) as python:  # optimizers need _dynamo
-        yield python
+    with WarmPython(*STOKER_MODULES, "torch", "torch._dynamo", "torch.utils.data") as python:
+        yield python  # optimizers import _dynamo
 
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that fail are tried again at once."""
+    """Requests that fail are tried again at once; no option sets the pause."""
     monkeypatch.setattr("stoker.formats.remote.retry._FIRST_PAUSE", 0.001)
 
 
@@ -96,7 +94,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def every_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events are logged each time, as if eleven seconds passed between them, and earlier tests had none."""
+    """Events are logged each time, as if eleven seconds passed between them, and earlier tests had none.
+
+    A log keeps the times of its events in its module, where a test cannot replace the clock from outside.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith("stoker.") and isinstance(log := vars(module).get("_LOG"), EventLog):
             fresh = EventLog(log._logger.name.removeprefix("stoker."), count(0, 11).__next__)
@@ -105,7 +106,7 @@ def every_event(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of conversions: what is synced when is tested in tests/fault."""
+    """Conversions sync no files; tests/fault tests what they sync."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
@@ -157,7 +158,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
-    """``open_files()``: what this process has open in the folder of the test, not elsewhere."""
+    """``open_files()``: the files below the folder of the test that this process has open."""
     return lambda: [
         target
         for link in Path("/proc/self/fd").iterdir()
@@ -167,9 +168,9 @@ def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
 
 @pytest.fixture
 def new_threads() -> Callable[[str], list[threading.Thread]]:
-    """``new_threads("stoker-fetch")``: running threads of such names that the test has started.
+    """``new_threads("stoker-fetch")``: running threads that the test has started, by the start of their name.
 
-    Threads of earlier tests do not count: they can still be ending.
+    Threads of earlier tests do not count, as they can still be ending.
     """
     before = threading.enumerate()
     return lambda name: [
@@ -181,8 +182,8 @@ def new_threads() -> Callable[[str], list[threading.Thread]]:
 def pack_images(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """``pack_images(payloads, **columns)``: the folder of a dataset of any payloads.
 
-    Keys are ``k<row>``, labels the rows, and the other columns what the payloads' headers say;
-    columns given by name replace those, so that an index can be made to lie.
+    Keys are ``k<row>``, and labels are the rows. Other columns come from the headers of the payloads, unless
+    ``columns`` replaces them, with values that may be wrong.
     """
     return lambda payloads, **columns: pack(tmp_path_factory.mktemp("dataset"), payloads, columns)
 
@@ -209,7 +210,7 @@ def thumbnails(pack_images: Callable[..., Path], photographs: list[Path]) -> Pat
 
 @pytest.fixture(scope="session")
 def annotated(pack_images: Callable[..., Path]) -> Path:
-    """Small scenes with objects, see :func:`helpers.data.annotated_scenes.write_annotated`."""
+    """Small scenes with objects, see :func:`helpers.data.annotations.annotated_scenes.write_annotated`."""
     return write_annotated(pack_images)
 
 
@@ -221,7 +222,7 @@ def thumbnail(file: Path) -> bytes:
 
 
 def square(i: int) -> np.ndarray[Any, Any]:
-    """An image that is smooth but for a rectangle, and not of full contrast: (64, 64, 3) uint8."""
+    """A smooth image with a rectangle, without full contrast: (64, 64, 3) uint8."""
     rng = np.random.default_rng(i)
     small = Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8))
     pixels = np.array(small.resize((64, 64), Image.Resampling.BICUBIC))
@@ -231,5 +232,5 @@ def square(i: int) -> np.ndarray[Any, Any]:
 
 @pytest.fixture(scope="session")
 def squares(pack_images: Callable[..., Path]) -> Path:
-    """Twelve images of 64 x 64 pixels as PNG, whose pixels every engine knows exactly."""
+    """Twelve images of 64 x 64 pixels as PNG, so that every engine decodes the same pixels."""
     return pack_images([png(square(i)) for i in range(12)])

@@ -2,8 +2,8 @@
 
     python tests/data/make_torchvision_detection.py tests/data/torchvision-detection.npz
 
-The file has what was drawn, (N, 4) or (N, 2) int16 for each transform, of one image with two boxes; and
-what torchvision makes of boxes under geometry that is not random. Needs torch and torchvision.
+The file has the draws of each transform for one image with two boxes, (N, 2) to (N, 5) int16, and the boxes
+after geometry that is not random. Needs torch and torchvision.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ FIXED = {
 
 def iou_crops() -> Any:
     """Top, left, height, width, and how many boxes remain."""
-    crop = v2.RandomIoUCrop()
+    transform = v2.RandomIoUCrop()
     drawn = []
     for _ in range(N):
-        found = crop.make_params([IMAGE, MARKS])
-        place = [found[key] for key in ("top", "left", "height", "width")] if found else [0, 0, HEIGHT, WIDTH]
-        drawn.append([*place, int(found["is_within_crop_area"].sum()) if found else len(BOXES)])
+        if params := transform.make_params([IMAGE, MARKS]):
+            crop = [params[key] for key in ("top", "left", "height", "width")]
+            drawn.append([*crop, int(params["is_within_crop_area"].sum())])
+        else:
+            drawn.append([0, 0, HEIGHT, WIDTH, len(BOXES)])
     return np.array(drawn, np.int16)
 
 

@@ -2,8 +2,8 @@
 
     python tests/data/make_torchvision_draws.py tests/data/torchvision-draws.npz
 
-Of every parameter the file has either the quantiles (k + 0.5) / K of its values, or, where there are
-few, their counts. Needs torch and torchvision.
+The file has the quantiles (k + 0.5) / K of the values of each parameter, or the counts of its values where
+they are few. Needs torch and torchvision.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Draws = dict[str, list[Any]]
 def params(transform: Any, n: int = N) -> Draws:
     """What ``make_params`` returns, n times, each key a list."""
     drawn = [transform.make_params([IMAGE]) for _ in range(n)]
-    return {key: [one[key] for one in drawn] for key in drawn[0]}
+    return {key: [params[key] for params in drawn] for key in drawn[0]}
 
 
 def crops() -> Draws:
@@ -72,15 +72,15 @@ def colors() -> Draws:
     draws: Draws = {
         f"jitter-{name}": drawn[f"{name}_factor"] for name in ("brightness", "contrast", "saturation", "hue")
     }
-    draws["jitter-order"] = [ORDERS.index(tuple(one.tolist())) for one in drawn["fn_idx"]]
+    draws["jitter-order"] = [ORDERS.index(tuple(order.tolist())) for order in drawn["fn_idx"]]
     drawn = params(v2.RandomPhotometricDistort())
     for name, neutral in {"brightness": 1, "contrast": 1, "saturation": 1, "hue": 0}.items():
         draws[f"distort-{name}"] = [neutral if v is None else v for v in drawn[f"{name}_factor"]]
     draws["distort-contrast-first"] = list(map(int, drawn["contrast_before"]))
     same = torch.arange(3)
-    permutations = [same if v is None else v for v in drawn["channel_permutation"]]
-    draws["distort-permutation"] = [CHANNELS.index(tuple(one.tolist())) for one in permutations]
-    draws["blur-sigma"] = [one[0] for one in params(v2.GaussianBlur(5, (0.1, 2.0)))["sigma"]]
+    orders = [same if v is None else v for v in drawn["channel_permutation"]]
+    draws["distort-permutation"] = [CHANNELS.index(tuple(order.tolist())) for order in orders]
+    draws["blur-sigma"] = [sigmas[0] for sigmas in params(v2.GaussianBlur(5, (0.1, 2.0)))["sigma"]]
     return draws
 
 
@@ -101,13 +101,13 @@ def record(transform: Any, n: int) -> list[list[tuple[str, float]]]:
 
 def policies() -> Draws:
     draws: Draws = defaultdict(list)
-    made = {
+    transforms = {
         "rand": v2.RandAugment(2, 9),
         "rand-bins": v2.RandAugment(1, 4, 5),
         "trivial": v2.TrivialAugmentWide(),
         **{f"auto-{p.value}": v2.AutoAugment(p) for p in v2.AutoAugmentPolicy},
     }
-    for policy, transform in made.items():
+    for policy, transform in transforms.items():
         for operations in record(transform, N):
             draws[f"{policy}-operations"].append(" ".join(f"{name}:{m + 0.0:.3f}" for name, m in operations))
     for name, arguments in {

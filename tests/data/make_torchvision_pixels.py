@@ -75,7 +75,7 @@ def displaced(image: torch.Tensor, mode: InterpolationMode) -> Iterator[tuple[st
         *alpha, sigma, key = numbers
         bits = sequence(int(key), np.arange(HEIGHT * WIDTH).reshape(1, 1, HEIGHT, WIDTH))
         shares = [((bits >> np.uint64(shift) & np.uint64(0xFFFF)) + 0.5) / 65536 for shift in (0, 16)]
-        with patch("torch.rand", side_effect=[torch.from_numpy(one).float() for one in shares]):
+        with patch("torch.rand", side_effect=[torch.from_numpy(share).float() for share in shares]):
             output = v2.ElasticTransform(alpha, sigma, mode, fill=None)(image)
         yield f"elastic {' '.join(map(str, numbers))}", output
 

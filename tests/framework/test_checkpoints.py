@@ -33,7 +33,7 @@ def make(thumbnails: Path) -> Callable[..., ImageLoader]:
 
 
 class Network(torch.nn.Module):  # type: ignore[misc]  # torch is optional
-    """A linear classifier that writes down what it was trained on."""
+    """A linear classifier that records the rows and the loss of each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Network(torch.nn.Module):  # type: ignore[misc]  # torch is optional
 
 def check(steps: list[Step], undisturbed: list[Step], stop: int, loader: ImageLoader) -> None:
     assert steps == undisturbed[stop:]
-    # The framework neither skipped an epoch by looking at the loader nor gave one twice.
+    # No look of the framework at the loader has used up an epoch or repeated one.
     assert [rows for rows, _ in undisturbed] == [batch.row.tolist() for _ in range(3) for batch in loader]
 
 
@@ -88,7 +88,7 @@ def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = Non
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
-def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def test_lightning_resumes_at_any_step(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
     undisturbed = fit_with_lightning(make(), tmp_path)
     for stop in STOPS:
         check(fit_with_lightning(make(), tmp_path, stop), undisturbed, stop, make())
@@ -97,10 +97,10 @@ def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
 @pytest.mark.parametrize("options", [{"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}])
-def test_lightning_resumes_with_equal_steps_alone(
+def test_lightning_refuses_to_resume_with_steps_of_another_size(
     make: Callable[..., ImageLoader], tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    """Lightning restores the number of steps, and would leave out the samples of as many."""
+    """Lightning restores a number of steps, and would leave out as many of another size."""
     fit_with_lightning(make(), tmp_path)
     for stop in STOPS:  # at the end of an epoch, too, as Lightning takes a longer one for unfinished
         with pytest.raises(CheckpointError, match="a step of this checkpoint had 16 samples"):
@@ -167,56 +167,61 @@ def test_accelerate_skips_no_batches_of_a_loader_that_has_skipped_them(
             next(iter(accelerate.skip_first_batches(view, 2)))
 
 
+def train_with_transformers(
+    loader: ImageLoader, folder: Path, resume: Path | None = None, *, ignore_data_skip: bool = True
+) -> list[Step]:
+    """Train with the Trainer of transformers, from a checkpoint on if one is given, and return the steps."""
+    transformers = pytest.importorskip("transformers")
+
+    class SaveLoaderState(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            file = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
+            file.write_text(json.dumps(loader.state_dict()))
+
+    class Trainer(transformers.Trainer):  # type: ignore[misc]  # transformers is optional
+        def get_train_dataloader(self) -> Any:
+            view = iterable_dataset(loader)
+            return torch.utils.data.DataLoader(view, batch_size=None, collate_fn=lambda b: b._asdict())
+
+    network = Network()
+    arguments = transformers.TrainingArguments(
+        str(folder),
+        num_train_epochs=3,
+        save_steps=STOP,
+        ignore_data_skip=ignore_data_skip,
+        remove_unused_columns=False,
+        lr_scheduler_type="constant",
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+    with loader:
+        trainer = Trainer(network, arguments, callbacks=[SaveLoaderState()])
+        trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+    return network.steps
+
+
 def test_the_trainer_of_transformers_resumes_inside_an_epoch_or_not_at_all(
     make: Callable[..., ImageLoader], tmp_path: Path
 ) -> None:
-    """With larger steps the Trainer took the training for finished."""
-    transformers = pytest.importorskip("transformers")
+    """With larger steps the Trainer would take the training for finished."""
+    undisturbed = train_with_transformers(make(), tmp_path)
+    checkpoint = tmp_path / f"checkpoint-{STOP}"
+    state = json.loads((checkpoint / "loader.json").read_text())
 
-    class SavePlace(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
-        def __init__(self, loader: ImageLoader) -> None:
-            self.loader = loader
+    def resume(loader: ImageLoader, **options: Any) -> list[Step]:
+        loader.load_state_dict(state)
+        return train_with_transformers(loader, tmp_path / "resumed", checkpoint, **options)
 
-        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            place = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
-            place.write_text(json.dumps(self.loader.state_dict()))
-
-    class Trainer(transformers.Trainer):  # type: ignore[misc]  # transformers is optional
-        loader: ImageLoader
-
-        def get_train_dataloader(self) -> Any:
-            view = iterable_dataset(self.loader)
-            return torch.utils.data.DataLoader(view, batch_size=None, collate_fn=lambda b: b._asdict())
-
-    def train(folder: Path, resume: str | None = None, loaded: bool = True, **options: Any) -> list[Step]:
-        network = Network()
-        arguments = transformers.TrainingArguments(
-            str(folder),
-            num_train_epochs=3,
-            save_steps=STOP,
-            ignore_data_skip=options.pop("ignore_data_skip", True),
-            remove_unused_columns=False,
-            lr_scheduler_type="constant",
-            report_to="none",
-            use_cpu=True,
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
-        )
-        with make(**options) as loader:
-            if resume and loaded:
-                loader.load_state_dict(json.loads(Path(resume, "loader.json").read_text()))
-            trainer = Trainer(network, arguments, callbacks=[SavePlace(loader)])
-            trainer.loader = loader
-            trainer.train(resume_from_checkpoint=resume)
-        return network.steps
-
-    undisturbed = train(tmp_path)
-    checkpoint = str(tmp_path / f"checkpoint-{STOP}")
-    check(train(tmp_path / "again", checkpoint), undisturbed, STOP, make())
-    wrong: list[dict[str, Any]] = [{"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}]
-    for options in (*wrong, {"ignore_data_skip": False}, {"loaded": False}):
+    check(resume(make()), undisturbed, STOP, make())
+    for options in ({"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}):
         with pytest.raises(CheckpointError, match="samples would be left out"):
-            train(tmp_path / "other", checkpoint, **options)
+            resume(make(**options))
+    with pytest.raises(CheckpointError, match="samples would be left out"):
+        resume(make(), ignore_data_skip=False)
+    with pytest.raises(CheckpointError, match="samples would be left out"):
+        train_with_transformers(make(), tmp_path / "without a state", checkpoint)
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process is meant here
@@ -240,9 +245,9 @@ def test_orbax_saves_and_restores_the_loader(make: Callable[[], ImageLoader], tm
         batches = iter(loader)
         next(batches)
         with orbax.CheckpointManager(tmp_path) as manager:
-            place = orbax.args.JsonSave(loader.state_dict())
-            manager.save(1, args=orbax.args.Composite(loader=place))
+            state = orbax.args.JsonSave(loader.state_dict())
+            manager.save(1, args=orbax.args.Composite(loader=state))
             manager.wait_until_finished()
-            found = manager.restore(1, args=orbax.args.Composite(loader=orbax.args.JsonRestore()))
-        other.load_state_dict(found["loader"])
+            restored = manager.restore(1, args=orbax.args.Composite(loader=orbax.args.JsonRestore()))
+        other.load_state_dict(restored["loader"])
         assert torch.equal(next(iter(other)).row, next(batches).row)

@@ -6,9 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,20 +21,18 @@ CLUSTERS = Path(__file__).parents[2] / "examples" / "clusters"
 pytest.importorskip("torch", reason="needs pip install torch")
 
 
-def load(name: str) -> ModuleType:
-    spec = spec_from_file_location(name, CLUSTERS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def write(folder: Path, samples: int, make_jpeg: Callable[..., bytes]) -> Path:
     with stoker.Writer(folder, classes=[*"abcdefghijkl"]) as writer:
         for number in range(samples):
             writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
     return folder
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """``load("train")``: a module of the folder, which can import the others."""
+    monkeypatch.syspath_prepend(CLUSTERS)
+    return import_module
 
 
 @pytest.fixture
@@ -45,7 +42,7 @@ def shards(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 @pytest.fixture
 def many(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    """Samples for five steps."""
+    """A dataset with samples for five steps."""
     return write(tmp_path / "many", 80, make_jpeg)
 
 
@@ -54,35 +51,31 @@ def options(shards: Path, checkpoint: Path, *more: object) -> list[str]:
     return ["--data", str(shards), "--checkpoint", str(checkpoint), *map(str, given)]
 
 
-def test_a_training_goes_on_after_a_stop(
-    shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_goes_on_after_a_stop(shards: Path, tmp_path: Path, load: Callable[[str], Any]) -> None:
     train = load("train")
     parse = train.arguments().parse_args
-    whole = train.main(parse(options(shards, tmp_path / "whole.pt")))
+    loss = train.main(parse(options(shards, tmp_path / "whole.pt")))
     for steps in (2, 2):  # in the middle of the first epoch, and of the second
         train.main(parse(options(shards, tmp_path / "stopped.pt", "--stop-after", steps)))
-    monkeypatch.setitem(sys.modules, "train", train)
-    worker: Any = load("ray_train")
-    worker.loop({"options": options(shards, tmp_path / "stopped.pt", "--stop-after", 1)})
-    assert train.main(parse(options(shards, tmp_path / "stopped.pt"))) == whole
+    load("ray_train").loop({"options": options(shards, tmp_path / "stopped.pt", "--stop-after", 1)})
+    assert train.main(parse(options(shards, tmp_path / "stopped.pt"))) == loss
 
 
-SRUN = """
+SRUN_STUB = """
 ntasks=$SLURM_NTASKS
 while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && ntasks=${1#*=}; shift; done
 for ((task = 0; task < ntasks; ++task)); do
   SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NTASKS=$ntasks "$@"
 done
 """
-PYTHON = 'echo "$RANK $WORLD_SIZE ${LOCAL_RANK:-0} $MASTER_ADDR $MASTER_PORT $*" >> '
-SPY = """
+PYTHON_STUB = 'echo "$RANK $WORLD_SIZE ${LOCAL_RANK:-0} $MASTER_ADDR $MASTER_PORT $*" >> '
+RECORDING_PROGRAM = """
 import os, runpy, signal, sys
 import stoker
 
 steps = 0
 
-class Spied(stoker.ImageLoader):
+class RecordingLoader(stoker.ImageLoader):
     def __init__(self, *given, **options):
         super().__init__(*given, **options, columns=("image", "label", "row"))
 
@@ -98,7 +91,7 @@ class Spied(stoker.ImageLoader):
                 with open(os.environ["TRAINED"], "a") as file:
                     print(*rows.tolist(), file=file)
 
-stoker.ImageLoader = Spied
+stoker.ImageLoader = RecordingLoader
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -107,17 +100,17 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Callable[..., list[list[str]]]:
-    """``commands(line, **environment)``: what a line of bash calls "python" with, a list for each process.
+    """``commands(line, **environment)``: the calls of "python" by a line of bash, a list for each process.
 
-    Each has the rank, the number of ranks, the local rank, the address and the port, and the arguments.
+    A list has the rank, the number of ranks, the local rank, the address, the port, and the arguments.
     """
     stubs, called = tmp_path / "bin", tmp_path / "called"
     stubs.mkdir()
     programs = {
-        "srun": SRUN,
+        "srun": SRUN_STUB,
         "scontrol": "echo 127.0.0.1",
         "stoker": f'exec {sys.executable} -m stoker "$@"',
-        "python": f"{PYTHON}{called}",
+        "python": f"{PYTHON_STUB}{called}",
     }
     for name, text in programs.items():
         (stubs / name).write_text(f"#!/bin/bash\n{text}\n")
@@ -128,23 +121,23 @@ def commands(tmp_path: Path) -> Callable[..., list[list[str]]]:
         environment = {**os.environ, **given, "PATH": f"{stubs}:{os.environ['PATH']}"}
         done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        return [one.split() for one in called.read_text().splitlines()]
+        return [process.split() for process in called.read_text().splitlines()]
 
     return run
 
 
 def train(python: WarmPython, called: list[str], trained: Path, killed_at: int) -> None:
-    """Runs a training process, which appends its rows to a file, and may get a SIGTERM at a step."""
+    """Runs a training process, which appends its rows to a file; with a SIGTERM at the step ``killed_at``."""
     rank, world_size, local_rank, address, port, *arguments = called
     environment = {"RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local_rank, "MASTER_PORT": port}
     environment |= {"MASTER_ADDR": address, "TRAINED": str(trained), "KILLED_AT": str(killed_at)}
-    python.output(SPY, *arguments, environment=environment)
+    python.output(RECORDING_PROGRAM, *arguments, environment=environment)
 
 
 def test_the_script_of_slurm_goes_on_after_preemptions(
     warm_torch: WarmPython, many: Path, tmp_path: Path, commands: Callable[..., list[list[str]]]
 ) -> None:
-    """It stages once, and trains every sample once in each epoch, through two SIGTERMs."""
+    """The script stages the dataset once. Each epoch has every sample once, in spite of two SIGTERMs."""
     given = {"SOURCE": str(many), "LOCAL": str(tmp_path / "local"), "EXAMPLES": str(CLUSTERS), "USER": "me"}
     given |= {"SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NTASKS": "1"}
     line = ["bash", str(CLUSTERS / "slurm.sbatch"), *options(many, tmp_path / "c.pt")[2:]]
@@ -164,7 +157,7 @@ def test_the_script_of_slurm_goes_on_after_preemptions(
 
 
 def test_the_job_of_kubernetes_stages_and_trains_a_rank_in_each_pod(
-    shards: Path, tmp_path: Path, commands: Callable[..., list[list[str]]]
+    shards: Path, tmp_path: Path, commands: Callable[..., list[list[str]]], load: Callable[[str], Any]
 ) -> None:
     service, job = yaml.safe_load_all((CLUSTERS / "kubernetes.yaml").read_text())
     spec = job["spec"]["template"]["spec"]
@@ -176,13 +169,12 @@ def test_the_job_of_kubernetes_stages_and_trains_a_rank_in_each_pod(
     stage = [sys.executable, "-m", *spec["initContainers"][0]["command"][:2], str(shards), local]
     subprocess.run(stage, check=True)
     assert len(stoker.open(local)) == 48
-    values = {one["name"]: one["value"] for one in container["env"]}
+    values = {variable["name"]: variable["value"] for variable in container["env"]}
     called = [
         commands([*container["command"], *container["args"]], **values, JOB_COMPLETION_INDEX=str(pod))[0]
         for pod in range(job["spec"]["completions"])
     ]
-    assert [one[:4] for one in called] == [[str(pod), "2", "0", "train-0.train"] for pod in (0, 1)]
+    assert [process[:4] for process in called] == [[str(pod), "2", "0", "train-0.train"] for pod in (0, 1)]
     script, *arguments = called[0][5:]
     assert (CLUSTERS.parents[1] / script) == CLUSTERS / "train.py"
-    given = load("train").arguments().parse_args(arguments)
-    assert given.data == spec["initContainers"][0]["command"][3]
+    assert load("train").arguments().parse_args(arguments).data == spec["initContainers"][0]["command"][3]

@@ -13,16 +13,16 @@ from helpers.processes.warm_python import WarmPython
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}
-FILES = sorted(FOLDERS)
+"""The folder of each example that runs here; test_clusters.py runs those of clusters."""
 HELPERS = {"shapes.py", "small_rcnn.py"}
 """Modules that examples import, and that run with them."""
-NAMES = [name for name in FILES if name not in HELPERS]
-# timm imports torchvision, which has no build for a PyTorch without CUDA: a stand-in takes its place here.
+NAMES = [name for name in sorted(FOLDERS) if name not in HELPERS]
+# timm imports torchvision, which has no build for a PyTorch without CUDA: a stand-in replaces timm here.
 STANDINS = Path(__file__).parent / "standins"
 
 
 def missing(name: str) -> list[str]:
-    """Returns the packages that an example imports and that are neither installed nor stood in for."""
+    """Returns the packages that an example imports, and that are not installed and have no stand-in."""
     found: set[str] = set()
     for node in ast.parse((FOLDERS[name] / name).read_text()).body:
         if isinstance(node, ast.Import):
@@ -35,18 +35,18 @@ def missing(name: str) -> list[str]:
     return sorted(package for package in found if find_spec(package) is None)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_an_example_is_at_most_sixty_lines(file: str) -> None:
-    assert len((FOLDERS[file] / file).read_text().splitlines()) <= 60
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/*.py")), ids=lambda file: str(file.name))
+def test_an_example_is_at_most_sixty_lines(file: Path) -> None:
+    assert len(file.read_text().splitlines()) <= 60
 
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the examples with a third of its photographs and a tenth of its texts."""
     folder = tmp_path_factory.mktemp("examples")
-    for file, place in FOLDERS.items():
-        (folder / place.name).mkdir(exist_ok=True)
-        shutil.copy(place / file, folder / place.name)
+    for file, source in FOLDERS.items():
+        (folder / source.name).mkdir(exist_ok=True)
+        shutil.copy(source / file, folder / source.name)
     shutil.copy(EXAMPLES / "objects.json", folder)
     with_objects = (EXAMPLES / "objects.json").read_text()
     for photos in (EXAMPLES / "photos").glob("*/*"):
@@ -66,8 +66,8 @@ def test_an_example_runs(name: str, examples: Path, warm_torch: WarmPython, tmp_
     if missing(name):
         pytest.skip(f"needs {', '.join(missing(name))}, which is not installed")
     paths = [] if find_spec("timm") else [STANDINS]
-    said = warm_torch.output(
+    printed = warm_torch.output(
         examples / FOLDERS[name].name / name, tmp_path / "shards", 1, folder=tmp_path, paths=paths
     )
     verdicts = ("the loop waited", "does not show what limits the training")  # the latter after one batch
-    assert any(verdict in said for verdict in verdicts)
+    assert any(verdict in printed for verdict in verdicts)

@@ -18,7 +18,7 @@ SURROUNDINGS = Path(__file__).parent / "pages"
 EACH = "# [after each block]\n"
 PAGE = "# [the page]\n"
 FUTURE = "from __future__ import annotations\n"
-PLACES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")]
+SOURCES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")]
 PAGES = sorted(path.stem for path in SURROUNDINGS.glob("*.py"))
 
 BEFORE = """
@@ -41,7 +41,7 @@ def command(line):
 
 def code(page: str) -> list[str]:
     """The programs and commands on a page, in their order, commands as Python."""
-    path = next(path for path in PLACES if path.stem == page)
+    path = next(path for path in SOURCES if path.stem == page)
     text = path.read_text("utf-8")
     found = [block.code for block in blocks(text) if block.language in {"python", "shell"}]
     lines = [
@@ -83,5 +83,5 @@ def test_the_code_of_a_page_runs(page: str, warm_torch: WarmPython, tmp_path: Pa
     warm_torch.output(file, folder=tmp_path, paths=[ROOT / "tests"], strict=True)
 
 
-def test_every_page_with_code_runs() -> None:
-    assert {path.stem for path in PLACES if code(path.stem)} == set(PAGES)
+def test_every_page_with_code_has_a_test() -> None:
+    assert {path.stem for path in SOURCES if code(path.stem)} == set(PAGES)

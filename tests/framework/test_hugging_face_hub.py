@@ -1,8 +1,8 @@
 """Sources at ``hf://``, read by Hugging Face's own file system.
 
-Real here: ``huggingface_hub.HfFileSystem``, which fsspec takes for ``hf://``, with its requests, its cache of
-listings, and revisions in paths. A stand-in: the server, on this machine, which answers these requests as the
-Hub's API does (https://huggingface.co/docs/hub/api). It has one public dataset with two revisions, and no
+``huggingface_hub.HfFileSystem`` is the real one, which fsspec takes for ``hf://``: its requests, its cache of
+listings, and revisions in paths. The server is a stand-in on this machine, which answers these requests as
+the Hub's API does (https://huggingface.co/docs/hub/api). It has one public dataset with two revisions, and no
 transfer by Xet.
 """
 
@@ -177,7 +177,7 @@ def test_parquet_files_of_a_dataset_are_converted(
     stoker.convert(url, tmp_path / "shards")
     dataset = stoker.open(tmp_path / "shards")
     assert [dataset.read(i) for i in range(4)] == [jpeg(first + i) for i in range(4)]
-    assert {found for found, _, _ in hub.ranges} == {revision.removeprefix("@") or "main"}
+    assert {read for read, _, _ in hub.ranges} == {revision.removeprefix("@") or "main"}
 
 
 @pytest.mark.parametrize(("revision", "first"), [("", 0), ("@v1", 4)])
@@ -190,13 +190,13 @@ def test_archives_of_a_dataset_are_loaded_in_place(
     )
     with loader:
         assert [labels.tolist() for _, labels in loader] == [[(first + i) % 3 for i in range(4)]]
-    assert {found for found, _, _ in hub.ranges} == {revision.removeprefix("@") or "main"}
+    assert {read for read, _, _ in hub.ranges} == {revision.removeprefix("@") or "main"}
     index([url], tmp_path / "index")
-    kept = stoker.open(tmp_path / "index", cache=tmp_path / "cache")
-    assert [kept.read(i) for i in range(4)] == [jpeg(first + i) for i in range(4)]
+    dataset = stoker.open(tmp_path / "index", cache=tmp_path / "cache")
+    assert [dataset.read(i) for i in range(4)] == [jpeg(first + i) for i in range(4)]
 
 
-def test_a_range_is_not_read_further_than_asked(hub: StandInHub) -> None:
+def test_a_read_of_a_range_requests_only_its_bytes(hub: StandInHub) -> None:
     store = Store(f"hf://datasets/{_REPOSITORY}/data")
     assert len(store.read_range("train-0.tar", 512, 1024)) == 512
     assert hub.ranges == [("main", "data/train-0.tar", 512)]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
 from helpers.data.file_trees import read_files
+from helpers.data.shards.external_shards import example, write_tfrecord
 from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 
@@ -19,8 +20,6 @@ import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
 from stoker.formats.caching.stage import stage
-from stoker.formats.containers import tfrecord
-from stoker.formats.containers.messages.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.remote import retry
 from stoker.formats.sources.source_reader import read_source_file
@@ -31,7 +30,7 @@ moto_server = pytest.importorskip("moto.server")
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Any]:
-    """A file system of a server with the bucket ``data``."""
+    """The file system of a server with the bucket ``data``."""
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -42,10 +41,10 @@ def s3() -> Iterator[Any]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         for name in ("NO_PROXY", "no_proxy"):  # where both are set, the second counts
             patch.setenv(name, host)
-        # s3fs asks a busy server again after 15 seconds, and requests are counted here.
+        # A test counts requests, and s3fs repeats one that a busy server has not answered in 15 seconds.
         patch.setattr(s3fs.S3FileSystem, "connect_timeout", 600)
         patch.setattr(s3fs.S3FileSystem, "read_timeout", 600)
-        patch.setattr(retry, "_FIRST_PAUSE", 0.001)
+        patch.setattr(retry, "_FIRST_PAUSE", 0.001)  # as the fixture short_pauses; no option sets it
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem()
         fs.mkdir("data")
@@ -98,7 +97,7 @@ def check_same(here: Any, there: Any, **cache: Any) -> None:
             np.testing.assert_array_equal(found.label, expected.label)
 
 
-def test_a_conversion_from_and_to_s3(s3: Any, photos: Path, tmp_path: Path) -> None:
+def test_a_conversion_from_or_to_s3_writes_the_same_shards(s3: Any, photos: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"shards": 2, "seed": 5, "val": "25%"}
     here = stoker.convert(photos, tmp_path / "local", **options)
     there = stoker.convert(photos, "s3://data/out", **options)
@@ -122,13 +121,13 @@ def test_an_image_is_requested_once(s3: Any, photos: Path, caplog: pytest.LogCap
     assert [record.name for record in caplog.records].count("werkzeug") == 1
 
 
-def test_a_dataset_is_staged(url: str, local: Path, tmp_path: Path) -> None:
+def test_staging_copies_every_file_of_a_dataset(url: str, local: Path, tmp_path: Path) -> None:
     stage(url, tmp_path / "staged")
     assert read_files(tmp_path / "staged") == read_files(local)
     check_same(local, tmp_path / "staged")
 
 
-def test_a_loader_fetches_its_next_batches(url: str, local: Path, tmp_path: Path) -> None:
+def test_a_loader_with_a_cache_has_the_batches_of_local_shards(url: str, local: Path, tmp_path: Path) -> None:
     check_same(local, url, cache=tmp_path / "a", cache_size="1MB")
     remote = stoker.open(url, cache=tmp_path / "b")
     check_same(stoker.open(local).select("label == 1"), remote.select("label == 1"))
@@ -141,12 +140,7 @@ def test_external_shards_with_a_local_index_are_read(
     (tmp_path / "theirs" / "parts").mkdir(parents=True)
     paths = [tmp_path / "theirs" / name for name in ("a.tfrecord-00000", "parts/b.tfrecord")]
     for number, path in enumerate(paths):
-        with tfrecord.TFRecordWriter(path) as writer:
-            for i in range(10):
-                example = {"image/encoded": make_jpeg(i), "image/class/label": [number]}
-                writer.write(b"", encode_example(example)[0], b"", b"")
-            writer.finish()
-        path.with_suffix(".idx").unlink()
+        write_tfrecord(path, [example(make_jpeg(i), number) for i in range(10)])
     external_index.index(paths, tmp_path / "theirs")
     s3.put(str(tmp_path / "theirs"), "data/theirs", recursive=True)
     check_same(tmp_path / "theirs", "s3://data/theirs", cache=tmp_path / "cache")
@@ -159,7 +153,7 @@ def test_external_shards_with_a_local_index_are_read(
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_annotations_and_images_are_converted(
+def test_annotations_and_images_are_converted_as_local_ones_are(
     s3: Any, tmp_path: Path, make_jpeg: Callable[..., bytes], masked: bool
 ) -> None:
     here, there = tmp_path / "set", f"s3://data/annotated-{masked}"
@@ -181,7 +175,7 @@ def test_annotations_and_images_are_converted(
     assert stoker.open(out).tasks == ({"segmentation"} if masked else {"boxes"})
 
 
-def test_missing_objects_are_errors(s3: Any, photos: Path, tmp_path: Path) -> None:
+def test_errors_name_the_url_of_a_missing_dataset_or_bucket(s3: Any, photos: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a dataset") as caught:
         stoker.open("s3://data/nothing", cache=tmp_path)
     assert str(caught.value.path).startswith("s3://data/nothing")

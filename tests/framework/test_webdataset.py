@@ -1,4 +1,4 @@
-"""Tests of shards by WebDataset's TarWriter, read in place as WebDataset reads them."""
+"""Shards by WebDataset's TarWriter, read in place as WebDataset reads them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ def read(path: Path) -> list[dict[str, Any]]:
         return list(webdataset.tariterators.group_by_keys(named))
 
 
-def test_what_webdataset_writes_is_read_in_place(tmp_path: Path) -> None:
-    shards = [write(tmp_path / f"train-{shard:06d}.tar", 3 * shard) for shard in range(2)]
+@pytest.fixture
+def shards(tmp_path: Path) -> list[Path]:
+    return [write(tmp_path / f"train-{shard:06d}.tar", 3 * shard) for shard in range(2)]
+
+
+def test_what_webdataset_writes_is_read_in_place(shards: list[Path], tmp_path: Path) -> None:
     before = [path.read_bytes() for path in shards]
-    names = tmp_path / "train-{000000..000001}.tar"
-    index([names], tmp_path / "into")
+    index([tmp_path / "train-{000000..000001}.tar"], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     theirs = [sample for path in shards for sample in read(path)]
     assert dataset.keys(range(6)) == [sample["__key__"] for sample in theirs]
@@ -52,11 +55,14 @@ def test_what_webdataset_writes_is_read_in_place(tmp_path: Path) -> None:
         batch = next(iter(loader))
     assert batch.image.shape == (6, 3, 8, 8)
     assert batch.caption[4] == "photo 4"
-    named = {"label": "json:label", "columns": {"across": "json:width"}}
-    index([names], tmp_path / "named", names=named)
+    assert [path.read_bytes() for path in shards] == before
+
+
+def test_fields_of_a_json_member_become_labels_and_columns(shards: list[Path], tmp_path: Path) -> None:
+    names = {"label": "json:label", "columns": {"across": "json:width"}}
+    index(shards, tmp_path / "named", names=names)
     dataset = stoker.open(tmp_path / "named")
     assert dataset.classes == ("cat", "dog")
     assert dataset.labels.tolist() == [i % 2 for i in range(6)]
     assert dataset.column("across").tolist() == list(range(6))
-    assert [path.read_bytes() for path in shards] == before
     assert {path.name for path in (tmp_path / "named").iterdir()} == {"dataset.json", "index.arrow"}

@@ -1,4 +1,4 @@
-"""Cached blocks: four of one file, with a read-ahead over them, and those of several files with a reader."""
+"""Files in blocks of a cache: one file of four blocks, with a read-ahead over it; and several small files."""
 
 from __future__ import annotations
 

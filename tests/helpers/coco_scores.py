@@ -11,7 +11,7 @@ import numpy as np
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-PARTS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
+FIELDS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 """The field of an annotation that each kind of evaluation compares."""
 
 
@@ -19,10 +19,10 @@ def average_precision(truth: dict[str, Any], found: list[dict[str, Any]], kind: 
     """The score of predictions against the contents of a file of COCO's annotations."""
     reference = COCO()
     reference.dataset = copy.deepcopy(truth)
-    names = ("image_id", "category_id", "score", PARTS[kind])
+    names = ("image_id", "category_id", "score", FIELDS[kind])
     with contextlib.redirect_stdout(io.StringIO()):
         reference.createIndex()
-        detected = reference.loadRes([{name: one[name] for name in names} for one in found])
+        detected = reference.loadRes([{name: prediction[name] for name in names} for prediction in found])
         evaluation = COCOeval(reference, detected, kind)
         points = max(len(category.get("keypoints", ())) for category in truth["categories"])
         evaluation.params.kpt_oks_sigmas = np.full(points, 0.025)

@@ -1,4 +1,4 @@
-"""Paths on the pages of architecture and common changes, and names in comments of C++: all of them exist."""
+"""The pages of the architecture and of common changes: their paths exist. So do names in comments of C++."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_path_of_the_pages_exists() -> None:
 
 
 @pytest.mark.parametrize("folder", [*FOLDERS, "native", "tests"])
-def test_every_folder_is_named(folder: str) -> None:
+def test_the_page_names_every_folder(folder: str) -> None:
     named = {ROOT / path for path in paths()}
     files = [path for path in (ROOT / folder).glob("*/*") if path.is_file() and path.suffix != ".pyc"]
     assert files

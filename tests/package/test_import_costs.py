@@ -10,6 +10,13 @@ from helpers.tree.import_graph import FRAMEWORKS, HOMES, modules
 
 import stoker
 
+HIDE_FRAMEWORKS = f"""
+import sys
+for name in {FRAMEWORKS}:
+    sys.modules[name] = None
+"""
+"""Code after which imports fail as if no framework were installed."""
+
 
 def python(code: str) -> str:
     done = subprocess.run(
@@ -46,10 +53,7 @@ def test_loading_images_as_numpy_needs_no_framework() -> None:
 def test_every_module_imports_without_frameworks() -> None:
     adapters = {path for path in HOMES.values() if "adapters" in path} - {HOMES["ml_dtypes"]}
     names = [name for name, path in modules().items() if str(path) not in adapters]
-    code = f"""
-import sys
-for name in {FRAMEWORKS}:
-    sys.modules[name] = None
+    code = f"""{HIDE_FRAMEWORKS}
 import importlib
 for name in {names}:
     importlib.import_module(name)
@@ -57,11 +61,8 @@ for name in {names}:
     python(code)
 
 
-def test_missing_packages_are_named() -> None:
-    code = f"""
-import sys
-for name in {FRAMEWORKS}:
-    sys.modules[name] = None
+def test_an_error_names_the_package_that_is_missing() -> None:
+    code = f"""{HIDE_FRAMEWORKS}
 from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
 from stoker.pipeline.engines.selection import devices
@@ -85,7 +86,7 @@ else:
     python(code)
 
 
-def test_every_public_name_is_there() -> None:
+def test_all_public_names_exist_and_no_others() -> None:
     assert sorted(stoker.__all__) == stoker.__all__
     for name in stoker.__all__:
         assert getattr(stoker, name) is not None

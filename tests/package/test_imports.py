@@ -38,14 +38,13 @@ def test_a_part_of_a_folder_imports_only_parts_above_it_in_the_table_of_the_arch
     rows = {part: number for number, row in enumerate(parts(folder)) for part in row}
 
     def row_of(module: str) -> int | None:
-        above = [part for part in rows if f"{module}.".startswith(f"{part}.")]
-        return rows[max(above, key=len)] if above else None
+        containing = [part for part in rows if f"{module}.".startswith(f"{part}.")]
+        return rows[max(containing, key=len)] if containing else None
 
     for name, path in modules().items():
-        own = row_of(name)
-        for other in imported_modules(path):
-            if own is not None and (row := row_of(other)) is not None:
-                assert row <= own, (path, other)
+        if (row := row_of(name)) is not None:
+            for other in imported_modules(path):
+                assert (row_of(other) or 0) <= row, (path, other)
 
 
 def test_imports_are_relative_inside_a_top_level_folder_and_absolute_across() -> None:
@@ -56,7 +55,7 @@ def test_imports_are_relative_inside_a_top_level_folder_and_absolute_across() ->
 
 
 @pytest.mark.parametrize("package", FRAMEWORKS)
-def test_a_framework_is_imported_in_one_place(package: str) -> None:
+def test_only_one_file_or_folder_imports_a_framework(package: str) -> None:
     found = {str(path) for path in modules().values() if imports(path, package)}
     assert all(package in HOMES and path.startswith(HOMES[package]) for path in found)
 
@@ -67,7 +66,7 @@ def test_no_module_unpickles() -> None:
 
 
 def test_one_module_opens_images_with_pillow() -> None:
-    """Pillow opens any format, and runs another program for some; ``open_image`` names those it may open."""
+    """Pillow opens any format, and for some runs another program; ``open_image`` names those it may open."""
     found = set()
     for path in modules().values():
         calls = {ast.unparse(node) for node in ast.walk(parse(path)) if isinstance(node, ast.Attribute)}

@@ -39,8 +39,8 @@ def named_packages(path: Path) -> list[str]:
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     first = {"install_hint": 0, "optional_import": 1}  # the first package among the arguments
     hints = [(call, call.func.id) for call in calls if isinstance(call.func, ast.Name)]
-    packages = [one for call, name in hints if name in first for one in call.args[first[name] :]]
-    return [one.value for one in packages if isinstance(one, ast.Constant)]
+    packages = [node for call, name in hints if name in first for node in call.args[first[name] :]]
+    return [node.value for node in packages if isinstance(node, ast.Constant)]
 
 
 def test_every_named_package_is_one_of_an_extra() -> None:
@@ -51,7 +51,7 @@ def test_every_named_package_is_one_of_an_extra() -> None:
 @pytest.mark.parametrize(
     "folder", ["src/stoker", "formats", "augment", "bucketing", "pipeline", "benchmarks"]
 )
-def test_one_function_makes_the_hints(folder: str) -> None:
+def test_no_module_names_an_extra_of_stoker(folder: str) -> None:
     written = [path for path in (ROOT / folder).rglob("*.py") if "stoker[" in path.read_text()]
     assert written == []
 
@@ -63,17 +63,16 @@ def test_the_packages_of_frameworks_are_those_of_the_extras() -> None:
 
 
 def extras() -> dict[str, set[str]]:
-    """The packages of each extra, those of extras that it names included."""
+    """The packages of each extra, with those of the extras that it names."""
     rows = re.findall(r"^([\w-]+) = \[(.*)\]", EXTRAS, re.MULTILINE)
     found: dict[str, set[str]] = {}
     for name, items in rows:
         found[name] = set()
         for item in re.findall(r'"([^"]+)"', items):
-            named = re.fullmatch(r"stoker\[(.+)\]", item)
-            packages = (
-                [found[one] for one in named[1].split(",")] if named else [{re.split(r"[>=<]", item)[0]}]
-            )
-            found[name].update(*packages)
+            if others := re.fullmatch(r"stoker\[(.+)\]", item):
+                found[name].update(*(found[other] for other in others[1].split(",")))
+            else:
+                found[name].add(re.split(r"[>=<]", item)[0])
     return found
 
 
@@ -106,7 +105,7 @@ def test_an_extra_is_empty_where_its_packages_have_no_build(name: str) -> None:
     assert re.search(rf"^{name} = .*; {re.escape(marker)}", EXTRAS, re.MULTILINE)
 
 
-def test_one_version_is_in_the_project_the_package_and_the_changes() -> None:
+def test_the_project_the_package_and_the_changes_have_one_version() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert f'\nversion = "{stoker.__version__}"\n' in PROJECT
     assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == stoker.__version__

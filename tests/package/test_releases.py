@@ -33,7 +33,7 @@ def test_a_loader_goes_on_from_the_state_of_an_earlier_release(release: Path, na
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_verify_finds_a_dataset_of_an_earlier_release_whole(release: Path, name: str) -> None:
+def test_verify_finds_no_damage_in_a_dataset_of_an_earlier_release(release: Path, name: str) -> None:
     report = stoker.verify(release / name, decode=name != "texts")
     assert report.ok, report
 

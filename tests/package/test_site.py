@@ -33,8 +33,6 @@ PUBLIC = (
     "stoker.bucketing",
     "stoker.errors",
 )
-
-
 SITE = runpy.run_path(str(ROOT / "tools" / "docs" / "site_pages.py"))
 
 
@@ -126,7 +124,7 @@ def test_python_on_a_page_compiles(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", SOURCES)
-def test_commands_on_a_page_have_these_options(page: str) -> None:
+def test_the_options_of_commands_on_a_page_exist(page: str) -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]  # Typer says a command, and means a group
     for line in (line for block in blocks(text(page)) for line in block.code.splitlines()):
         if line.startswith("stoker "):

@@ -54,12 +54,12 @@ RandomApply([MixUp()])  # error
 """
 
 
-def test_a_typical_program(tmp_path):
+def test_mypy_accepts_a_program_and_finds_its_two_errors(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    # Where an error is expected, there is one: mypy has seen the package's own types.
+    # The expected errors show that mypy has read the types of the package.
     expected = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if "# error" in line]
     lines = [int(line.removeprefix(str(program)).split(":")[1]) for line in found.stdout.splitlines()]
     assert lines == expected, found.stdout + found.stderr

@@ -21,7 +21,7 @@ def commands(workflow: Path) -> str:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: str(path.name))
-def test_a_workflow_runs_what_the_tree_has(workflow: Path) -> None:
+def test_the_targets_and_scripts_of_a_workflow_exist(workflow: Path) -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     found = commands(workflow)
     assert set(re.findall(r"\bmake (\w+)", found)) <= set(targets)
@@ -29,7 +29,7 @@ def test_a_workflow_runs_what_the_tree_has(workflow: Path) -> None:
         assert os.access(ROOT / script, os.X_OK), script
 
 
-def test_the_build_of_wheels_runs_what_the_tree_has() -> None:
+def test_the_paths_of_the_build_of_wheels_exist() -> None:
     paths = re.findall(r"(?<!/)\btools/[\w./-]+", WHEELS) + re.findall(r"\{project\}/([\w./-]+)", WHEELS)
     assert {"tools/wheels/libraries.sh", "tools/wheels/check.py", "tests/unit/native"} <= set(paths)
     assert [path for path in paths if not (ROOT / path).exists()] == []

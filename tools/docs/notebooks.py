@@ -52,12 +52,12 @@ def _jpeg(picture: Image.Image) -> str:
 
 
 def text_of(outputs: list[dict[str, Any]]) -> list[Any]:
-    """Return outputs without the bytes of pictures, which other releases of Pillow encode otherwise."""
+    """Return outputs without the bytes of pictures, which differ between releases of Pillow."""
     return [output.get("text", list(output.get("data", ()))) for output in outputs]
 
 
 def main(name: str, mode: str = "") -> None:
-    """Run a notebook in its folder; exit with a message where a cell shows something else than the file."""
+    """Run a notebook in its folder; exit with a message if a cell does not show what the file has."""
     path = Path(name).resolve()
     notebook = json.loads(path.read_text("utf-8"))
     os.chdir(path.parent)

@@ -1,7 +1,7 @@
 """The pages of the site that do not lie in docs/, and the links between all pages.
 
-Pages outside docs/ keep their place in the repository, where their links work as well. On the site they
-get an address, and links to them lead there. :mod:`hooks` gives all of this to MkDocs; tests read it without.
+Pages outside docs/ stay in their folders of the repository, where their links work as well. On the site they
+have an address, to which links lead. :mod:`hooks` gives all of this to MkDocs; tests need no MkDocs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def with_links_of_the_site(markdown: str, address: str) -> str:
     Raises:
         ValueError: A link leads to a file that is not on the site.
     """
-    source = next((path for path, at in addresses().items() if at == address), f"docs/{address}")
+    source = next((path for path, other in addresses().items() if other == address), f"docs/{address}")
     code = [match.span() for match in _CODE.finditer(markdown)]
 
     def moved(match: re.Match[str]) -> str:

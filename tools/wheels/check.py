@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 began = time.perf_counter()
-import stoker  # noqa: E402 (its time is what is measured)
+import stoker  # noqa: E402 (the time of this import is measured)
 
 imported = time.perf_counter() - began
 
@@ -67,14 +67,14 @@ def main() -> None:
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        found = f"imported in {imported:.3f} s, {_native.cpu_level()}, pixels {pixels()}"
+        summary = f"imported in {imported:.3f} s, {_native.cpu_level()}, pixels {pixels()}"
         command("convert", str(ROOT / "examples/photos/train"), "shards/train", "--seed", "0")
-        made = {}
-        exec(lines, made)  # noqa: S102 - the project's own lines
-        found += f", README: {made['images'].dtype} {made['images'].shape}"
-        found += f", {command('doctor').count(chr(10))} lines of stoker doctor"
+        names = {}
+        exec(lines, names)  # noqa: S102 - the project's own lines
+        summary += f", README: {names['images'].dtype} {names['images'].shape}"
+        summary += f", {command('doctor').count(chr(10))} lines of stoker doctor"
         os.chdir(home)
-    print(found)
+    print(summary)
 
 
 if __name__ == "__main__":

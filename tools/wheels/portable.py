@@ -22,7 +22,7 @@ LARGEST = 4_000_000
 
 
 def module_faults(data: bytes) -> list[str]:
-    """Returns what keeps a library from running on a Linux of glibc 2.28, and symbols that it should hide."""
+    """Returns why a library does not run on a Linux with glibc 2.28, and the symbols that it should hide."""
     elf = ELFFile(io.BytesIO(data))
     dynamic = elf.get_section_by_name(".dynamic")
     needed = {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
@@ -33,8 +33,8 @@ def module_faults(data: bytes) -> list[str]:
             if numbers is None or tuple(map(int, numbers.groups())) > GLIBC:
                 found.append(f"it needs {version.name} of {library.name}")
     symbols = elf.get_section_by_name(".dynsym").iter_symbols()
-    defined = [one for one in symbols if one.entry.st_shndx != "SHN_UNDEF"]
-    exported = {one.name for one in defined if one.entry.st_info.bind != "STB_LOCAL"}
+    defined = [symbol for symbol in symbols if symbol.entry.st_shndx != "SHN_UNDEF"]
+    exported = {symbol.name for symbol in defined if symbol.entry.st_info.bind != "STB_LOCAL"}
     return found + [f"it exports {name}" for name in sorted(exported ^ EXPORTED)]
 
 

@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 
 from stoker import ImageLoader
-from stoker.augment import CutMix, MixUp, RandomHorizontalFlip, RandomResizedCrop
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline import adapters
-from stoker.pipeline.engines.selection.devices import BatchPlacement
 
 COLUMNS = ("image", "boxes", "box_labels", "crowd", "masks", "row", "key")
 
 
 @pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
-    """Twelve thumbnails with none to three objects each."""
+def scenes(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
+    """Twelve thumbnails with up to three objects each."""
     dataset = open_dataset(thumbnails)
     parts = []
     for i in range(12):
@@ -48,10 +46,10 @@ def first(folder: Path, output: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("output", ["torch", "jax"])
-def test_objects_are_lists_of_arrays_of_the_framework(annotated: Path, output: str) -> None:
+def test_objects_are_lists_of_arrays_of_the_framework(scenes: Path, output: str) -> None:
     framework = pytest.importorskip(output)
     kind = framework.Tensor if output == "torch" else framework.Array
-    expected, batch = first(annotated, "numpy"), first(annotated, output)
+    expected, batch = first(scenes, "numpy"), first(scenes, output)
     for name in ("boxes", "box_labels", "crowd", "masks"):
         column = getattr(batch, name)
         assert isinstance(column, list)
@@ -61,19 +59,19 @@ def test_objects_are_lists_of_arrays_of_the_framework(annotated: Path, output: s
 
 
 @pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
-def test_padded_objects_are_arrays_of_the_framework(annotated: Path, output: str) -> None:
+def test_padded_objects_are_arrays_of_the_framework(scenes: Path, output: str) -> None:
     pytest.importorskip(output)
-    expected, batch = (first(annotated, name, objects="padded") for name in ("numpy", output))
+    expected, batch = (first(scenes, name, objects="padded") for name in ("numpy", output))
     for name in ("boxes", "box_labels", "crowd", "masks", "count"):
         assert np.array_equal(np.asarray(getattr(batch, name)), getattr(expected, name)), name
 
 
-def test_objects_are_ragged_tensors_in_tf_data_too(annotated: Path) -> None:
+def test_objects_are_ragged_tensors_in_tf_data_too(scenes: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 
-    expected = first(annotated, "numpy")
-    with load(annotated, "tensorflow") as loader:
+    expected = first(scenes, "numpy")
+    with load(scenes, "tensorflow") as loader:
         batch = next(iter(tf_dataset(loader)))
     names = dict(zip(COLUMNS, batch, strict=True))
     for name in ("boxes", "box_labels", "crowd", "masks"):
@@ -84,39 +82,13 @@ def test_objects_are_ragged_tensors_in_tf_data_too(annotated: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["dali", "reference"])
-def test_other_engines_have_the_same_objects(annotated: Path, engine: str) -> None:
+def test_other_engines_have_the_same_objects(scenes: Path, engine: str) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
-    expected, batch = first(annotated, "numpy"), first(annotated, "numpy", engine=engine)
+    expected, batch = (
+        first(scenes, "numpy"),
+        first(scenes, "numpy", engine=engine),
+    )
     for name in ("boxes", "masks"):
         pairs = zip(getattr(batch, name), getattr(expected, name), strict=True)
-        assert all(np.array_equal(one, other) for one, other in pairs)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16"])
-@pytest.mark.parametrize("transform", [MixUp(0.4), CutMix()], ids=lambda t: type(t).__name__)
-@pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
-def test_images_on_a_device_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
-    """Adapters mix arrays on the CPU here, by the same code."""
-    pytest.importorskip(output)
-    adapter = adapters.load(adapters.FRAMEWORKS[output], BatchPlacement(None, pin_memory=False))
-    images = (np.random.default_rng(0).random((5, 3, 6, 8)) * 200).astype(np.float32)
-    params = transform.draw(np.arange(5), (6, 8), 0, 1)
-    stored = images.astype("uint8" if dtype == "uint8" else "float32")
-    bits = (stored.view(np.uint32) >> 16).astype(np.uint16) if dtype == "bfloat16" else stored
-    expected = params.images(bits)
-    mixed = adapter.mix(params, adapter.images(bits.copy(), dtype), "NCHW")
-    if dtype == "bfloat16":
-        assert np.array_equal(_bits(output, mixed), expected)
-    else:
-        assert np.asarray(mixed).dtype == dtype
-        most = 0 if dtype == "uint8" else 1e-4
-        assert np.abs(np.asarray(mixed).astype(np.float64) - expected).max() <= most
-
-
-def _bits(output: str, images: Any) -> Any:
-    if output == "torch":
-        import torch
-
-        return images.view(torch.uint16).numpy()
-    return np.asarray(images).view(np.uint16)
+        assert all(np.array_equal(part, other) for part, other in pairs)

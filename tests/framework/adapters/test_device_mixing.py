@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 from stoker.augment import CutMix, MixUp
+from stoker.pipeline import adapters
 from stoker.pipeline.adapters.device_mix import mix_arrays
+from stoker.pipeline.engines.selection.devices import BatchPlacement
 
 N, SIDE = 9, 24
 
@@ -56,3 +59,17 @@ def test_pixels_are_those_of_the_host(
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.array_equal(images, before)
+
+
+@pytest.mark.parametrize("transform", [MixUp(0.4), CutMix()], ids=lambda transform: type(transform).__name__)
+@pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
+def test_bfloat16_is_mixed_to_the_bits_of_the_host(output: str, transform: Any) -> None:
+    pytest.importorskip(output)
+    adapter = adapters.load(adapters.FRAMEWORKS[output], BatchPlacement(None, pin_memory=False))
+    values = (np.random.default_rng(0).random((N, 3, SIDE, SIDE)) * 200).astype(np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    params = transform.draw(np.arange(N), (SIDE, SIDE), 0, 1)
+    mixed = adapter.mix(params, adapter.images(bits.copy(), "bfloat16"), "NCHW")
+    if output == "torch":
+        mixed = mixed.view(import_module("torch").uint16)
+    assert np.array_equal(np.asarray(mixed).view(np.uint16), params.images(bits))

@@ -20,9 +20,12 @@ from stoker.errors import ConfigError, LoaderClosedError
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - only where it is installed
+from helpers.keras_states import StateRecord  # noqa: E402 - only where Keras is installed
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "keras_backend.py"
+from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - likewise
+
+TESTS = Path(__file__).parents[2]
+PROGRAM = TESTS / "framework" / "programs" / "keras_backend.py"
 needs_tensorflow_backend = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="Keras was configured with another backend"
 )
@@ -43,40 +46,32 @@ def network(built: bool = False) -> Any:
     return model
 
 
-class Record(keras.callbacks.Callback):  # type: ignore[misc]  # keras is optional
-    """The places of the loader after each step; stops training after ``stop`` steps."""
-
-    def __init__(self, loader: ImageLoader, stop: int = -1) -> None:
-        super().__init__()
-        self.loader = loader
-        self.stop = stop
-        self.places: list[tuple[int, int]] = []
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        state = self.loader.state_dict()
-        self.places.append((state["epoch"], state["position"]))
-        self.model.stop_training = len(self.places) == self.stop
+def states_of(epochs: int) -> list[tuple[int, int]]:
+    """The states after the steps of whole epochs: the last step of an epoch leads to the next epoch."""
+    return [
+        state for epoch in range(epochs) for state in ((epoch, 16), (epoch, 32), (epoch, 48), (epoch + 1, 0))
+    ]
 
 
 @needs_tensorflow_backend
 @pytest.mark.parametrize("built", [True, False])
 def test_fit_trains_each_epoch_once_and_reads_no_batch_ahead(thumbnails: Path, built: bool) -> None:
     with load(thumbnails) as loader:
-        record = Record(loader)
+        record = StateRecord(loader)
         network(built).fit(loader, epochs=3, verbose=0, callbacks=[record])
-    assert record.places == [(epoch + (place == 0), place) for epoch in range(3) for place in (16, 32, 48, 0)]
+    assert record.states == states_of(3)
 
 
 @needs_tensorflow_backend
-def test_a_mask_makes_padding_weigh_nothing(thumbnails: Path) -> None:
+def test_the_mask_gives_padding_no_weight(thumbnails: Path) -> None:
     weights = []
     for last_batch, columns in (("partial", ("image", "label")), ("pad", ("image", "label", "mask"))):
         model = network()
         with load(thumbnails, last_batch=last_batch, columns=columns) as loader:
             model.fit(loader, verbose=0)
         weights.append(model.get_weights())
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    for found, expected in zip(*weights, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @needs_tensorflow_backend
@@ -86,15 +81,15 @@ def test_a_checkpoint_goes_on_inside_an_epoch(thumbnails: Path, tmp_path: Path) 
         undisturbed.fit(loader, epochs=3, verbose=0)
     model = network(built=True)
     with load(thumbnails) as loader:
-        model.fit(loader, epochs=3, verbose=0, callbacks=[Record(loader, stop=6)])
+        model.fit(loader, epochs=3, verbose=0, callbacks=[StateRecord(loader, stop=6)])
         path = tf.train.Checkpoint(model=model, loader=LoaderState(loader)).save(tmp_path / "checkpoint")
     model = network(built=True)
     with load(thumbnails) as loader:
         tf.train.Checkpoint(model=model, loader=LoaderState(loader)).restore(path).assert_consumed()
-        record = Record(loader)
+        record = StateRecord(loader)
         with pytest.warns(UserWarning, match="ran out of data"):
             model.fit(loader, initial_epoch=1, epochs=3, verbose=0, shuffle=False, callbacks=[record])
-    assert record.places == [(1, 48), (2, 0), (2, 16), (2, 32), (2, 48), (3, 0)]
+    assert record.states == [(1, 48), (2, 0), (2, 16), (2, 32), (2, 48), (3, 0)]
     for found, expected in zip(model.get_weights(), undisturbed.get_weights(), strict=True):
         assert np.array_equal(found, expected)
 
@@ -112,9 +107,9 @@ def test_a_resume_with_another_batch_size_trains_the_rest_of_the_epoch(
         state = loader.state_dict()
     with load(thumbnails, batch_size=batch_size) as loader:
         loader.load_state_dict(state)
-        record = Record(loader)
+        record = StateRecord(loader)
         network(built=True).fit(loader, verbose=0, callbacks=[record])
-        assert len(record.places) == steps
+        assert len(record.states) == steps
         assert loader.state_dict()["epoch"] == 1
         assert loader.stats().samples == 29
 
@@ -122,7 +117,7 @@ def test_a_resume_with_another_batch_size_trains_the_rest_of_the_epoch(
 @needs_tensorflow_backend
 @pytest.mark.parametrize("name", ["class_weight", "sample_weight", "y"])
 def test_arguments_that_keras_would_ignore_are_refused(thumbnails: Path, name: str) -> None:
-    """Keras trained without the weights and said nothing."""
+    """Without an error, Keras would train without the weights."""
     weights = {0: 100.0} if name == "class_weight" else np.ones(61)
     model = network()
     with load(thumbnails) as loader:
@@ -138,7 +133,7 @@ def test_arguments_that_keras_would_ignore_are_refused(thumbnails: Path, name: s
 
 
 @needs_tensorflow_backend
-def test_a_third_column_of_the_index_weighs_samples(pack_images: Any, thumbnails: Path) -> None:
+def test_a_third_column_is_the_weights_of_samples(pack_images: Any, thumbnails: Path) -> None:
     dataset = stoker.open(thumbnails)
     weight = (np.arange(16) == 3).astype(np.float32)
     weighed = pack_images([dataset.read(i) for i in range(16)], weight=weight)
@@ -161,7 +156,7 @@ def test_epochs_that_differ_in_length_are_refused(thumbnails: Path) -> None:
 
 
 @needs_tensorflow_backend
-def test_the_keras_view_is_the_loader_itself(thumbnails: Path) -> None:
+def test_a_loader_for_keras_is_an_image_loader_with_the_batches_of_numpy(thumbnails: Path) -> None:
     with load(thumbnails) as loader, load(thumbnails, output="numpy") as plain:
         assert isinstance(loader, ImageLoader)
         assert repr(loader) == repr(plain)
@@ -216,13 +211,13 @@ def test_other_backends_train_evaluate_and_predict(
     backend: str, thumbnails: Path, warm_torch: WarmPython
 ) -> None:
     pytest.importorskip(backend)
-    said = warm_torch.output(PROGRAM, thumbnails, environment={"KERAS_BACKEND": backend})
-    found = json.loads(said.splitlines()[-1])
+    environment = {"KERAS_BACKEND": backend}
+    printed = warm_torch.output(PROGRAM, thumbnails, environment=environment, paths=[TESTS])
+    found = json.loads(printed.splitlines()[-1])
     assert found["backend"] == backend
-    epochs = [[epoch + (place == 0), place] for epoch in range(2) for place in (16, 32, 48, 0)]
     # One training runs undisturbed; another stops after five steps, and goes on from there.
-    assert found["places"] == [*epochs, *epochs]
-    # Two epochs, one until the stop and its end, the rest, two evaluations.
+    assert found["states"] == [*map(list, states_of(2))] * 2
+    # Passes over the validation set: two epochs; two until the stop; one after it; two evaluations.
     assert found["passes"] == 2 + 2 + 1 + 2
     assert found["evaluated"][0] == found["evaluated"][1]
     assert found["difference"] < 1e-5

@@ -50,10 +50,10 @@ def test_tensors_share_the_memory_of_the_engine(
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_memory_that_is_not_aligned_is_copied(dtype: str) -> None:
-    """Kernels of TensorFlow end the process where they are given it."""
-    room = np.zeros(64, np.float32 if dtype == "float32" else np.uint16)
+    """Kernels of TensorFlow crash the process on such memory."""
+    buffer = np.zeros(64, np.float32 if dtype == "float32" else np.uint16)
     for first in range(16):
-        images = Adapter(None).images(room[first : first + 12].reshape(1, 2, 2, 3), dtype)
+        images = Adapter(None).images(buffer[first : first + 12].reshape(1, 2, 2, 3), dtype)
         assert not (images[:, :1] + images[:, 1:]).numpy().any()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 import pytest
 
@@ -46,56 +47,47 @@ def test_every_framework_receives_the_same_batches(
         batches(shards, "numpy", **options), batches(shards, output, **options), strict=True
     ):
         count += 1
-        for name, want, got in zip(expected._fields, expected, found, strict=True):
+        for name, values, column in zip(expected._fields, expected, found, strict=True):
             if name == "key":
-                assert ([one.decode() for one in got.numpy()] if output == "tensorflow" else got) == want
-            elif isinstance(want, int):
-                assert got == want
+                keys = [key.decode() for key in column.numpy()] if output == "tensorflow" else column
+                assert keys == values
+            elif isinstance(values, int):
+                assert column == values
             else:
-                assert isinstance(got, getattr(framework, array))
-                np.testing.assert_array_equal(np.asarray(got), want)
+                assert isinstance(column, getattr(framework, array))
+                np.testing.assert_array_equal(np.asarray(column), values)
     assert count > 10
+
+
+def records_of(dataset: stoker.Dataset, tf: Any) -> list[bytes]:
+    """The records of all shards, as TensorFlow reads TFRecord, and py-lmdb LMDB."""
+    if dataset.manifest.container == "tfrecord":
+        return [record.numpy() for record in tf.data.TFRecordDataset([*map(str, dataset.data_files)])]
+    records = []
+    for file in dataset.data_files:
+        with lmdb.open(str(file.parent), readonly=True, lock=False) as env, env.begin() as transaction:
+            records += [value for _, value in transaction.cursor()]
+    return records
 
 
 def test_tensorflow_parses_the_records(shards: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     dataset = stoker.open(shards)
-    if dataset.manifest.container != "tfrecord":
-        pytest.skip("LMDB is read by no reader of TensorFlow's")
     features = {"tokens": tf.io.RaggedFeature(tf.int64), "stoker/ids": tf.io.FixedLenFeature([], tf.string)}
-    records = tf.data.TFRecordDataset([str(file) for file in dataset.data_files]).batch(64)
     lengths = []
-    for batch in records:
-        parsed = tf.io.parse_example(batch, features)
-        for tokens, raw in zip(parsed["tokens"], parsed["stoker/ids"].numpy(), strict=True):
-            assert tokens.numpy().tolist() == np.frombuffer(raw, "<u2").tolist()
-            lengths.append(len(tokens))
+    for record in records_of(dataset, tf):
+        parsed = tf.io.parse_single_example(record, features)
+        tokens = parsed["tokens"].numpy().tolist()
+        assert tokens == np.frombuffer(parsed["stoker/ids"].numpy(), "<u2").tolist()
+        lengths.append(len(tokens))
     assert lengths == dataset.column("tokens_length").tolist()
 
 
-def test_lmdb_holds_the_same_messages(shards: Path) -> None:
-    import lmdb
-
-    tf = pytest.importorskip("tensorflow")
-    dataset = stoker.open(shards)
-    if dataset.manifest.container != "lmdb":
-        pytest.skip("tfrecord is read above")
-    lengths = []
-    for file in dataset.data_files:
-        with lmdb.open(str(file.parent), readonly=True, lock=False) as env, env.begin() as transaction:
-            for _, value in transaction.cursor():
-                tokens = tf.io.parse_single_example(value, {"tokens": tf.io.VarLenFeature(tf.int64)})[
-                    "tokens"
-                ]
-                lengths.append(tokens.dense_shape[0])
-    assert lengths == dataset.column("tokens_length").tolist()
-
-
-def test_a_tf_dataset_view_has_the_right_form(shards: Path) -> None:
+def test_a_tf_dataset_view_has_the_forms_and_the_rows_of_the_loader(shards: Path) -> None:
     pytest.importorskip("tensorflow")
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 
-    # TensorFlow keeps what a view was made of, so that dropping the loader would not end it.
+    # TensorFlow keeps the loader of a view alive, so that only `with` ends it.
     with stoker.TextLoader(shards, batch_size=16, output="tensorflow", columns=COLUMNS) as loader:
         view = tf_dataset(loader)
         assert [spec.shape.as_list() for spec in view.element_spec] == [[None, None]] * 3 + [[None]] * 3
@@ -108,6 +100,7 @@ def test_torch_trains_on_int64_by_default(shards: Path) -> None:
     loader = stoker.TextLoader(shards, batch_size=16, output="torch", columns=("input_ids", "labels"))
     network = torch.nn.Embedding(32, 32)
     for ids, labels in loader:
+        assert ids.dtype == labels.dtype == torch.int64
         loss = torch.nn.functional.cross_entropy(network(ids).flatten(0, 1), labels.flatten())
         assert loss.isfinite()
 

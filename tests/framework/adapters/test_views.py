@@ -31,12 +31,11 @@ def test_views_are_those_of_numpy(annotated: Path, output: str) -> None:
     for name in ("a", "a_mask", "b"):
         assert np.array_equal(getattr(expected, name), np.asarray(getattr(found, name)))
     assert len(found.a_boxes) == 2
-    for left, right in zip(
-        (*expected.a_boxes, expected.b_boxes), (*found.a_boxes, found.b_boxes), strict=True
-    ):
-        assert len(left) == N
-        for i, boxes in enumerate(left):
-            assert np.array_equal(boxes, np.asarray(right[i]))
+    columns = zip((*expected.a_boxes, expected.b_boxes), (*found.a_boxes, found.b_boxes), strict=True)
+    for of_numpy, of_framework in columns:
+        assert len(of_numpy) == N
+        for i, boxes in enumerate(of_numpy):
+            assert np.array_equal(boxes, np.asarray(of_framework[i]))
 
 
 @pytest.mark.parametrize("output", ["numpy", "torch", "tensorflow", "jax"])
@@ -54,9 +53,9 @@ def test_the_tf_data_view_has_all_columns(annotated: Path) -> None:
 
     options = {"batch_size": N, "transforms": VIEWS, "columns": COLUMNS, "output": "tensorflow"}
     with ImageLoader(annotated, **options) as loader:
-        ((a, masks, boxes, b, own),) = tf_dataset(loader)
+        ((a, masks, a_boxes, b, b_boxes),) = tf_dataset(loader)
     assert [a.shape, masks.shape, b.shape] == [(2, N, 3, 16, 12), (2, N, 4, 3), (N, 3, 8, 8)]
-    assert [one.shape[0] for one in (*boxes, own)] == [N, N, N]
+    assert [boxes.shape[0] for boxes in (*a_boxes, b_boxes)] == [N, N, N]
 
 
 def test_a_global_batch_of_jax_divides_the_samples_of_views(annotated: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.dali_batches import needs_dali
-from helpers.processes.programs import printed_json
+from helpers.processes.dali_readers import read_caffe
 from PIL import Image
 
 import stoker
@@ -26,7 +26,7 @@ OBJECTS: list[list[dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three images in COCO's form, with masks."""
+    """Three images with masks, and a file of COCO's annotations."""
     root = tmp_path_factory.mktemp("source")
     (root / "masks").mkdir()
     images, annotations = [], []
@@ -95,29 +95,10 @@ def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> Non
         assert row["mask"].max() == 7 * i
 
 
-CAFFE = """
-import json, sys
-import numpy as np
-from nvidia.dali import fn, pipeline_def
-
-@pipeline_def(batch_size=3, num_threads=1, device_id=None)
-def pipeline():
-    encoded, label = fn.readers.caffe(path=sys.argv[1])
-    return encoded, fn.decoders.image(encoded).shape()
-
-made = pipeline()
-made.build()
-encoded, shapes = (output.as_cpu() for output in made.run())
-for data, shape in zip(encoded, shapes):
-    print(json.dumps([bytes(np.asarray(data)).hex(), np.asarray(shape).tolist()]))
-"""
-
-
 @needs_dali
 def test_readers_caffe_passes_over_masks(source: Path, tmp_path: Path) -> None:
     stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks", format="lmdb")
     dataset = stoker.open(tmp_path / "out")
-    rows = printed_json(CAFFE, dataset.data_files[0].parent)
-    for i, (data, shape) in enumerate(rows):
-        assert bytes.fromhex(data) == dataset.read(i)
-        assert shape == [*SIZES[i], 3]
+    rows = read_caffe([dataset.data_files[0].parent], samples=3)
+    assert [bytes(encoded) for encoded, _, _ in rows] == [dataset.read(i) for i in range(3)]
+    assert [shape for _, _, shape in rows] == [[*size, 3] for size in SIZES]

@@ -40,21 +40,21 @@ def test_a_dataset_keeps_files_classes_and_types(
 ) -> None:
     source = dataset(make_jpeg)
     stoker.convert(source.to_iterable_dataset() if iterable else source, tmp_path / "out")
-    made = stoker.open(tmp_path / "out")
-    assert [made.read(i) for i in range(4)] == [make_jpeg(i) for i in range(4)]
-    assert (made.classes, made.labels.tolist()) == (("cat", "dog"), [0, 1, 1, 0])
-    assert made.strings("caption", range(4)) == list("abcd")
-    assert (made.types["score"], made.column("score").tolist()) == ("float", [0.5, 1, 2, 3])
-    assert (made.arrays["vector"].dtype, made.array("vector", 2).tolist()) == ("int16", [5, 6])
+    converted = stoker.open(tmp_path / "out")
+    assert [converted.read(i) for i in range(4)] == [make_jpeg(i) for i in range(4)]
+    assert (converted.classes, converted.labels.tolist()) == (("cat", "dog"), [0, 1, 1, 0])
+    assert converted.strings("caption", range(4)) == list("abcd")
+    assert (converted.types["score"], converted.column("score").tolist()) == ("float", [0.5, 1, 2, 3])
+    assert (converted.arrays["vector"].dtype, converted.array("vector", 2).tolist()) == ("int16", [5, 6])
 
 
-def test_of_several_labels_one_is_chosen(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+def test_one_of_several_labels_must_be_named(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
     source = dataset(make_jpeg, coarse=hf.ClassLabel(names=["no", "yes"]))
     with pytest.raises(ConfigError, match="the dataset has several labels: animal, coarse"):
         stoker.convert(source, tmp_path / "out")
     stoker.convert(source, tmp_path / "out", fields={"coarse": "label"})
-    made = stoker.open(tmp_path / "out")
-    assert (made.classes, made.column("animal").tolist()) == (("no", "yes"), [0, 1, 1, 0])
+    converted = stoker.open(tmp_path / "out")
+    assert (converted.classes, converted.column("animal").tolist()) == (("no", "yes"), [0, 1, 1, 0])
 
 
 def test_a_dict_of_splits_is_refused(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:

@@ -36,7 +36,7 @@ def test_the_example_of_the_guide_runs(
     assert done.stdout == f"k4 dog {len(make_jpeg(4))}{os.linesep}"
 
 
-def test_the_guide_names_everything() -> None:
+def test_the_guide_names_every_column_field_and_codec() -> None:
     text = GUIDE.read_text()
     for name in (*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label"):
         assert f"`{name}`" in text

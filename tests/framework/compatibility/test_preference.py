@@ -50,7 +50,7 @@ def make(shards: Path, **options: Any) -> stoker.TextLoader:
     return stoker.TextLoader(shards, **{**given, **options})
 
 
-def answers(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]:
+def log_probabilities(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]:
     """Log-probabilities of the chosen and the rejected answer of each sample, by a small model."""
     torch.manual_seed(seed)
     config = transformers.LlamaConfig(
@@ -65,13 +65,13 @@ def answers(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]
         else:
             given["attention_mask"] = batch.attention_mask.long()
         with torch.no_grad():
-            chances = model(**given).logits[:, :-1].log_softmax(-1)
-        each = chances.gather(-1, given["input_ids"][:, 1:, None])[..., 0] * batch.completion_mask[:, 1:]
+            logs = model(**given).logits[:, :-1].log_softmax(-1)
+        of_tokens = logs.gather(-1, given["input_ids"][:, 1:, None])[..., 0] * batch.completion_mask[:, 1:]
         rows = batch.row.reshape(len(batch.row), -1)
-        segments = batch.segment_ids[:, 1:] if rows.shape[1] > 1 else torch.ones_like(each, dtype=torch.int32)
+        segments = batch.segment_ids[:, 1:] if rows.shape[1] > 1 else torch.ones_like(of_tokens).int()
         for line, slot in torch.nonzero(rows >= 0).tolist():
             chosen, rejected = (
-                float(each[i][segments[i] == slot + 1].sum()) for i in (line, line + len(rows))
+                float(of_tokens[i][segments[i] == slot + 1].sum()) for i in (line, line + len(rows))
             )
             found[int(rows[line, slot])] = (chosen, rejected)
     return found
@@ -79,7 +79,7 @@ def answers(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]
 
 def dpo_loss(batches: Sequence[Any]) -> float:
     """The loss of Rafailov et al., 2023, equation 7, of a model against a frozen reference."""
-    policy, reference = (answers(batches, seed) for seed in (0, 1))
+    policy, reference = (log_probabilities(batches, seed) for seed in (0, 1))
     ratios = [[policy[row][i] - reference[row][i] for row in policy] for i in range(2)]
     chosen, rejected = torch.tensor(ratios, dtype=torch.float64)
     return float(-torch.nn.functional.logsigmoid(BETA * (chosen - rejected)).mean())
@@ -87,7 +87,7 @@ def dpo_loss(batches: Sequence[Any]) -> float:
 
 def collate(features: list[dict[str, list[int]]]) -> dict[str, Any]:
     """The arrays that trl documents of ``DataCollatorForPreference``, made here without trl."""
-    lines = [(one["prompt_ids"], one[name]) for name in ("chosen_ids", "rejected_ids") for one in features]
+    lines = [(pair["prompt_ids"], pair[name]) for name in ("chosen_ids", "rejected_ids") for pair in features]
     width = max(len(prompt) + len(answer) for prompt, answer in lines)
 
     def table(fill: int, rows: list[list[int]]) -> Any:
@@ -104,9 +104,9 @@ def test_packed_pairs_have_the_loss_of_padded_ones(shards: Path) -> None:
     padded = list(make(shards, columns=COLUMNS))
     columns = ("input_ids", "segment_ids", "position_ids", "completion_mask", "row")
     packed = list(make(shards, pack=72, batch_size=2, columns=columns))
-    assert answers(packed, 0).keys() == answers(padded, 0).keys() == set(range(N))
+    assert log_probabilities(packed, 0).keys() == log_probabilities(padded, 0).keys() == set(range(N))
     assert dpo_loss(packed) == pytest.approx(dpo_loss(padded), rel=1e-5)
-    assert answers(packed, 0)[3] == pytest.approx(answers(padded, 0)[3], rel=1e-4)
+    assert log_probabilities(packed, 0)[3] == pytest.approx(log_probabilities(padded, 0)[3], rel=1e-4)
 
 
 @pytest.mark.parametrize("source", ["the arrays that trl documents", "trl"])
@@ -121,11 +121,11 @@ def test_batches_and_losses_are_those_of_the_collator_of_trl(shards: Path, sourc
         arrays = collator(
             [
                 {
-                    "prompt_ids": one["prompt"],
-                    "chosen_ids": [*one["chosen"], END],
-                    "rejected_ids": [*one["rejected"], END],
+                    "prompt_ids": sample["prompt"],
+                    "chosen_ids": [*sample["chosen"], END],
+                    "rejected_ids": [*sample["rejected"], END],
                 }
-                for one in samples
+                for sample in samples
             ]
         )
         theirs.append(Collated(*(arrays[name] for name in COLUMNS[:3]), batch.row))
@@ -133,7 +133,7 @@ def test_batches_and_losses_are_those_of_the_collator_of_trl(shards: Path, sourc
     assert dpo_loss(ours) == pytest.approx(dpo_loss(theirs), rel=1e-6)
 
 
-def test_batches_are_planned_by_the_longer_of_the_two(shards: Path) -> None:
+def test_batches_are_planned_by_the_longer_of_both_answers(shards: Path) -> None:
     loader = make(shards, buckets=None, columns=("attention_mask",))
     assert all(mask.any(dim=0).all() for (mask,) in loader)
     bucketed = make(shards, buckets=3)

@@ -54,7 +54,7 @@ def bytes_feature(value: bytes) -> Any:
 
 
 def example(shard: int, i: int) -> bytes:
-    """Returns a record with an image, a label and features that we do not know."""
+    """Returns a record with an image, a label and features that Stoker does not know."""
     pixels = tf.random.stateless_uniform([10 + i, 30, 3], [shard, i], 0, 256, tf.int32)
     encode = tf.io.encode_jpeg if i % 3 else tf.io.encode_png
     features = {
@@ -97,7 +97,7 @@ def test_tf_data_reads_arrays_beside_the_images(tmp_path: Path, make_jpeg: Calla
         assert np.array_equal(depth.numpy(), depths[i])
 
 
-def test_we_index_and_read_their_shards(theirs: list[Path], tmp_path: Path) -> None:
+def test_shards_by_tensorflow_are_indexed_and_read(theirs: list[Path], tmp_path: Path) -> None:
     external_index.index(theirs, tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert len(dataset) == 40
@@ -109,7 +109,7 @@ def test_we_index_and_read_their_shards(theirs: list[Path], tmp_path: Path) -> N
     assert report.ok, report.problems
 
 
-def test_we_index_their_raw_pixels_float_labels_and_objects(tmp_path: Path) -> None:
+def test_raw_pixels_float_labels_and_objects_by_tensorflow_are_indexed(tmp_path: Path) -> None:
     pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     features = {
         "img_raw": bytes_feature(tf.io.serialize_tensor(pixels).numpy()[-60:]),
@@ -129,7 +129,7 @@ def test_we_index_their_raw_pixels_float_labels_and_objects(tmp_path: Path) -> N
     np.testing.assert_allclose(dataset.annotations([0]).boxes, [[1, 1, 3, 4]], rtol=1e-6)
 
 
-def test_their_checksums_are_checked(theirs: list[Path], tmp_path: Path) -> None:
+def test_the_checksums_of_shards_by_tensorflow_are_checked(theirs: list[Path], tmp_path: Path) -> None:
     data = bytearray(theirs[0].read_bytes())
     records = list(tfrecord.scan(theirs[0]))
     assert len(records) == 20

@@ -132,7 +132,7 @@ def attend_by_lengths(module: Any, query: Any, key: Any, value: Any, mask: Any, 
 def test_packed_rows_have_the_loss_of_the_collator_that_flattens(
     shards: Path, tokenizer: Any, sentences: dict[str, list[str]], lengths: bool, rows: int
 ) -> None:
-    """Models pass the lengths on to flash attention alone, which needs a GPU; a function takes its place."""
+    """Models pass the lengths on to flash attention alone, which needs a GPU; a function replaces it."""
     transformers.AttentionInterface.register("by_lengths", attend_by_lengths)
     model = llama("by_lengths" if lengths else "sdpa")
     collate = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=lengths)
@@ -187,7 +187,7 @@ def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) 
 def test_masked_tokens_have_the_loss_of_the_collator_that_draws_the_same(
     shards: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The collator asks PyTorch for three masks and for random words, and gets those of the loader."""
+    """The collator draws three masks and random words with PyTorch, which returns those of the loader."""
     torch.manual_seed(0)
     config = transformers.BertConfig(**SMALL, attn_implementation="eager")
     model = transformers.BertForMaskedLM(config).eval()

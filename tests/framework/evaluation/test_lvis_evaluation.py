@@ -61,8 +61,8 @@ def brought_back(dataset: stoker.Dataset) -> list[dict[str, Any]]:
         for batch in loader:
             boxes = to_source(batch.boxes[0], batch.to_source[0], size=batch.source_size[0]).tolist()
             for (left, top, right, bottom), label in zip(boxes, batch.box_labels[0], strict=True):
-                one = {"image_id": int(batch.image_id[0]), "category_id": dataset.category_ids[label]}
-                found.append(one | {"bbox": [left, top, right - left, bottom - top], "score": 0.5})
+                ids = {"image_id": int(batch.image_id[0]), "category_id": dataset.category_ids[label]}
+                found.append(ids | {"bbox": [left, top, right - left, bottom - top], "score": 0.5})
     return found
 
 
@@ -77,10 +77,10 @@ def by_lvis(file: Path, dataset: stoker.Dataset, results: list[dict[str, Any]]) 
 
 
 def by_pycocotools(file: Path, dataset: stoker.Dataset, results: list[dict[str, Any]]) -> float:
-    """The same rules with the lists of the dataset: COCO's evaluation ignores what lies in a crowd."""
+    """LVIS' rules by the lists of the dataset: COCO's evaluation ignores predictions in a crowd."""
     every = np.arange(len(dataset))
     content = json.loads(file.read_text())
-    shown = {(one["image_id"], one["category_id"]) for one in content["annotations"]}
+    shown = {(known["image_id"], known["category_id"]) for known in content["annotations"]}
     for image_id, (height, width), absent, partly in zip(
         dataset.column("image_id"),
         dataset.origins(every).sizes.tolist(),
@@ -92,7 +92,7 @@ def by_pycocotools(file: Path, dataset: stoker.Dataset, results: list[dict[str, 
         content["annotations"] += [
             whole | {"category_id": category, "id": 1000 * image_id + category} for category in partly
         ]
-    kept = [one for one in results if (one["image_id"], one["category_id"]) in shown]
+    kept = [result for result in results if (result["image_id"], result["category_id"]) in shown]
     return average_precision(content, kept, "bbox")
 
 

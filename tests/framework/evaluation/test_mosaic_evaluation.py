@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 RECIPES = ("yolo-train", "yolo-train-mixup")
 HEIGHT, WIDTH = 480, 640
 BOXES = [(60 + 30 * n, 40 + 20 * n, 280 + 40 * n, 200 + 30 * n) for n in range(5)]
-"""Left, top, right and bottom of the one object of each image."""
+"""Left, top, right and bottom of the only object of each image."""
 LEAST = 40  # pixels of a visible side; the edges of smaller parts are not exact to a twentieth
 EPOCHS = 2
 SEED = 0
@@ -112,8 +112,8 @@ def visible(mask: Any, image: int, number: int) -> dict[str, Any] | None:
 
 
 def score(truth: list[dict[str, Any]], found: list[dict[str, Any]], kind: str) -> str:
-    objects = [{**one, "id": n} for n, one in enumerate(truth, 1)]
-    images = [{"id": n, "height": 640, "width": 640} for n in {one["image_id"] for one in truth}]
+    objects = [{**shown, "id": n} for n, shown in enumerate(truth, 1)]
+    images = [{"id": n, "height": 640, "width": 640} for n in {shown["image_id"] for shown in truth}]
     classes = [{"id": n + 1, "keypoints": ["middle"]} for n in range(len(BOXES))]
     document = {"images": images, "annotations": objects, "categories": classes}
     return f"{average_precision(document, found, kind):.3f}"
@@ -123,28 +123,28 @@ def score(truth: list[dict[str, Any]], found: list[dict[str, Any]], kind: str) -
 def test_what_a_mosaic_shows_of_each_object_scores_one(
     black: stoker.Dataset, white: list[stoker.Dataset], recipe: str
 ) -> None:
-    """An object that MixUp shows twice counts as one: all of its pixels."""
+    """An object that MixUp shows twice counts as one object, with all of its pixels."""
     expected: dict[tuple[int, int], dict[str, Any]] = {}
     plain = batches(black, recipe, "boxes", "masks", "keypoints", "object_id")
-    backgrounds = [image for batch in plain for image in batch.image]
+    backgrounds = [pixels for batch in plain for pixels in batch.image]
     for number, dataset in enumerate(white):
-        images = [image for batch in batches(dataset, recipe) for image in batch.image]
-        for place, (before, after) in enumerate(zip(backgrounds, images, strict=True)):
-            if (one := visible(seen(before, after), place, number)) is not None:
-                expected[place, number] = one
+        images = [pixels for batch in batches(dataset, recipe) for pixels in batch.image]
+        for image, (before, after) in enumerate(zip(backgrounds, images, strict=True)):
+            if (shown := visible(seen(before, after), image, number)) is not None:
+                expected[image, number] = shown
     found = []
-    for place, (batch, i) in enumerate((batch, i) for batch in plain for i in range(len(BOXES))):
+    for image, (batch, i) in enumerate((batch, i) for batch in plain for i in range(len(BOXES))):
         for number in np.unique(batch.object_id[i]).tolist():
             same = np.flatnonzero(batch.object_id[i] == number)
             boxes, masks = batch.boxes[i][same], batch.masks[i][same].any(axis=0)
             box = np.concatenate((boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)))
             if (box[2:] - box[:2]).min() < LEAST:
                 continue
-            known = expected.get((place, number), {}).get("num_keypoints") and len(same) == 1
+            known = expected.get((image, number), {}).get("num_keypoints") and len(same) == 1
             keypoint = batch.keypoints[i][same[0], 0, :2] - 0.5 if known else None
-            found.append(as_coco(place, number, box, masks, keypoint))
+            found.append(as_coco(image, number, box, masks, keypoint))
     truth = list(expected.values())
-    whole = [one for one in found if one["num_keypoints"]]
+    whole = [shown for shown in found if shown["num_keypoints"]]
     assert 2 < len(whole) < len(found)
     twice = [len(set(ids.tolist())) < len(ids) for batch in plain for ids in batch.object_id]
     assert any(twice) == ("mixup" in recipe)

@@ -5,9 +5,9 @@ from PIL import Image
 
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))
 for number, photo in enumerate(photos[:9]):
-    place = Path("photos", ("train", "new", "more")[number % 3], photo.parent.name)
-    place.mkdir(parents=True, exist_ok=True)
-    shutil.copy(photo, place)
+    folder = Path("photos", ("train", "new", "more")[number % 3], photo.parent.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(photo, folder)
 classes = sorted({photo.parent.name for photo in photos[:9]})
 shutil.copy(photos[0], Path("photos/more", classes[0], "copy.jpg"))
 for name in ("train", "more"):

@@ -23,11 +23,11 @@ found = []
 for rank in range(8):
     dist.init_process_group("fake", rank=rank, world_size=8, store=FakeStore())
     mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("replicas", "shards", "tensor"))
-    ways = [{"mesh": mesh["replicas", "shards"]}, {"mesh": mesh["shards"]}, {"replicate": 2}]
-    ranks = [find_ranks(**way) for way in ways]
-    for one in ranks:
-        check_ranks(one)
-    found.append([[one.rank, one.world_size] for one in ranks])
+    options = [{"mesh": mesh["replicas", "shards"]}, {"mesh": mesh["shards"]}, {"replicate": 2}]
+    of_options = [find_ranks(**each) for each in options]
+    for ranks in of_options:
+        check_ranks(ranks)
+    found.append([[ranks.rank, ranks.world_size] for ranks in of_options])
     dist.destroy_process_group()
 print(json.dumps(found))
 """
@@ -43,8 +43,8 @@ class Training:
         folder.mkdir()
         self._ranks: list[Run] = []
         for rank in range(ranks):
-            place = f"file://{folder}/place?rank={rank}&world_size={ranks}"
-            variables = {"INIT_METHOD": place, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
+            address = f"file://{folder}/store?rank={rank}&world_size={ranks}"
+            variables = {"INIT_METHOD": address, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
             arguments = shards, GLOBAL_BATCH, self._result, *checkpoint
             self._ranks.append(python.start(PROGRAM, *arguments, environment=variables))
 

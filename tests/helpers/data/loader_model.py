@@ -1,4 +1,4 @@
-"""A plain model of a loader with bad samples, and the dataset that it knows."""
+"""A plain model of a loader with bad samples, and a dataset whose pixels show the row."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ GREY = np.arange(N) * 5 + 20
 """Value of all pixels of each image and its mask, by which a test knows the row."""
 
 
-def one_grey(value: int, kind: str, mode: str = "RGB") -> bytes:
+def grey_image(value: int, kind: str, mode: str = "RGB") -> bytes:
     return encode(Image.new(mode, (16, 12), (value,) * 3 if mode == "RGB" else value), kind)
 
 
 def build(folder: Path, bad: set[int]) -> Path:
     """Write PNGs and JPEGs with masks; half of the bad samples have a damaged image, half a damaged mask."""
-    images = [one_grey(int(GREY[i]), "PNG" if i % 2 else "JPEG") for i in range(N)]
-    masks = [one_grey(i, "PNG", "L") for i in range(N)]
+    images = [grey_image(int(GREY[i]), "PNG" if i % 2 else "JPEG") for i in range(N)]
+    masks = [grey_image(i, "PNG", "L") for i in range(N)]
     folder.mkdir()
     payloads = [image + mask for image, mask in zip(images, masks, strict=True)]
     headers = {"height": np.full(N, 12), "width": np.full(N, 16), "codec": np.arange(N) % 2 + 1}
@@ -52,7 +52,7 @@ def build(folder: Path, bad: set[int]) -> Path:
 
 @dataclass
 class Model:
-    """A loader, and a model in plain Python of the position that it must have."""
+    """A loader, and a model in plain Python of the epoch and the step at which it must be."""
 
     loader: ImageLoader
     options: dict[str, Any]
@@ -73,12 +73,12 @@ class Model:
         self.others.append(self.running)
         self.running = iter(self.loader)
         if self.counted and (self.failed or not self.received):
-            self.epoch, self.step = self.place()
+            self.epoch, self.step = self.next_step()
         self.failed = False
         self.running_epoch, self.first, self.received, self.counted = self.epoch, self.step, 0, True
         self.epoch, self.step = self.epoch + 1, 0
 
-    def place(self) -> tuple[int, int]:
+    def next_step(self) -> tuple[int, int]:
         """Return epoch and step of the next batch."""
         if not self.counted:
             return self.epoch, self.step
@@ -89,15 +89,15 @@ class Model:
     def receive(self) -> bool:
         """Receive a batch and compare it; return False at the end and after an expected error."""
         steps = self.epochs(self.running_epoch)
-        at = self.first + self.received
-        wanted = steps[at] if at < len(steps) else None
+        step = self.first + self.received
+        wanted = steps[step] if step < len(steps) else None
         bad = [row for row in wanted or [] if row in self.options["bad"]]
         key = None
         assert self.running is not None
         try:
             batch = next(self.running)
         except StopIteration:
-            assert wanted is None, f"ended at step {at} of {len(steps)}"
+            assert wanted is None, f"ended at step {step} of {len(steps)}"
             self.running = None
             return False
         except SampleError as error:

@@ -16,7 +16,7 @@ from stoker.pipeline.engines.base import Work
 
 COUNT = 6
 TURNED, PNG = 2, 4
-"""Positions of the image with an EXIF orientation, and of the image that is no JPEG."""
+"""Rows of the image with an EXIF orientation, and of the image that is no JPEG."""
 
 
 def convert_marked(folder: Path) -> dict[bool, Dataset]:
@@ -32,11 +32,11 @@ def convert_marked(folder: Path) -> dict[bool, Dataset]:
             "quality": 97,
         }
         image.save(folder / "source" / "one" / f"{number}.{suffix}", **({} if number == PNG else options))
-    found = {}
+    datasets = {}
     for restarts in (False, True):
         stoker.convert(folder / "source", folder / str(restarts), restarts=restarts)
-        found[restarts] = stoker.open(folder / str(restarts))
-    return found
+        datasets[restarts] = stoker.open(folder / str(restarts))
+    return datasets
 
 
 def work_of(dataset: Dataset, transforms: Any, seed: int) -> Work:

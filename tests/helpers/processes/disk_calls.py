@@ -57,14 +57,11 @@ class DiskFault:
         """Puts the fault into every call that changes the disk, and replaces syncs by nothing."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda descriptor: None)
-            places: list[tuple[Any, str]] = [(os, "write"), (os, "fsync"), (Path, "rename"), (Path, "mkdir")]
-            places += [
-                (writer, name)
-                for writer in (tfrecord.TFRecordWriter, lmdb.LMDBWriter)
-                for name in ("write", "finish")
-            ]
-            for place, name in places:
-                patch.setattr(place, name, self.wrap(getattr(place, name), f"{place.__name__}.{name}"))
+            calls: list[tuple[Any, str]] = [(os, "write"), (os, "fsync"), (Path, "rename"), (Path, "mkdir")]
+            for writer in (tfrecord.TFRecordWriter, lmdb.LMDBWriter):
+                calls += [(writer, "write"), (writer, "finish")]
+            for owner, name in calls:
+                patch.setattr(owner, name, self.wrap(getattr(owner, name), f"{owner.__name__}.{name}"))
             yield
 
 

@@ -19,7 +19,7 @@ HOMES = {
     "nvidia": "pipeline/engines/dali/",
     "ml_dtypes": "pipeline/adapters/numpy.py",
 }
-"""The place that alone may import a framework."""
+"""The only file, or the only folder, that may import a framework."""
 
 
 @cache

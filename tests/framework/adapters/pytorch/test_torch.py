@@ -73,7 +73,7 @@ def test_peeking_at_the_first_batch_of_a_view_uses_up_no_epoch(thumbnails: Path)
             next(iter(view))
             for (_, labels), (_, expected) in zip(view, other, strict=True):
                 assert torch.equal(labels, expected)
-        second = next(iter(loader)), next(iter(view))  # moved by hand in between, it goes on from there
+        second = next(iter(loader)), next(iter(view))  # the loader has moved: the view goes on from there
         assert loader.state_dict()["epoch"] == 3
         assert not torch.equal(second[0].label, second[1].label)
 
@@ -85,7 +85,7 @@ def test_a_view_of_an_epoch_of_one_batch_goes_on_to_the_next(thumbnails: Path) -
     assert not torch.equal(first.label, second.label)
 
 
-def test_a_view_takes_the_form_that_a_function_returns(thumbnails: Path) -> None:
+def test_the_element_spec_has_the_form_that_a_function_returns(thumbnails: Path) -> None:
     with load(thumbnails, transforms=[Resize((16, 16)), lambda images: images[:, :1].half()]) as loader:
         image = loader.element_spec()[0]
         assert (image.dtype, image.shape) == ("float16", (1, 16, 16))
@@ -109,17 +109,24 @@ def test_a_data_loader_of_a_loader_is_refused_and_the_view_named(
         assert next(iter(loader)).image.shape[0] == 16  # and the loader itself still works
 
 
+@pytest.fixture
+def damaged(pack_images: Any, make_jpeg: Any) -> Path:
+    """Four samples whose checksums are wrong."""
+    folder: Path = pack_images([make_jpeg(i) for i in range(4)], crc=np.ones(4, np.uint32))
+    return folder
+
+
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-@pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
-    folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.ones(4, np.uint32))
-    with load(folder, on_error=on_error) as loader:
-        if on_error == "skip":
-            images, labels = next(iter(loader))
-            assert (tuple(images.shape), len(labels)) == ((0, 3, 16, 16), 0)
-        else:
-            with pytest.raises(ValueError, match="checksum"):
-                next(iter(loader))
+def test_a_batch_whose_samples_are_all_skipped_is_empty(damaged: Path) -> None:
+    with load(damaged, on_error="skip") as loader:
+        images, labels = next(iter(loader))
+    assert (tuple(images.shape), len(labels)) == ((0, 3, 16, 16), 0)
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+def test_a_batch_without_a_sample_to_replace_the_others_is_an_error(damaged: Path) -> None:
+    with load(damaged, on_error="replace") as loader, pytest.raises(ValueError, match="checksum"):
+        next(iter(loader))
 
 
 def test_a_training_loop_learns(thumbnails: Path) -> None:

@@ -1,11 +1,12 @@
-"""Page-locked memory and copies on a stream of their own, with a PyTorch that only seems to have a GPU.
+"""Page-locked memory and copies on a side stream, with a PyTorch that only seems to have a GPU.
 
-The device "meta" stands in for the GPU: tensors can be copied there, and hold nothing. What a real one
-does is tested in tests/gpu.
+The device "meta" stands in for the GPU: tensors can be copied there, and hold nothing. tests/gpu tests a
+real one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     return cuda
 
 
+@pytest.fixture
+def meta_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches go to the device "meta", which no option of a loader can name."""
+    init = adapter.Adapter.__init__
+
+    def init_on_meta(self: Any, device: str | None, **options: Any) -> None:
+        init(self, "meta", **options)
+
+    monkeypatch.setattr(adapter.Adapter, "__init__", init_on_meta)
+
+
 def make(thumbnails: Path, **options: Any) -> ImageLoader:
     given = {"batch_size": 16, "num_threads": 1, "output": "torch", "pin_memory": True, **options}
     return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **given)
@@ -108,10 +120,8 @@ def test_images_of_another_engine_are_copied_to_page_locked_memory(thumbnails: P
         assert next(iter(loader)).image.data_ptr() in cuda.pinned
 
 
-def test_copies_overlap_with_the_consumer_and_its_stream_waits(
-    thumbnails: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adapter.Adapter, "__init__", _on_meta(adapter.Adapter.__init__))
+@pytest.mark.usefixtures("meta_device")
+def test_copies_overlap_with_the_consumer_and_its_stream_waits(thumbnails: Path, cuda: Cuda) -> None:
     with make(thumbnails, engine="native", prefetch=1) as loader:
         running = iter(loader)
         batch = next(running)
@@ -120,18 +130,11 @@ def test_copies_overlap_with_the_consumer_and_its_stream_waits(
     assert cuda.of_consumer() == ["waited", "kept", "kept"], "image and label"
 
 
-def _on_meta(init: Any) -> Any:
-    def made(self: Any, device: str | None, **options: Any) -> None:
-        init(self, "meta", **options)
-
-    return made
-
-
-def test_ragged_columns_are_kept_for_the_consumer_too(cuda: Cuda) -> None:
-    made = load(FRAMEWORKS["torch"], BatchPlacement("meta", pin_memory=True))
-    assert made.copy_stream is not None
-    values = made.ragged(np.zeros((3, 4), np.float32), np.array([1, 2]))
-    made.copy_stream.ready((values, ["a", "b"], made.column(np.zeros(2))))()
+def test_the_stream_of_the_consumer_keeps_ragged_columns(cuda: Cuda) -> None:
+    loaded = load(FRAMEWORKS["torch"], BatchPlacement("meta", pin_memory=True))
+    assert loaded.copy_stream is not None
+    values = loaded.ragged(np.zeros((3, 4), np.float32), np.array([1, 2]))
+    loaded.copy_stream.ready((values, ["a", "b"], loaded.column(np.zeros(2))))()
     assert cuda.log == ["event recorded", "waited", "kept", "kept", "kept"]
 
 
@@ -147,16 +150,25 @@ def test_other_frameworks_have_no_page_locked_memory(thumbnails: Path) -> None:
         make(thumbnails, output="numpy")
 
 
-def test_text_is_copied_in_the_same_way(tmp_path: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def load_text(tmp_path: Path) -> Callable[[], TextLoader]:
+    """``load_text()``: a loader of text in page-locked memory."""
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(20)))
     convert_text(tmp_path / "t.txt", tmp_path / "text")
     options: dict[str, Any] = {"batch_size": 4, "output": "torch", "pin_memory": True, "prefetch": 1}
-    with TextLoader(tmp_path / "text", **options) as loader:
+    return lambda: TextLoader(tmp_path / "text", **options)
+
+
+def test_text_is_in_page_locked_memory(load_text: Callable[[], TextLoader], cuda: Cuda) -> None:
+    with load_text() as loader:
         for batch in loader:
             assert {column.data_ptr() for column in batch} <= cuda.pinned
-    assert cuda.log == []
-    monkeypatch.setattr(adapter.Adapter, "__init__", _on_meta(adapter.Adapter.__init__))
-    with TextLoader(tmp_path / "text", **options) as loader:
+    assert cuda.log == [], "nothing is copied to a GPU"
+
+
+@pytest.mark.usefixtures("meta_device")
+def test_copies_of_text_overlap_with_the_consumer(load_text: Callable[[], TextLoader], cuda: Cuda) -> None:
+    with load_text() as loader:
         assert next(iter(loader)).input_ids.device.type == "meta"
     assert cuda.log[:3] == ["side entered", "side left", "event recorded"]
     assert cuda.of_consumer() == ["waited", "kept", "kept"], "token ids and mask"

@@ -82,10 +82,10 @@ def _coco_gzip(root: Path) -> Converted:
 
 def _lvis(root: Path) -> Converted:
     write_images(root / "train2017")
-    made = truth()
-    for image in made["images"]:
+    content = truth()
+    for image in content["images"]:
         image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
-    (root / "lvis.json").write_text(json.dumps(made))
+    (root / "lvis.json").write_text(json.dumps(content))
     return Converted(root / "lvis.json", {"images": root})
 
 
@@ -121,7 +121,7 @@ def _yolo(root: Path) -> Converted:
 
 def _yolo_outlines(root: Path) -> Converted:
     """YOLO's labels with the vertices of each object in place of its box."""
-    made = _yolo(root)
+    converted = _yolo(root)
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
         lines = [
             f"{label} {left / width} {top / height} {right / width} {top / height} "
@@ -129,12 +129,12 @@ def _yolo_outlines(root: Path) -> Converted:
             for label, (left, top, right, bottom) in objects
         ]
         (root / "labels" / f"{number}.txt").write_text("".join(lines))
-    return made
+    return converted
 
 
 def _yolo_keypoints(root: Path) -> Converted:
     """YOLO's labels with the keypoints behind each box, at the centres of COCO's pixels."""
-    made = _yolo(root)
+    converted = _yolo(root)
     (root / "classes.txt").unlink()
     names = f"names: [{', '.join(CLASSES)}]"
     (root / "data.yaml").write_text(f"{names}\nkpt_shape: [2, 3]\nflip_idx: [1, 0]\n")
@@ -147,7 +147,7 @@ def _yolo_keypoints(root: Path) -> Converted:
         ]
         pairs = zip(file.read_text().splitlines(), points, strict=True)
         file.write_text("".join(f"{line} {more}\n" for line, more in pairs))
-    return made
+    return converted
 
 
 def _data_yaml(root: Path) -> Converted:
@@ -230,7 +230,7 @@ def _crowdhuman(root: Path) -> Converted:
 
 
 def _mot(root: Path) -> Converted:
-    """A sequence for each image, since the frames of one have one size."""
+    """A sequence for each image, as all frames of a sequence have one size."""
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
         sequence = root / f"MOT-0{number}"
         write_images(sequence / "all", suffix=".jpg")

@@ -25,7 +25,7 @@ COLUMNS = ("image", "boxes", "box_labels", "crowd", "area", "object_id", "keypoi
 
 @dataclass(frozen=True)
 class Scene:
-    """Black with a rectangle of 200 a sample; further objects lie in the dark."""
+    """A black image with a rectangle of level 200, its first object. Other objects lie in the dark."""
 
     boxes: np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ def annotations(number: int, scene: Scene) -> Annotations:
 def write_annotated(
     pack_images: Callable[..., Path], masks: list[bytes] | None = None, **columns: Any
 ) -> Path:
-    """The folder of the annotated dataset, masks and further columns as given."""
+    """The folder of the annotated dataset, with these masks of classes and these other columns."""
     made = scenes()
     images = [png(scene.pixels()) for scene in made]
     masks = masks or [png(scene.mask()) for scene in made]
@@ -104,7 +104,7 @@ def first(folder: Path, **options: Any) -> Any:
         return next(iter(loader))
 
 
-def found(bright: np.ndarray[Any, Any]) -> list[int]:
-    """The box around the true pixels."""
+def bounding_box(bright: np.ndarray[Any, Any]) -> list[int]:
+    """The box around the true pixels: left, top, right, bottom."""
     rows, columns = np.flatnonzero(bright.any(axis=1)), np.flatnonzero(bright.any(axis=0))
     return [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]

@@ -1,4 +1,4 @@
-"""The scene of objects as masks of classes, in a folder of every format that has them, and its truth."""
+"""The scene of objects as masks of classes: a folder of every format that has them, and the truth."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from PIL import Image
 from .annotated_folders import BOXES, SIZES, truth, write_images
 
 VOID = 255
-_PLACES = ("void", "background", "person", "car")
+_KINDS = ("void", "background", "person", "car")
+"""The kinds of pixels of the scene."""
 
 
 @dataclass(frozen=True)
 class ConvertedMasks:
-    """Arguments of :func:`stoker.convert`, and the class of each kind of pixel: background, person, car."""
+    """Arguments of :func:`stoker.convert`, and the classes of background, person and car."""
 
     src: Path
     options: dict[str, Any]
@@ -27,31 +28,32 @@ class ConvertedMasks:
     has_void: bool = True
 
     def truth(self, image: int) -> np.ndarray[Any, Any]:
-        """Classes, (H, W), with 255 for the pixels without one."""
-        return np.array((VOID if self.has_void else self.classes[0], *self.classes), np.uint8)[places(image)]
+        """Classes, (H, W) uint8, with 255 for pixels without a class."""
+        void = VOID if self.has_void else self.classes[0]
+        return np.array((void, *self.classes), np.uint8)[kinds_of_pixels(image)]
 
 
-def places(image: int) -> np.ndarray[Any, Any]:
-    """The kind of each pixel of an image, (H, W): 0 void, 1 background, 2 person, 3 car."""
-    found = np.ones(SIZES[image], np.uint8)
+def kinds_of_pixels(image: int) -> np.ndarray[Any, Any]:
+    """The kind of each pixel of an image, (H, W) uint8: an index of :data:`_KINDS`."""
+    kinds = np.ones(SIZES[image], np.uint8)
     for label, (left, top, right, bottom) in BOXES[image]:
-        found[top:bottom, left:right] = 2 + label
-    found[:3, :7] = 0
-    return found
+        kinds[top:bottom, left:right] = 2 + label
+    kinds[:3, :7] = 0
+    return kinds
 
 
 def _write(folder: Path, values: Any, name: str = "{}.png", palette: bool = False) -> None:
     """Write a mask for each image, whose pixels have these values or colours by their kind."""
     folder.mkdir()
     for image in range(len(SIZES)):
-        mask = Image.fromarray(np.asarray(values)[places(image)])
+        mask = Image.fromarray(np.asarray(values)[kinds_of_pixels(image)])
         if palette:
             mask.putpalette(bytes(range(256)) * 3)
         mask.save(folder / name.format(image))
 
 
 def _voc(root: Path) -> ConvertedMasks:
-    """Pascal VOC's palette, whose positions are classes: person 15, car 7, and 255 around objects."""
+    """Pascal VOC's palette, whose indices are classes: person 15, car 7, and 255 around objects."""
     write_images(root / "JPEGImages", suffix=".jpg")
     _write(root / "SegmentationClass", np.array((255, 0, 15, 7), np.uint8), palette=True)
     return ConvertedMasks(root / "JPEGImages", {"masks": root / "SegmentationClass"}, (0, 15, 7))
@@ -98,7 +100,7 @@ def _sixteen_bits(root: Path) -> ConvertedMasks:
 def _class_names(root: Path) -> ConvertedMasks:
     write_images(root / "images")
     _write(root / "masks", np.array((255, 0, 1, 2), np.uint8))
-    (root / "masks" / "classes.txt").write_text("\n".join(_PLACES[1:]))
+    (root / "masks" / "classes.txt").write_text("\n".join(_KINDS[1:]))
     return ConvertedMasks(root / "images", {"masks": root / "masks"}, (0, 1, 2))
 
 

@@ -1,4 +1,4 @@
-"""A batch of one JPEG thrice, as arguments of the C++ module."""
+"""A batch of three copies of a JPEG, as arguments of the C++ module."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ FILL = (7, 8, 9)
 
 
 class Batch:
-    """A JPEG thrice, the second time damaged if asked."""
+    """Three copies of a JPEG; ``damaged`` damages the second one."""
 
     def __init__(self, folder: Path, *, damaged: bool = False) -> None:
         payload = encode(noise(0, *SOURCE), quality=90)
         payloads = [payload, payload[:-40] if damaged else payload, payload]
         (folder / "shard").write_bytes(b"".join(payloads))
-        length = np.array([len(one) for one in payloads], np.int64)
+        length = np.array([len(copy) for copy in payloads], np.int64)
         self.shards = _native.Shards([str(folder / "shard")], [int(length.sum())])
         self.pool = _native.Pool(1)
         self.samples: dict[str, Any] = {
@@ -42,7 +42,7 @@ class Batch:
         }
 
     def run(self, params: dict[str, Any] | None = None, **others: Any) -> tuple[Any, Any]:
-        """The images and the status, with these parameters more, or others."""
+        """Returns the images and the status of each; ``params`` replaces or adds parameters."""
         images, status = np.full((N, *SIZE, 3), 99, np.uint8), np.empty(N, np.uint8)
         job = self.pool.submit(
             self.shards,

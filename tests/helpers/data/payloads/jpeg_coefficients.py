@@ -13,18 +13,18 @@ _ALONE = {0x01, *range(0xD0, 0xD9)}
 
 def segments(data: bytes) -> list[tuple[int, bytes]]:
     """Return marker and content of each segment up to the scan, and the scan as content of marker 0."""
-    found, at = [], 2
+    found, offset = [], 2
     while True:
-        marker = data[at + 1]
-        assert data[at] == 0xFF
+        marker = data[offset + 1]
+        assert data[offset] == 0xFF
         if marker in _ALONE:
-            at += 2
+            offset += 2
             continue
-        length = int.from_bytes(data[at + 2 : at + 4], "big")
-        found.append((marker, data[at + 4 : at + 2 + length]))
-        at += 2 + length
+        length = int.from_bytes(data[offset + 2 : offset + 4], "big")
+        found.append((marker, data[offset + 4 : offset + 2 + length]))
+        offset += 2 + length
         if marker == 0xDA:
-            return [*found, (0, data[at:])]
+            return [*found, (0, data[offset:])]
 
 
 def restart_interval(data: bytes) -> int:
@@ -122,42 +122,44 @@ def _scan(
     interval: int,
     size: tuple[int, int],
 ) -> list[npt.NDArray[np.int32]]:
-    h, v = max(one.h for one in order), max(one.v for one in order)
+    h, v = max(part.h for part in order), max(part.v for part in order)
     if len(order) == 1:
         h = v = order[0].h = order[0].v = 1
     rows, columns = -(-size[0] // (8 * v)), -(-size[1] // (8 * h))
-    for one in order:
-        one.blocks = np.zeros((rows * one.v, columns * one.h, 64), np.int32)
+    for component in order:
+        component.blocks = np.zeros((rows * component.v, columns * component.h, 64), np.int32)
     body = body[: body.rindex(b"\xff\xd9")]
-    parts = re.split(rb"\xff[\xd0-\xd7]", body)
+    intervals = re.split(rb"\xff[\xd0-\xd7]", body)
     marks = [int(mark[1]) - 0xD0 for mark in re.findall(rb"\xff[\xd0-\xd7]", body)]
     assert marks == [number % 8 for number in range(len(marks))]
     step = interval or rows * columns
-    assert len(parts) == -(-rows * columns // step)
-    for number, part in enumerate(parts):
-        bits, last = _Bits(part), [0] * len(order)
+    assert len(intervals) == -(-rows * columns // step)
+    for number, interval_bytes in enumerate(intervals):
+        bits, last = _Bits(interval_bytes), [0] * len(order)
         for mcu in range(number * step, min((number + 1) * step, rows * columns)):
-            for i, one in enumerate(order):
-                for y in range(one.v):
-                    for x in range(one.h):
-                        block = one.blocks[mcu // columns * one.v + y, mcu % columns * one.h + x]
-                        last[i] = _block(bits, codes[0, one.dc], codes[1, one.ac], last[i], block)
+            for i, part in enumerate(order):
+                tables = codes[0, part.dc], codes[1, part.ac]
+                for y in range(part.v):
+                    for x in range(part.h):
+                        block = part.blocks[mcu // columns * part.v + y, mcu % columns * part.h + x]
+                        last[i] = _block(bits, *tables, last[i], block)
         assert len(bits.left) < 8
         assert set(bits.left) <= {"1"}
-    return [one.blocks[: -(-size[0] * one.v // (8 * v)), : -(-size[1] * one.h // (8 * h))] for one in order]
+    shown = [(-(-size[0] * part.v // (8 * v)), -(-size[1] * part.h // (8 * h))) for part in order]
+    return [part.blocks[:height, :width] for part, (height, width) in zip(order, shown, strict=True)]
 
 
 def _block(
     bits: _Bits, dc: dict[str, int], ac: dict[str, int], last: int, block: npt.NDArray[np.int32]
 ) -> int:
     block[0] = last + bits.number(bits.symbol(dc))
-    at = 1
-    while at < 64:
+    index = 1
+    while index < 64:
         symbol = bits.symbol(ac)
         run, size = symbol >> 4, symbol & 15
         if not size and run < 15:
             break
-        at += run
-        block[at] = bits.number(size)
-        at += 1
+        index += run
+        block[index] = bits.number(size)
+        index += 1
     return int(block[0])

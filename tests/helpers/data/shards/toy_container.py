@@ -1,4 +1,4 @@
-"""A container for tests: a file of records, each with its lengths, and a sidecar file with their positions.
+"""A container for tests: a file of records with their lengths, and a sidecar file with their byte ranges.
 
 A record of an image is its label, a line break and the encoded image.
 """
@@ -47,8 +47,10 @@ class ToyWriter:
     def finish(self) -> WrittenShard:
         self.file.close()
         table = np.array(self.payloads, np.int64).reshape(-1, 3)
-        sidecar = self.path.with_name(POSITIONS.name(self.path.name))
-        sidecar.write_bytes(b"".join(POSITIONS.entry(one.offset, one.length) for one in scan(self.path)))
+        sidecar = self.path.with_name(BYTE_RANGES.name(self.path.name))
+        sidecar.write_bytes(
+            b"".join(BYTE_RANGES.entry(record.offset, record.length) for record in scan(self.path))
+        )
         return WrittenShard(
             files=(self.path, sidecar),
             data_bytes=self.path.stat().st_size,
@@ -62,15 +64,16 @@ class ToyWriter:
 
 def scan(file: Path) -> Iterator[Record]:
     data = file.read_bytes()
-    at, position = len(MAGIC), 0
-    while at < len(data):
-        key, value = HEADER.unpack_from(data, at)
-        at += HEADER.size + key
-        if at + value > len(data):
-            raise CorruptRecordError("the record is cut off", path=file, shard=file.name, record=position)
-        yield Record(position, data[at - key : at], at, value, memoryview(data)[at : at + value])
-        at += value
-        position += 1
+    offset, number = len(MAGIC), 0
+    while offset < len(data):
+        key, value = HEADER.unpack_from(data, offset)
+        offset += HEADER.size + key
+        if offset + value > len(data):
+            raise CorruptRecordError("the record is cut off", path=file, shard=file.name, record=number)
+        view = memoryview(data)[offset : offset + value]
+        yield Record(number, data[offset - key : offset], offset, value, view)
+        offset += value
+        number += 1
 
 
 def recognizes(read_start: ReadStart) -> bool:
@@ -87,14 +90,14 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     return ExternalSample(payload, read_header(image), record.key.decode(), int(label), "")
 
 
-POSITIONS = Sidecar(".positions", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
+BYTE_RANGES = Sidecar(".ranges", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
 TOY = Container(
     name="toy",
     recognizes=recognizes,
     scan=scan,
     parse_image=parse_image,
     writing=Writing(suffix=".toy", writer=ToyWriter, wrap_image=wrap_image),
-    sidecars=(POSITIONS,),
+    sidecars=(BYTE_RANGES,),
 )
 TOY_ROW = ContainerRow(lambda: TOY, "toys")
 READ_ONLY = replace(TOY, name="read-only", writing=None)

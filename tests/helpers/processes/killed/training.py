@@ -1,7 +1,7 @@
 """A program that kills training runs, each in a process forked from this one, and lets the next one resume.
 
-    python training.py DATASET FOLDER places     at fixed places: the trainer itself
-    python training.py DATASET FOLDER moments    at ten random moments and places
+    python training.py DATASET FOLDER steps      at fixed steps and checkpoints: the trainer kills itself
+    python training.py DATASET FOLDER moments    at ten random moments, or in random checkpoints
 
 After each run that ends, the losses are those of the undisturbed run to the bit, steps done twice included.
 """
@@ -31,7 +31,7 @@ TRANSFORMS = [RandomResizedCrop(16), RandomHorizontalFlip(), Normalize()]
 
 @dataclass(frozen=True)
 class Death:
-    """A place where a trainer kills itself: after its n-th step, or in its n-th checkpoint.
+    """Where a trainer kills itself: after its n-th step, or in its n-th checkpoint.
 
     It has then written a share of that checkpoint, or all of it, under a temporary name.
     """
@@ -42,7 +42,7 @@ class Death:
 
 
 NEVER = Death()
-PLACES = (Death(step=5), Death(save=2, share=0.5), Death(save=1))
+FIXED = (Death(step=5), Death(save=2, share=0.5), Death(save=1))
 
 
 def save(folder: Path, state: dict[str, Any], death: Death, number: int) -> None:
@@ -127,10 +127,10 @@ class Runs:
     def check(self, name: str) -> None:
         assert self.losses(name) == self._expected
 
-    def kill_at_places(self) -> int:
-        """Kills a run at every place in turn and returns how many kills left an unfinished checkpoint."""
+    def kill_at_steps(self) -> int:
+        """Kills a run by each death of ``FIXED`` and returns how many kills left an unfinished checkpoint."""
         torn = 0
-        for death in PLACES:
+        for death in FIXED:
             assert self.wait(self.start("killed", death))
             torn += (self._folder / "killed" / "checkpoint.new").exists()
         assert not self.wait(self.start("killed"))
@@ -163,4 +163,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     runs = Runs(sys.argv[1], Path(sys.argv[2]))
-    print(runs.kill_at_places() if sys.argv[3] == "places" else runs.kill_at_moments())
+    print(runs.kill_at_steps() if sys.argv[3] == "steps" else runs.kill_at_moments())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.data.shards.toy_container import POSITIONS, READ_ONLY, TOY, TOY_ROW
+from helpers.data.shards.toy_container import BYTE_RANGES, READ_ONLY, TOY, TOY_ROW
 
 import stoker
 from stoker.augment import Resize
@@ -63,7 +63,7 @@ def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, 
         stoker.convert(photos, tmp_path / name, format=name, shards=2)
     shards = sorted(path.name for path in (tmp_path / "toy").iterdir() if path.name.startswith("shard"))
     assert shards == [
-        f"shard-0000{number}-of-00002{suffix}" for number in (0, 1) for suffix in (".positions", ".toy")
+        f"shard-0000{number}-of-00002{suffix}" for number in (0, 1) for suffix in (".ranges", ".toy")
     ]
     assert stoker.verify(tmp_path / "toy", decode=True).ok
     for found, expected in zip(batch(tmp_path / "toy"), batch(tmp_path / "tfrecord"), strict=True):
@@ -73,14 +73,14 @@ def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, 
     assert (tmp_path / "staged" / shards[0]).read_bytes() == (tmp_path / "toy" / shards[0]).read_bytes()
     (tmp_path / "staged" / shards[0]).write_bytes(b"0+0\n")
     (problem,) = stoker.verify(tmp_path / "staged").problems
-    assert problem.message == "the .positions file, which a toy reads, is not that of the shard"
+    assert problem.message == "the .ranges file, which a toy reads, is not that of the shard"
 
 
 @pytest.mark.usefixtures("toys")
 def test_converting_again_replaces_shards_and_sidecars(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", format="toy", shards=3)
     stoker.convert(photos, tmp_path / "out", format="tfrecord", shards=1, overwrite=True)
-    assert not [path for path in (tmp_path / "out").iterdir() if path.suffix in (".toy", ".positions")]
+    assert not [path for path in (tmp_path / "out").iterdir() if path.suffix in (".toy", ".ranges")]
 
 
 @pytest.mark.usefixtures("read_only")
@@ -95,7 +95,7 @@ def test_a_container_that_is_only_read_is_indexed_verified_and_loaded(external: 
     manifest = index([external], tmp_path / "indexed", classes=["cat", "dog"])
     assert manifest.container == "read-only"
     assert manifest.options == {"made_by": "index"}
-    assert (tmp_path / "indexed" / "external.toy.positions").is_file()
+    assert (tmp_path / "indexed" / "external.toy.ranges").is_file()
     assert stoker.verify(tmp_path / "indexed", decode=True).ok
     dataset = stoker.open(tmp_path / "indexed")
     assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
@@ -115,5 +115,5 @@ def test_only_containers_that_can_be_written_are_offered_for_writing() -> None:
 
 
 def test_sidecars_of_external_shards_keep_the_whole_name() -> None:
-    assert POSITIONS.name("a.toy-00000-of-00001", external=True) == "a.toy-00000-of-00001.positions"
-    assert POSITIONS.name("a.toy") == "a.positions"
+    assert BYTE_RANGES.name("a.toy-00000-of-00001", external=True) == "a.toy-00000-of-00001.ranges"
+    assert BYTE_RANGES.name("a.toy") == "a.ranges"

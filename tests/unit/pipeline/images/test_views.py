@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import N as SCENES
-from helpers.data.annotations.annotated_scenes import found
+from helpers.data.annotations.annotated_scenes import bounding_box
 
 from stoker import ImageLoader
 from stoker.augment import (
@@ -97,8 +97,8 @@ def test_boxes_and_masks_follow_each_view(load: Callable[..., ImageLoader], anno
             bright = images[i, 0] > 100
             assert np.count_nonzero(bright != (classes[i] == 1)) <= sum(bright.shape)
             for k in np.flatnonzero(ids[i] == 100 * i):
-                assert np.abs(boxes[i][k] - found(bright)).max() <= 1
-                assert np.abs(boxes[i][k] - found(masks[i][k] > 0)).max() <= 1
+                assert np.abs(boxes[i][k] - bounding_box(bright)).max() <= 1
+                assert np.abs(boxes[i][k] - bounding_box(masks[i][k] > 0)).max() <= 1
                 checked += 1
     assert checked > 2 * SCENES
 

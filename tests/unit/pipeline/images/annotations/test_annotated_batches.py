@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
+from helpers.data.annotations.annotated_scenes import (
+    COLUMNS,
+    N,
+    bounding_box,
+    first,
+    load,
+    scenes,
+    write_annotated,
+)
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
@@ -55,8 +63,8 @@ def test_annotations_follow_the_transforms_of_their_image(annotated: Path, chain
             continue
         (k,) = own
         box = batch.boxes[i][k]
-        assert np.abs(box - found(bright)).max() <= 1
-        assert np.abs(box - found(batch.masks[i][k] > 0)).max() <= 1
+        assert np.abs(box - bounding_box(bright)).max() <= 1
+        assert np.abs(box - bounding_box(batch.masks[i][k] > 0)).max() <= 1
         assert batch.area[i][k] == pytest.approx(np.prod(box[2:] - box[:2]), rel=0.02)
         points = batch.keypoints[i][k]
         for x, y, seen in points[points[:, 2] > 0]:
@@ -77,7 +85,7 @@ def test_annotations_follow_an_elastic_image(annotated: Path) -> None:
         bright = batch.image[i, 0] > 100
         assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 10  # halves of pixels
         assert np.array_equal(batch.segmentation[i] == 1, batch.masks[i][k] == 1)
-        assert np.abs(batch.boxes[i][k] - found(bright)).max() < 2
+        assert np.abs(batch.boxes[i][k] - bounding_box(bright)).max() < 2
         for x, y, seen in batch.keypoints[i][k]:
             assert seen == 2
             assert bright[int(y), int(x)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load
+from helpers.data.annotations.annotated_scenes import COLUMNS, N, bounding_box, first, load
 
 from stoker.augment import CutMix, MixUp, Mosaic, Resize
 from stoker.errors import ConfigError
@@ -26,7 +26,7 @@ def test_mosaic_mixes_all_columns_of_annotations(annotated: Path) -> None:
             if number % 100 == 0 and min(box[2:] - box[:2]) > 8:
                 left, top, right, bottom = np.rint(box).astype(int)
                 assert bright[top + 2 : bottom - 2, left + 2 : right - 2].all()
-                assert np.abs(box - found(mask > 0)).max() <= 1
+                assert np.abs(box - bounding_box(mask > 0)).max() <= 1
                 checked += 1
     assert checked > N
 
