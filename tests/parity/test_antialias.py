@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
+from helpers.converted_images import convert_images, first_images
+from helpers.data.pictures import encode, npy, png
 from PIL import Image
 
-import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
@@ -28,26 +28,24 @@ PIXELS = np.random.default_rng(0).random((37, 53, 3)).astype(np.float32)
 
 
 def images(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:
-    given = {"batch_size": 8, "num_threads": 1, "seed": 1, **options}
-    with ImageLoader(dataset, transforms=transforms, **given) as loader:
-        return np.asarray(next(iter(loader)).image).astype(np.float64)
+    options = {"batch_size": 8, "seed": 1, **options}
+    return first_images(dataset, transforms, **options).astype(np.float64)
 
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One image as floats and as a PNG; and photographs of noise as JPEG, in every orientation."""
-    root = tmp_path_factory.mktemp("antialias")
-    for name in ("npy", "png", "jpg"):
-        (root / name / "a").mkdir(parents=True)
-    np.save(root / "npy" / "a" / "0.npy", PIXELS)
-    Image.fromarray((PIXELS * 255).astype(np.uint8)).save(root / "png" / "a" / "0.png")
     noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (30, 40, 3), np.uint8))
-    for orientation in range(1, 9):
-        data = encode(noise.resize((400, 300)), orientation=orientation, quality=90)
-        (root / "jpg" / "a" / f"{orientation}.jpg").write_bytes(data)
-    for name in ("npy", "png", "jpg"):
-        stoker.convert(root / name, root / "shards" / name)
-    return {name: root / "shards" / name for name in ("npy", "png", "jpg")}
+    files = {
+        "npy": {"0.npy": npy(PIXELS)},
+        "png": {"0.png": png((PIXELS * 255).astype(np.uint8))},
+        "jpg": {
+            f"{orientation}.jpg": encode(noise.resize((400, 300)), orientation=orientation, quality=90)
+            for orientation in range(1, 9)
+        },
+    }
+    root = tmp_path_factory.mktemp("antialias")
+    return {name: convert_images(root / name, images) for name, images in files.items()}
 
 
 @pytest.mark.parametrize("engine", ["native", "reference", "dali"])
@@ -71,7 +69,7 @@ def test_pixels_are_those_of_torch(datasets: dict[str, Path], mode: str, engine:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_the_native_engine_makes_what_the_reference_makes(datasets: dict[str, Path], mode: str) -> None:
+def test_the_native_engine_resizes_jpegs_as_the_reference_does(datasets: dict[str, Path], mode: str) -> None:
     crop = RandomResizedCrop((40, 30), interpolation=mode, antialias=False)
     nearest = RandomResizedCrop((40, 30), interpolation="nearest")
     for chain, options in (
@@ -86,7 +84,7 @@ def test_the_native_engine_makes_what_the_reference_makes(datasets: dict[str, Pa
         assert found.std() > 10
 
 
-def test_an_image_that_is_warped_as_well_antialiases(datasets: dict[str, Path]) -> None:
+def test_an_image_that_is_also_warped_is_antialiased_all_the_same(datasets: dict[str, Path]) -> None:
     turn = RandomRotation((20, 20))
     found, expected = (
         images(datasets["png"], [Resize((12, 12), antialias=antialias), turn]) for antialias in (False, True)
@@ -94,7 +92,7 @@ def test_an_image_that_is_warped_as_well_antialiases(datasets: dict[str, Path]) 
     assert np.array_equal(found, expected)
 
 
-def test_dali_refuses_what_it_would_resample_otherwise(datasets: dict[str, Path]) -> None:
+def test_dali_refuses_chains_that_it_would_resample_differently(datasets: dict[str, Path]) -> None:
     pytest.importorskip("nvidia.dali")
     plain = Resize((12, 12), antialias=False)
     for chain in (

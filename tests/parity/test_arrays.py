@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.converted_images import convert_images, first_images
 from helpers.data.pictures import npy
 from PIL import Image
 
 import stoker
-from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
@@ -34,30 +34,25 @@ def arrays(dtype: str) -> list[np.ndarray]:
     """Four images: in both orders of axes in memory, and one in the other byte order."""
     rng = np.random.default_rng(0)
     highest = {"uint8": 255, "uint16": 60_000, "float32": 300}[dtype]
-    found = [(rng.random((HEIGHT, WIDTH, CHANNELS)) * highest).astype(dtype) for _ in range(4)]
-    found[1] = np.asfortranarray(found[1])
-    found[2] = found[2].astype(np.dtype(dtype).newbyteorder(">"))
-    return found
+    made = [(rng.random((HEIGHT, WIDTH, CHANNELS)) * highest).astype(dtype) for _ in range(4)]
+    made[1] = np.asfortranarray(made[1])
+    made[2] = made[2].astype(np.dtype(dtype).newbyteorder(">"))
+    return made
 
 
 def convert(root: Path, images: list[Any], **options: Any) -> Path:
     """The dataset of files ``a/0.npy`` and so on."""
-    (root / "arrays" / "a").mkdir(parents=True)
-    for i, image in enumerate(images):
-        data = image if isinstance(image, bytes) else npy(image)
-        (root / "arrays" / "a" / f"{i}.npy").write_bytes(data)
-    stoker.convert(root / "arrays", root / "shards", **options)
-    return root / "shards"
+    files = (image if isinstance(image, bytes) else npy(image) for image in images)
+    return convert_images(root, {f"{i}.npy": data for i, data in enumerate(files)}, **options)
 
 
 def batch(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:
-    given = {"batch_size": 4, "shuffle": False, "num_threads": 1, "color": "as_stored", **options}
-    with ImageLoader(dataset, transforms=transforms, **given) as loader:
-        return np.asarray(next(iter(loader)).image)
+    options = {"batch_size": 4, "shuffle": False, "color": "as_stored", **options}
+    return first_images(dataset, transforms, **options)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
-def test_arrays_come_back_as_they_were(tmp_path: Path, dtype: str) -> None:
+def test_loaders_return_arrays_as_they_were_converted_or_read_in_place(tmp_path: Path, dtype: str) -> None:
     dataset = convert(tmp_path, arrays(dtype), format="lmdb" if dtype == "uint16" else "tfrecord")
     index = stoker.open(dataset)
     assert stoker.verify(dataset, decode=True).ok
@@ -68,8 +63,8 @@ def test_arrays_come_back_as_they_were(tmp_path: Path, dtype: str) -> None:
         found = batch(dataset, [CenterCrop((HEIGHT, WIDTH))], engine=engine)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, expected)
-    turned = batch(tmp_path / "arrays", [CenterCrop((HEIGHT, WIDTH)), RandomHorizontalFlip(1)])
-    np.testing.assert_array_equal(turned, expected[..., ::-1])  # read in place
+    mirrored = batch(tmp_path / "images", [CenterCrop((HEIGHT, WIDTH)), RandomHorizontalFlip(1)])
+    np.testing.assert_array_equal(mirrored, expected[..., ::-1])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
@@ -130,7 +125,7 @@ def test_a_payload_that_is_damaged_later_is_a_bad_sample(tmp_path: Path) -> None
     assert raised.value.key == "a/3.npy"
 
 
-def test_arrays_beside_images_are_no_images(tmp_path: Path) -> None:
+def test_npy_files_beside_images_are_not_converted(tmp_path: Path) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a" / "0.png")
     np.save(tmp_path / "photos" / "a" / "0.npy", np.zeros((8, 8), np.uint8))
@@ -145,7 +140,7 @@ def test_arrays_beside_images_are_no_images(tmp_path: Path) -> None:
     ]
 
 
-def test_what_needs_colours_is_refused(tmp_path: Path) -> None:
+def test_options_that_need_colours_are_refused_for_arrays(tmp_path: Path) -> None:
     dataset = convert(tmp_path, arrays("float32"))
     with pytest.raises(DecodeError, match="6 channels of float32 has no colours; use color='as_stored'"):
         batch(dataset, [CenterCrop(8)], color="rgb")
@@ -165,7 +160,7 @@ def test_the_header_of_a_long_file_is_read_from_its_start() -> None:
     assert header.end == header.start + 600_000
 
 
-def test_an_array_at_an_odd_place_of_a_shard_is_aligned() -> None:
+def test_an_array_at_an_odd_offset_in_a_shard_is_aligned() -> None:
     array = arrays("float32")[0]
     found = decode_npy(memoryview(b"x" + npy(array))[1:], array.size)
     assert found.flags.aligned

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.converted_images import convert_images, first_images
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -35,28 +37,30 @@ GEOMETRY = (
 )
 COLORS = (RandomResizedCrop(24), RandomRotation(20), ColorJitter(0.4, 0.4), RandomErasing(0.5))
 PADDED = (Resize(20), Pad(9, fill=77), CenterCrop(64))
-KINDS = {"RGB": ("jpg", {"subsampling": 2}), "L": ("jpg", {}), "CMYK": ("jpg", {}), "RGBA": ("png", {})}
+KINDS = {
+    "RGB.jpg": ("RGB", "JPEG", {"subsampling": 2}),
+    "L.jpg": ("L", "JPEG", {}),
+    "CMYK.jpg": ("CMYK", "JPEG", {}),
+    "RGBA.png": ("RGBA", "PNG", {}),
+}
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Smooth images of several modes and sizes, among them a progressive JPEG."""
-    folder = tmp_path_factory.mktemp("color")
     noise = np.random.default_rng(0).integers(0, 256, (12, 16, 4), np.uint8)
     smooth = Image.fromarray(noise).resize((160, 120))
-    (folder / "images" / "a").mkdir(parents=True)
-    for i, (mode, (suffix, options)) in enumerate(KINDS.items()):
-        image = smooth.resize((160 - i, 120 + i)).convert(mode)
-        image.save(folder / "images" / "a" / f"{mode}.{suffix}", **options)
-    smooth.convert("RGB").save(folder / "images" / "a" / "progressive.jpg", progressive=True)
-    stoker.convert(folder / "images", folder / "shards")
-    return folder / "shards"
+    files = {
+        name: encode(smooth.resize((160 - i, 120 + i)).convert(mode), form, **options)
+        for i, (name, (mode, form, options)) in enumerate(KINDS.items())
+    }
+    files["progressive.jpg"] = encode(smooth.convert("RGB"), progressive=True)
+    return convert_images(tmp_path_factory.mktemp("color"), files)
 
 
 def images(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:
-    given = {"batch_size": 8, "seed": 3, "exact": True, "num_threads": 1, **options}
-    with ImageLoader(dataset, transforms=transforms, **given) as loader:
-        return np.asarray(next(iter(loader)).image).astype(np.float32)
+    options = {"batch_size": 8, "seed": 3, "exact": True, **options}
+    return first_images(dataset, transforms, **options).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_engines_decode_the_same_grey(mixed: Path) -> None:
     assert np.abs(grey - images(mixed, whole, color="gray", engine="dali")).max() <= 2
 
 
-def test_floats_are_normalised_by_a_number_a_channel(mixed: Path) -> None:
+def test_normalize_takes_a_number_for_each_channel(mixed: Path) -> None:
     mean, std = (0.1, 0.2, 0.3, 0.4), (0.5, 0.6, 0.7, 0.8)
     levels = images(mixed, [CenterCrop(64)], color="rgba")
     expected = (levels / 255 - np.reshape(mean, (4, 1, 1))) / np.reshape(std, (4, 1, 1))
@@ -106,7 +110,7 @@ def test_an_image_with_other_channels_than_the_first_is_named(mixed: Path) -> No
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_images_as_stored_have_their_own_channels(mixed: Path, engine: str) -> None:
+def test_images_as_stored_keep_all_their_channels(mixed: Path, engine: str) -> None:
     opened = stoker.open(mixed)
     alone = opened.select([opened.keys(range(len(opened))).index("a/RGBA.png")])
     found = images(alone, [CenterCrop(64)], color="as_stored", engine=engine)
@@ -139,7 +143,9 @@ def test_images_as_stored_have_their_own_channels(mixed: Path, engine: str) -> N
         ),
     ],
 )
-def test_what_a_color_cannot_have_is_refused(mixed: Path, options: dict[str, Any], message: str) -> None:
+def test_options_that_do_not_fit_the_color_are_refused(
+    mixed: Path, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         ImageLoader(mixed, **{"batch_size": 2, "transforms": [CenterCrop(8)], **options})
 
@@ -154,14 +160,11 @@ def test_a_state_of_another_color_is_refused(mixed: Path) -> None:
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Grey images of 16 bits, PNG and TIFF, as a conversion keeps them."""
-    folder = tmp_path_factory.mktemp("deep")
-    (folder / "images" / "a").mkdir(parents=True)
     levels = np.random.default_rng(0).integers(0, 65536, (12, 16)).astype(np.uint16)
-    for i, suffix in enumerate(["png", "tif", "png"]):
-        large = np.kron(levels, np.ones((5 + i, 6), np.uint16))
-        Image.fromarray(large).save(folder / "images" / "a" / f"{i}.{suffix}")
-    stoker.convert(folder / "images", folder / "shards")
-    return folder / "shards"
+    large = [np.kron(levels, np.ones((5 + i, 6), np.uint16)) for i in range(3)]
+    names = {"0.png": "PNG", "1.tif": "TIFF", "2.png": "PNG"}
+    files = {name: encode(pixels, form) for pixels, (name, form) in zip(large, names.items(), strict=True)}
+    return convert_images(tmp_path_factory.mktemp("deep"), files)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([RandomResizedCrop(24)], "float16", 1e-3),
     ],
 )
-def test_sixteen_bits_are_those_of_the_reference(
+def test_images_of_sixteen_bits_are_near_the_reference(
     deep: Path, transforms: list[Transform], dtype: Any, most: float
 ) -> None:
     found, expected = (
@@ -185,8 +188,7 @@ def test_sixteen_bits_are_those_of_the_reference(
 
 
 def test_sixteen_bits_are_kept_or_become_shares_of_the_full_range(deep: Path) -> None:
-    with ImageLoader(deep, batch_size=3, transforms=[CenterCrop(48)], color="as_stored") as loader:
-        levels = next(iter(loader)).image
+    levels = first_images(deep, [CenterCrop(48)], batch_size=3, color="as_stored")
     assert levels.dtype == np.uint16
     assert len(np.unique(levels & 255)) > 50
     floats = images(deep, [CenterCrop(48)], color="as_stored", dtype="float32")
@@ -203,7 +205,7 @@ def test_sixteen_bits_are_kept_or_become_shares_of_the_full_range(deep: Path) ->
         ({"color": "as_stored", "transforms": [CenterCrop(8), MixUp()]}, "mix no images of dtype='uint16'"),
     ],
 )
-def test_what_sixteen_bits_cannot_become_is_refused(
+def test_options_that_do_not_fit_sixteen_bits_are_refused(
     deep: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

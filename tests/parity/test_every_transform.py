@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.dali_reference import truth
+from helpers.data.payloads.native_payloads import run_once
 from helpers.engine_settings import settings_of
-from helpers.pillow_decoding import decode_with_pillow
 from helpers.transforms.transform_examples import (
     AMPLIFIED,
     CASES,
@@ -26,39 +27,38 @@ from helpers.transforms.transform_examples import (
 )
 
 from stoker import augment
-from stoker.augment import Transform, compile_image
-from stoker.augment.reference import reference
+from stoker.augment import ImageParams, Transform, compile_image
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.selection.execution import executes
 
 BYTES = ImageFormat("uint8", "NHWC")
-
-
 WHOLE = augment.CenterCrop(64)
 ENDING = augment.CenterCrop(56)
 
 
-def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed: int = 3) -> Any:
-    """(N, H, W, 3) float64, images of all samples from an engine; "truth" stands for the reference."""
+def draw(dataset: Dataset, transforms: Sequence[Transform], seed: int) -> tuple[Samples, ImageParams]:
     samples = dataset.samples(np.arange(len(dataset)))
-    params = compile_image(transforms).draw(samples.height, samples.width, samples.row, seed, 0)
-    if engine == "truth":
-        pixels = [decode_with_pillow(dataset.read(i)) for i in range(len(dataset))]
-        return (
-            np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(pixels)]) * 1.0
-        )
-    made = make_engine(engine, settings_of(dataset, BYTES, batch_size=len(dataset), num_threads=2))
-    made.submit(Work(samples, params))
-    result = made.collect()
+    return samples, compile_image(transforms).draw(samples.height, samples.width, samples.row, seed, 0)
+
+
+def expected_images(folder: Path, transforms: Sequence[Transform], seed: int = 3) -> Any:
+    """(N, H, W, 3) float64, images of all samples from the reference."""
+    dataset = open_dataset(folder)
+    return truth(dataset, draw(dataset, transforms, seed)[1], BYTES).astype(np.float64)
+
+
+def difference(folder: Path, transforms: Sequence[Transform], engine: str, seed: int = 3) -> Any:
+    """(N, H, W, 3) float64, how far the images of an engine are from those of the reference."""
+    dataset = open_dataset(folder)
+    settings = settings_of(dataset, BYTES, batch_size=len(dataset), num_threads=2)
+    result = run_once(make_engine(engine, settings), Work(*draw(dataset, transforms, seed)))
     assert (result.status == Status.OK).all()
-    found = np.array(result.images, np.float64)
-    made.close()
-    return found
+    return np.abs(result.images - expected_images(folder, transforms, seed))
 
 
 def complete(chosen: list[Transform]) -> list[Transform]:
@@ -74,25 +74,17 @@ def name_of(case: Case) -> str:
     return type(case.transform).__name__
 
 
-def runs_here(engine: str) -> bool:
-    return engine == "native" or devices.has_dali()
-
-
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-@pytest.mark.parametrize("engine", ["native", "dali"])
 def test_a_transform_is_near_the_reference(squares: Path, case: Case, engine: str) -> None:
-    if not runs_here(engine):
-        pytest.skip("DALI is not installed")
     transforms = complete([case.transform])
     allowed = case.native if engine == "native" else case.dali
     assert executes(engine, compile_image(transforms).needs) == (allowed is not None)
     if allowed is None:
         return
-    true = images(open_dataset(squares), transforms, "truth")
-    difference = np.abs(images(open_dataset(squares), transforms, engine) - true)
-    assert difference.max() <= allowed[0]
-    assert difference.mean() <= allowed[1]
-    changed = not np.array_equal(true, images(open_dataset(squares), [WHOLE], "truth"))
+    levels = difference(squares, transforms, engine)
+    assert levels.max() <= allowed[0]
+    assert levels.mean() <= allowed[1]
+    changed = not np.array_equal(expected_images(squares, transforms), expected_images(squares, [WHOLE]))
     assert changed != isinstance(case.transform, augment.Identity)
 
 
@@ -104,12 +96,8 @@ def draw_chain(seed: int, engine: str) -> list[Transform]:
     """Two to four transforms that can follow each other, as they are drawn, and that the engine executes."""
     choose, rows = random.Random(seed), np.arange(12)
     known = [case.transform for case in CASES]
-    crops = (
-        augment.RandomCrop,
-        augment.CenterCrop,
-        augment.Pad,
-        augment.Letterbox,
-    )  # of what may be smaller, or be warped
+    # They cannot follow every transform: images may be smaller than a crop, or warped.
+    crops = (augment.RandomCrop, augment.CenterCrop, augment.Pad, augment.Letterbox)
     while True:
         chosen = choose.sample([t for t in known if not isinstance(t, crops)], choose.randint(2, 4))
         with contextlib.suppress(ConfigError):
@@ -121,33 +109,22 @@ def draw_chain(seed: int, engine: str) -> list[Transform]:
 
 
 @pytest.mark.parametrize("seed", range(24))
-@pytest.mark.parametrize("engine", ["native", "dali"])
 def test_a_chain_is_near_the_reference(squares: Path, seed: int, engine: str) -> None:
-    if not runs_here(engine):
-        pytest.skip("DALI is not installed")
     chain = draw_chain(seed, engine)
-    difference = np.abs(
-        images(open_dataset(squares), chain, engine, seed)
-        - images(open_dataset(squares), chain, "truth", seed)
-    )
+    levels = difference(squares, chain, engine, seed)
     mean, most = (0.6, 1) if engine == "native" else (2, 4)
     if engine == "dali" and RESIZING.intersection(chain) and AMPLIFYING.intersection(chain):
         mean, most = 6, 20  # levels that DALI's resize has moved apart
-    assert difference.mean() <= mean
-    assert np.quantile(difference, 0.9) <= most
+    assert levels.mean() <= mean
+    assert np.quantile(levels, 0.9) <= most
 
 
-@pytest.mark.parametrize("engine", ["native", "dali"])
-def test_nearest_and_other_warps_share_a_batch(squares: Path, engine: str) -> None:
-    if not runs_here(engine):
-        pytest.skip("DALI is not installed")
+def test_a_batch_of_nearest_and_other_warps_is_near_the_reference(squares: Path, engine: str) -> None:
     turn = augment.RandomRotation((20, 20), "nearest", fill=90)
     either = augment.RandomChoice([turn, augment.RandomRotation((40, 40)), augment.RandomInvert(0)])
-    chain = [augment.Resize((70, 60), "bicubic"), either]
-    true = images(open_dataset(squares), chain, "truth")
-    difference = np.abs(images(open_dataset(squares), chain, engine) - true)
-    assert difference.mean() <= (0.05 if engine == "native" else 0.5)
-    assert np.quantile(difference, 0.99) <= (1 if engine == "native" else 3)
+    levels = difference(squares, [augment.Resize((70, 60), "bicubic"), either], engine)
+    assert levels.mean() <= (0.05 if engine == "native" else 0.5)
+    assert np.quantile(levels, 0.99) <= (1 if engine == "native" else 3)
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
@@ -156,7 +133,6 @@ def test_a_border_in_a_chain_is_near_the_reference(squares: Path, interpolation:
     chain = [augment.RandomResizedCrop(40, interpolation="bicubic"), augment.RandomHorizontalFlip(), crop]
     chain += [augment.RandomVerticalFlip(), augment.ColorJitter(0.4, 0.4)]
     chain += [augment.RandomApply([augment.RandomPerspective(0.4, 1, interpolation)]), augment.CenterCrop(40)]
-    true = images(open_dataset(squares), chain, "truth")
-    difference = np.abs(images(open_dataset(squares), chain, "native") - true)
-    assert difference.max() <= (2 if interpolation == "nearest" else 3)
-    assert difference.mean() <= 0.05
+    levels = difference(squares, chain, "native")
+    assert levels.max() <= (2 if interpolation == "nearest" else 3)
+    assert levels.mean() <= 0.05

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.converted_images import convert_images, first_images
+from helpers.data.pictures import png
 from PIL import Image
 
-import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
@@ -55,24 +56,20 @@ class Halved(Transform):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seven PNGs of one size in ``images``, their ``shards``, and the mean image ``mean.npy``."""
     root = tmp_path_factory.mktemp("mean")
-    (root / "images" / "a").mkdir(parents=True)
     noise = np.random.default_rng(0).integers(0, 256, (7, HEIGHT, WIDTH, 3), np.uint8)
-    for i, pixels in enumerate(noise):
-        Image.fromarray(pixels).save(root / "images" / "a" / f"{i}.png")
-    stoker.convert(root / "images", root / "shards")
+    convert_images(root, {f"{i}.png": png(pixels) for i, pixels in enumerate(noise)})
     np.save(root / "mean.npy", noise.mean(axis=0, dtype=np.float32))
     np.save(root / "small.npy", noise.mean(axis=0, dtype=np.float32)[::2, ::3])
     return root
 
 
 def images(folder: Path, transforms: Any, **options: Any) -> np.ndarray:
-    given = {"batch_size": 7, "num_threads": 2, "shuffle": False, "layout": "NHWC", **options}
-    with ImageLoader(folder / "shards", transforms=transforms, **given) as loader:
-        return np.asarray(next(iter(loader)).image)
+    options = {"batch_size": 7, "num_threads": 2, "shuffle": False, "layout": "NHWC", **options}
+    return first_images(folder / "shards", transforms, **options)
 
 
 def caffe(folder: Path, top: int, left: int, side: int, *, mirror: bool) -> np.ndarray:
-    """Images as Caffe's data layer makes them: (pixel - mean) * scale at each place, then mirrored."""
+    """Images as Caffe's data layer makes them: (pixel - mean) * scale at each pixel, then mirrored."""
     files = sorted((folder / "images" / "a").iterdir())
     pixels = np.stack([np.asarray(Image.open(file), np.float32) for file in files])
     part = (pixels - np.load(folder / "mean.npy"))[:, top : top + side, left : left + side]
@@ -128,13 +125,13 @@ def test_the_native_engine_subtracts_what_the_reference_subtracts(
         assert np.abs(native - plain).max() > (0.5 if name != "outside" else -1)
 
 
-class TestLists:
-    def test_normalize_before_or_after_it_is_the_same(self, folder: Path) -> None:
+class TestOtherTransforms:
+    def test_normalize_may_stand_before_or_after_the_mean(self, folder: Path) -> None:
         mean, normalize = SubtractMean(folder / "mean.npy"), Normalize(0.1, (0.2, 0.3, 0.4))
         first = images(folder, [CenterCrop(16), mean, normalize])
         np.testing.assert_array_equal(first, images(folder, [CenterCrop(16), normalize, mean]))
 
-    def test_views_custom_steps_and_mixing_follow_it(self, folder: Path) -> None:
+    def test_views_mixing_and_custom_steps_work_with_a_mean(self, folder: Path) -> None:
         mean = SubtractMean(folder / "mean.npy")
         loader = ImageLoader(
             folder / "shards",
@@ -156,7 +153,7 @@ class TestLists:
     @pytest.mark.parametrize(
         "other", [RandomRotation(20), RandomErasing(), ElasticTransform(), Pad(2, padding_mode="edge")]
     )
-    def test_what_moves_pixels_otherwise_is_refused(self, folder: Path, other: Any) -> None:
+    def test_transforms_that_move_pixels_in_other_ways_are_refused(self, folder: Path, other: Any) -> None:
         mean = SubtractMean(folder / "mean.npy")
         with pytest.raises(ConfigError, match=f"and {type(other).__name__} does more"):
             images(folder, [CenterCrop(16), other, mean])
@@ -191,9 +188,9 @@ class TestFiles:
 
     def test_a_recipe_names_the_file_and_refuses_another(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "mean.npy").write_bytes((folder / "mean.npy").read_bytes())
-        given = [CenterCrop(16), SubtractMean(tmp_path / "mean.npy")]
-        save_recipe(given, tmp_path / "recipe.json")
-        assert load_recipe(tmp_path / "recipe.json") == given
+        transforms = [CenterCrop(16), SubtractMean(tmp_path / "mean.npy")]
+        save_recipe(transforms, tmp_path / "recipe.json")
+        assert load_recipe(tmp_path / "recipe.json") == transforms
         np.save(tmp_path / "mean.npy", np.zeros((4, 4, 3)))
         with pytest.raises(ConfigError, match="was asked for"):
             load_recipe(tmp_path / "recipe.json")

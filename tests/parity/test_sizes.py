@@ -21,15 +21,16 @@ TRANSFORMS = [RandomResizedCrop(64, scale=(0.4, 1)), RandomHorizontalFlip(), Col
 KEPT = [RandomShortestSize((60, 90)), RandomHorizontalFlip(), ColorJitter(0.4, 0.4), RandomErasing(0.5)]
 
 
-def batches(dataset: Path, sizes: Any, engine: str) -> list[Any]:
+def images(dataset: Path, sizes: Any, engine: str) -> list[Any]:
+    """The images of two batches of each of two epochs."""
     transforms = KEPT if sizes == "padded" else TRANSFORMS
     options = {"batch_size": 8, "transforms": transforms, "num_threads": 2, "exact": True, "sizes": sizes}
-    found = []
+    made = []
     with ImageLoader(dataset, engine=engine, **options) as loader:
         for _ in range(2):
-            found += [batch.image for batch, _ in zip(loader, range(2), strict=False)]
+            made += [batch.image for batch, _ in zip(loader, range(2), strict=False)]
             loader.set_epoch(1)
-    return found
+    return made
 
 
 @pytest.mark.parametrize(
@@ -41,13 +42,13 @@ def batches(dataset: Path, sizes: Any, engine: str) -> list[Any]:
         ("dali", {0: 40, 1: (48, 32)}),
     ],
 )
-def test_images_of_all_sizes_are_those_of_the_reference(dataset: Path, engine: str, sizes: Any) -> None:
+def test_images_of_every_size_are_near_the_reference(dataset: Path, engine: str, sizes: Any) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
-    found, expected = (batches(dataset, sizes, name) for name in (engine, "reference"))
-    assert len({one.shape for one in expected}) >= 2
-    for one, other in zip(found, expected, strict=True):
-        assert one.shape == other.shape
-        difference = np.abs(one.astype(int) - other.astype(int))
+    batches = [images(dataset, sizes, name) for name in (engine, "reference")]
+    assert len({batch.shape for batch in batches[1]}) >= 2
+    for found, expected in zip(*batches, strict=True):
+        assert found.shape == expected.shape
+        difference = np.abs(found.astype(int) - expected.astype(int))
         assert difference.max() <= (2 if engine == "native" else 255)
         assert difference.mean() < (0.05 if engine == "native" else 1.5)

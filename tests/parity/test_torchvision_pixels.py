@@ -1,6 +1,6 @@
-"""The reference against torchvision's own pixels, operation by operation.
+"""The reference against the pixels of torchvision, operation by operation.
 
-They are in tests/data/torchvision-pixels.npz, made by the script beside it.
+tests/data/torchvision-pixels.npz holds these pixels; the script beside it has made them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from stoker.augment import (
 from stoker.augment.reference.reference import execute
 from stoker.augment.transforms.policies.operations import Kind, Operations
 
-THEIRS = np.load(Path(__file__).parents[1] / "data" / "torchvision-pixels.npz")
-PIXELS = THEIRS["pixels"]
+TORCHVISION = np.load(Path(__file__).parents[1] / "data" / "torchvision-pixels.npz")
+PIXELS = TORCHVISION["pixels"]
 HEIGHT, WIDTH = PIXELS.shape[:2]
 
 
 @dataclass(frozen=True, init=False)
-class One(RandAugment):
-    """A policy that applies one given operation."""
+class SingleOperation(RandAugment):
+    """A policy that always applies the same operation."""
 
     operation: tuple[Kind, float] = (Kind.Identity, 0.0)
 
@@ -48,7 +48,7 @@ class One(RandAugment):
         self.set("operation", (kind, magnitude))
 
     def params(self, state, u):
-        kind, magnitude = (np.array([[one]]) for one in self.operation)
+        kind, magnitude = (np.array([[value]]) for value in self.operation)
         Operations(kind, magnitude, False, (tuple(Kind),)).compose(state, self.interpolation)
 
 
@@ -80,7 +80,8 @@ def transform(name):
         degrees, scale, x, y = values[:4]
         center, fill = values[4:6], list(map(int, values[6:]))
         return RandomAffine((degrees,) * 2, None, (scale,) * 2, (x, x, y, y), interpolation, fill, center)
-    return One(Kind[kind], 255 * values[0] if kind == "Solarize" else values[0], interpolation)
+    magnitude = 255 * values[0] if kind == "Solarize" else values[0]
+    return SingleOperation(Kind[kind], magnitude, interpolation)
 
 
 def tolerance(name):
@@ -96,20 +97,22 @@ def tolerance(name):
     )
 
 
-@pytest.mark.parametrize(
-    "name", sorted(one for one in set(THEIRS) - {"pixels"} if not one.startswith("order"))
-)
+OPERATIONS = sorted(name for name in set(TORCHVISION) - {"pixels"} if not name.startswith("order"))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_pixels_are_those_of_torchvision(name):
-    size = THEIRS[name].shape[:2]
-    cut = [CenterCrop(size)] if name.startswith("expand") else []  # all of it, if it is as large as theirs
+    size = TORCHVISION[name].shape[:2]
+    # An expanded image is whole only if it has the size of torchvision's.
+    cut = [CenterCrop(size)] if name.startswith("expand") else []
     plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name), *cut])
     params = plan.draw(np.array([HEIGHT]), np.array([WIDTH]), np.array([0]), 0, 0)
     if name.startswith(("elastic", "noise")):
         key = np.array([name.removesuffix(" nearest").split()[-1]], np.uint64)
         params = replace(params, steps=tuple(replace(step, keys=key) for step in params.steps))
     image = execute(params, 0, PIXELS, "uint8", "NHWC")
-    assert image.shape == THEIRS[name].shape
-    difference = image.astype(int) - THEIRS[name]
+    assert image.shape == TORCHVISION[name].shape
+    difference = image.astype(int) - TORCHVISION[name]
     if params.fill.any() and not name.endswith("nearest"):
         # At the image's edge torchvision weighs the image twice: it would be darker without any fill.
         seen = execute(replace(params, fill=0 * params.fill), 0, np.full_like(PIXELS, 255), "uint8", "NHWC")
@@ -126,6 +129,6 @@ def test_random_order_makes_the_images_of_every_order_of_torchvision():
         np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), 0, 0
     )
     found = {execute(params, i, PIXELS, "uint8", "NHWC").tobytes() for i in range(n)}
-    theirs = {THEIRS[name].tobytes() for name in THEIRS if name.startswith("order")}
-    assert len(theirs) > 3
-    assert found == theirs
+    expected = {TORCHVISION[name].tobytes() for name in TORCHVISION if name.startswith("order")}
+    assert len(expected) > 3
+    assert found == expected

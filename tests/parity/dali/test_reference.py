@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.payloads.native_payloads import run_once
 from helpers.data.pictures import encode
 from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
@@ -77,11 +78,11 @@ def test_interpolations_are_near_the_reference(
     assert (difference[inside(params)] > 1).mean() < 0.001
 
 
-def test_interpolations_that_differ_from_sample_to_sample(opened: Dataset) -> None:
+def test_interpolations_that_differ_between_samples_are_near_the_reference(opened: Dataset) -> None:
     names = ("nearest", "bilinear", "bicubic", "lanczos")
-    one = [RandomResizedCrop(64, interpolation=name) for name in names]
+    crops = [RandomResizedCrop(64, interpolation=name) for name in names]
     output = ImageFormat("uint8", "NHWC")
-    params, result = execute(opened, (RandomChoice(one), RandomHorizontalFlip()), output)
+    params, result = execute(opened, (RandomChoice(crops), RandomHorizontalFlip()), output)
     assert params.interpolation is not None
     assert set(params.interpolation.tolist()) == {int(Interpolation[name.upper()]) for name in names}
     difference = np.abs(result.images.astype(np.int64) - truth(opened, params, output))
@@ -89,7 +90,7 @@ def test_interpolations_that_differ_from_sample_to_sample(opened: Dataset) -> No
     assert (difference[inside(params)] > 1).mean() < 0.005
 
 
-def test_images_are_mirrored_before_steps_that_depend_on_the_place_of_a_pixel(opened: Dataset) -> None:
+def test_images_are_mirrored_before_steps_that_depend_on_the_coordinates_of_a_pixel(opened: Dataset) -> None:
     output = ImageFormat("uint8", "NHWC")
     params, result = execute(
         opened, (Resize((64, 70)), RandomHorizontalFlip(1.0), JPEG(quality=(5, 5))), output
@@ -132,7 +133,7 @@ def test_geometry_is_near_the_reference(opened: Dataset, transforms: Sequence[Tr
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
-def test_every_dtype_in_every_layout(opened: Dataset, dtype: Any, layout: Any) -> None:
+def test_every_dtype_in_every_layout_is_near_the_reference(opened: Dataset, dtype: Any, layout: Any) -> None:
     output = ImageFormat(dtype, layout)
     transforms = CROP if dtype == "uint8" else (*CROP, Normalize())
     params, result = execute(opened, transforms, output, n=6)
@@ -204,7 +205,7 @@ def test_other_codecs_are_near_the_reference(
     check(open_dataset(pack_images([encode(picture, kind) for picture in pictures])), CROP)
 
 
-def test_raw_pixels_beside_jpeg_and_png(
+def test_raw_pixels_beside_jpeg_and_png_are_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image]
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
@@ -234,7 +235,7 @@ def test_raw_pixels_beside_jpeg_and_png(
         pytest.param((RandomCrop(64), RandomRotation(30)), id="warped"),
     ],
 )
-def test_pixels_are_shown_alike_with_and_without_a_decoder(
+def test_raw_pixels_are_the_same_in_batches_with_and_without_jpegs(
     pack_images: Callable[..., Path], pictures: list[Image.Image], transforms: Sequence[Transform]
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
@@ -244,10 +245,10 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
     for codec, payload in zip((Codec.PNG, Codec.JPEG), last, strict=True):
         dataset = open_dataset(
             pack_images(
-                [*(one.tobytes() for one in pixels), payload],
+                [*(array.tobytes() for array in pixels), payload],
                 codec=np.array([Codec.RAW] * len(pixels) + [codec], np.uint8),
-                height=np.array([one.shape[0] for one in (*pixels, pixels[0])]),
-                width=np.array([one.shape[1] for one in (*pixels, pixels[0])]),
+                height=np.array([array.shape[0] for array in (*pixels, pixels[0])]),
+                width=np.array([array.shape[1] for array in (*pixels, pixels[0])]),
             )
         )
         _, result = execute(dataset, transforms, ImageFormat("uint8", "NHWC"))
@@ -256,14 +257,14 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
     assert np.array_equal(*shown)
 
 
-def test_an_image_of_one_pixel_is_shown(pack_images: Callable[..., Path]) -> None:
+def test_an_image_of_one_pixel_is_enlarged(pack_images: Callable[..., Path]) -> None:
     payload = encode(np.full((1, 1, 3), 77, np.uint8), "PNG")
     _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), ImageFormat("uint8", "NHWC"))
     assert (result.images == 77).all()
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_bad_samples_are_zeros_in_every_form(
+def test_a_bad_sample_is_all_zeros_beside_padded_images(
     pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
 ) -> None:
     opened = open_dataset(pack_images([encode(picture, kind) for picture in pictures[:3]]))
@@ -272,9 +273,7 @@ def test_bad_samples_are_zeros_in_every_form(
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))
     params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
     engine = DaliEngine(settings_of(opened, batch_size=3))
-    engine.submit(Work(samples, params))
-    result = engine.collect()
-    engine.close()
+    result = run_once(engine, Work(samples, params))
     assert result.status.tolist() == [Status.OK, Status.CHECKSUM_MISMATCH, Status.OK]
     assert not result.images[1].any()
     assert result.images[0].any()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N, found
+from helpers.data.annotations.annotated_scenes import N, bounding_box
 from helpers.data.pictures import encode
 
 import stoker
@@ -48,7 +48,7 @@ LISTS: dict[str, list[Any]] = {
 
 
 def batches(source: Any, **options: Any) -> list[Any]:
-    given = {
+    options = {
         "batch_size": 4,
         "seed": 3,
         "shuffle": True,
@@ -56,7 +56,7 @@ def batches(source: Any, **options: Any) -> list[Any]:
         "columns": ("image", "row"),
         **options,
     }
-    with ImageLoader(source, **given) as loader:
+    with ImageLoader(source, **options) as loader:
         return list(loader)
 
 
@@ -66,9 +66,11 @@ def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, 
     options = {"transforms": LISTS[name]}
     native = batches(source, engine="native", exact=True, **options)
     reference = batches(source, engine="reference", **options)
-    native_pixels, pixels = (np.concatenate([batch.image for batch in one]) for one in (native, reference))
+    native_pixels, pixels = (
+        np.concatenate([batch.image for batch in batches]) for batches in (native, reference)
+    )
     difference = np.abs(native_pixels.astype(float) - pixels.astype(float))
-    # A place on the edge of a rotated tile may fall on either side.
+    # A pixel on the edge of a rotated tile may belong to either side.
     assert (difference > 3).mean() < (0.002 if "turned" in name or name == "perspective" else 1e-5)
     assert difference.mean() < 0.1
     assert len({image.tobytes() for image in pixels}) == len(pixels)
@@ -78,9 +80,9 @@ def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, 
 def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, buffer: int | None) -> None:
     transforms = [DetectionMosaic(32, buffer=buffer), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
     whole = {
-        row: one
+        row: image
         for batch in batches(thumbnails, transforms=transforms)
-        for row, one in zip(batch.row, batch.image, strict=True)
+        for row, image in zip(batch.row, batch.image, strict=True)
     }
     ranks = [
         batches(thumbnails, transforms=transforms, rank=rank, world_size=3, batch_size=3, last_batch="drop")
@@ -90,21 +92,21 @@ def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, b
         for batch in rank:
             for row, image in zip(batch.row, batch.image, strict=True):
                 assert np.array_equal(image, whole[row])
-    given = {
+    options = {
         "transforms": transforms,
         "seed": 3,
         "shuffle": True,
         "columns": ("image", "row"),
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, batch_size=4, **given) as loader:
+    with ImageLoader(thumbnails, batch_size=4, **options) as loader:
         next(iter(loader))
         state = loader.state_dict()
-    with ImageLoader(thumbnails, batch_size=5, **given) as resumed:
+    with ImageLoader(thumbnails, batch_size=5, **options) as resumed:
         resumed.load_state_dict(state)
-        left = [pair for batch in resumed for pair in zip(batch.row, batch.image, strict=True)]
-    assert len(left) == len(whole) - 4
-    assert all(np.array_equal(image, whole[row]) for row, image in left)
+        rest = [pair for batch in resumed for pair in zip(batch.row, batch.image, strict=True)]
+    assert len(rest) == len(whole) - 4
+    assert all(np.array_equal(image, whole[row]) for row, image in rest)
 
 
 def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
@@ -127,7 +129,7 @@ COLUMNS = ("image", "boxes", "object_id", "masks", "keypoints", "segmentation", 
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("after", [[], [RandomAffine(20)]], ids=["upright", "turned"])
 def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: str, after: list[Any]) -> None:
-    checked, exact = 0, not after
+    checked, is_upright = 0, not after
     mosaic = DetectionMosaic(160, scale=(0.8, 1.2), fill=0)
     for batch in batches(annotated, transforms=[mosaic, *after, *FLIPS], columns=COLUMNS, engine=engine):
         for i, boxes in enumerate(batch.boxes):
@@ -138,11 +140,11 @@ def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: st
                 assert 0 <= left <= right <= 160
                 if number % 100 == 0 and min(right - left, bottom - top) > 12:
                     assert bright[batch.masks[i][k] > 0].mean() > 0.9
-                    if exact:
-                        assert np.abs(found(batch.masks[i][k] > 0) - boxes[k]).max() <= 1.5
+                    if is_upright:
+                        assert np.abs(bounding_box(batch.masks[i][k] > 0) - boxes[k]).max() <= 1.5
                     seen = batch.keypoints[i][k]
                     seen = seen[seen[:, 2] > 0]
-                    assert exact is False or all(
+                    assert not is_upright or all(
                         (boxes[k, :2] <= point + 1e-4).all() and (point <= boxes[k, 2:] + 1e-4).all()
                         for point in seen[:, :2]
                     )
@@ -152,26 +154,26 @@ def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: st
 
 def test_min_visible_counts_the_part_of_a_box_that_its_tile_shows(annotated: Path) -> None:
     options = {"transforms": [DetectionMosaic(160)], "columns": ("boxes", "object_id")}
-    every = np.concatenate([number for one in batches(annotated, **options) for number in one.object_id])
-    most = np.concatenate(
-        [number for one in batches(annotated, min_visible=0.9, **options) for number in one.object_id]
-    )
-    assert 0 < len(most) < len(every)
+
+    def count(**rule: float) -> int:
+        return sum(len(ids) for batch in batches(annotated, **options, **rule) for ids in batch.object_id)
+
+    assert 0 < count(min_visible=0.9) < count()
 
 
 def test_mixed_images_keep_the_objects_of_both(annotated: Path) -> None:
     options = {"columns": ("image", "object_id", "row")}
     plain = {
-        row: numbers
-        for one in batches(annotated, **options, transforms=[Resize((30, 40))])
-        for row, numbers in zip(one.row, one.object_id, strict=True)
+        row: ids
+        for batch in batches(annotated, **options, transforms=[Resize((30, 40))])
+        for row, ids in zip(batch.row, batch.object_id, strict=True)
     }
-    for one in batches(annotated, **options, transforms=[Resize((30, 40)), DetectionMixUp(1.0)]):
-        for row, numbers in zip(one.row, one.object_id, strict=True):
-            own, others = plain[row], numbers[len(plain[row]) :]
-            assert numbers[: len(own)].tolist() == own.tolist()
-            assert len(set((others // 100).tolist())) == 1
-            assert others[0] // 100 != row
+    for batch in batches(annotated, **options, transforms=[Resize((30, 40)), DetectionMixUp(1.0)]):
+        for row, ids in zip(batch.row, batch.object_id, strict=True):
+            first, second = np.split(ids, [len(plain[row])])
+            assert first.tolist() == plain[row].tolist()
+            (partner,) = set((second // 100).tolist())
+            assert partner != row
 
 
 PASTED = ("image", "boxes", "object_id", "masks", "keypoints", "area", "row")
@@ -181,9 +183,9 @@ PASTING = [Resize((60, 80)), RandomHorizontalFlip(), CopyPaste(1.0, 0.8), Random
 def test_pasted_objects_show_their_pixels_and_hide_what_is_below(annotated: Path) -> None:
     columns = {"columns": PASTED}
     plain = {
-        row: one
+        row: dict(zip(ids, areas, strict=True))
         for batch in batches(annotated, **columns, transforms=PASTING[:2])
-        for row, *one in zip(batch.row, batch.object_id, batch.area, strict=True)
+        for row, ids, areas in zip(batch.row, batch.object_id, batch.area, strict=True)
     }
     smaller = pasted = 0
     for batch in batches(annotated, **columns, transforms=PASTING):
@@ -191,14 +193,13 @@ def test_pasted_objects_show_their_pixels_and_hide_what_is_below(annotated: Path
             own = batch.object_id[i] // 100 == row
             masks, boxes, numbers = batch.masks[i], batch.boxes[i], batch.object_id[i]
             assert not (masks[own].any(axis=0) & masks[~own].any(axis=0)).any()
-            before = dict(zip(*plain[row], strict=True))
             for k, number in enumerate(numbers.tolist()):
                 if own[k]:
-                    smaller += batch.area[i][k] < 0.99 * before[number]
+                    smaller += batch.area[i][k] < 0.99 * plain[row][number]
                 else:
                     pasted += 1
                     assert number % 100 != 1  # a crowd
-                assert found(masks[k] > 0) == pytest.approx(boxes[k], abs=1.5)
+                assert bounding_box(masks[k] > 0) == pytest.approx(boxes[k], abs=1.5)
                 if number % 100 == 0:
                     assert (batch.image[i, 0][masks[k] > 0] > 100).mean() > 0.95
     assert smaller > 0
@@ -217,11 +218,11 @@ def test_pasted_images_are_those_of_the_reference(annotated: Path) -> None:
             assert all(np.array_equal(*pair) for pair in zip(a.object_id, b.object_id, strict=True))
 
 
-def test_objects_of_which_too_little_is_left_are_dropped(annotated: Path) -> None:
+def test_min_left_drops_objects_that_pasted_ones_mostly_hide(annotated: Path) -> None:
     def count(least: float) -> int:
         transforms = [Resize((60, 80)), CopyPaste(1.0, 1.0, min_left=least)]
-        made = batches(annotated, transforms=transforms, columns=PASTED)
-        return sum(len(boxes) for batch in made for boxes in batch.boxes)
+        pasted = batches(annotated, transforms=transforms, columns=PASTED)
+        return sum(len(boxes) for batch in pasted for boxes in batch.boxes)
 
     assert count(0.95) < count(0.0)
 
@@ -234,9 +235,9 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
     folder = pack_images(images)
     with pytest.raises(SampleError, match="k2"):
         batches(folder, transforms=[DetectionMosaic(32)], engine=engine)
-    given = {"transforms": [DetectionMosaic(32)], "engine": engine, "on_error": "skip", "max_bad": None}
+    options = {"transforms": [DetectionMosaic(32)], "engine": engine, "on_error": "skip", "max_bad": None}
     with pytest.warns(UserWarning, match="'k2'"):
-        rows = [row for one in batches(folder, shuffle=False, **given) for row in one.row.tolist()]
+        rows = [row for batch in batches(folder, shuffle=False, **options) for row in batch.row.tolist()]
     assert 0 < len(rows) < 8
     assert 2 not in rows
 
@@ -255,7 +256,7 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
         ([DetectionMosaic(8)], {"color": "rgba"}, "RGB and grey"),
     ],
 )
-def test_what_does_not_go_together(
+def test_combinations_that_no_engine_can_execute_are_refused(
     thumbnails: Path, transforms: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

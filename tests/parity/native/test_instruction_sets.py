@@ -38,7 +38,7 @@ for dtype, layout, params in works:
 
 
 def samples(path: Path) -> Samples:
-    """Raw pixels, with the largest possible contrast in some places."""
+    """Raw pixels, with the largest possible contrast in a quarter of them."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (N, HEIGHT, WIDTH, 3), np.uint8)
     pixels[::2, ::2] = np.where(pixels[::2, ::2] < 128, 0, 255)
@@ -63,43 +63,46 @@ def resize(height: int, width: int) -> ImageParams:
     )
 
 
-def works() -> list[tuple[DType, Layout, ImageParams]]:
+def make_works() -> list[tuple[DType, Layout, ImageParams]]:
+    """Output types, layouts and parameters of batches that reach every kernel."""
     # From two taps to twelve along a row, from two to six along a column.
-    found: list[tuple[DType, Layout, ImageParams]] = []
+    works: list[tuple[DType, Layout, ImageParams]] = []
     for width in (700, 333, 299, 257, 160, 151, 110, 97, 80, 75, 61, 52, 17, 1):
         params = resize(10 if width % 2 else 30, width)
         levels = replace(params, color=np.tile(np.eye(3, 4, dtype=np.float32), (N, 1, 1)))
-        found.append(("uint8", "NCHW", levels))
+        works.append(("uint8", "NCHW", levels))
     # Batches that are too large for the caches, and one that is not.
     normalised = resize(256, 208)
     mixed = replace(normalised, color=normalised.color + np.float32(0.001))
     for params in (normalised, mixed, resize(256, 201), resize(20, 208)):
-        found += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
-    return found
+        works += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
+    return works
 
 
-def only(i: int, of: T) -> T:
-    """One sample of the whole image."""
-    columns = {field.name: getattr(of, field.name) for field in fields(of)}
-    return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
+WORKS = make_works()
 
 
-@pytest.mark.parametrize("work", works()[-12:])
+def only(i: int, batch: T) -> T:
+    """The columns of one sample of a batch."""
+    columns = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return replace(batch, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
+
+
+@pytest.mark.parametrize("work", WORKS[-12:])
 def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
     """Large batches are stored past the caches, and small ones are not."""
     path, (dtype, layout, params) = tmp_path / "shard", work
-    found = samples(path)
-    images = execute(found, params, path, ImageFormat(dtype, layout)).images
+    whole = samples(path)
+    images = execute(whole, params, path, ImageFormat(dtype, layout)).images
     for i in range(N):
-        alone = execute(only(i, found), only(i, params), path, ImageFormat(dtype, layout)).images
+        alone = execute(only(i, whole), only(i, params), path, ImageFormat(dtype, layout)).images
         np.testing.assert_array_equal(images[i], alone[0])
 
 
 @pytest.mark.parametrize("level", ["avx2", "avx512"])
-def test_instruction_sets_agree(level: str, tmp_path: Path) -> None:
+def test_every_instruction_set_gives_the_bytes_of_plain_cpp(level: str, tmp_path: Path) -> None:
     path = tmp_path / "shard"
-    found = samples(path)
-    work = pickle.dumps((str(path), path.stat().st_size, found, works()))
+    work = pickle.dumps((str(path), path.stat().st_size, samples(path), WORKS))
     plain, other = (
         subprocess.run(
             [sys.executable, "-c", RUN],
@@ -110,5 +113,5 @@ def test_instruction_sets_agree(level: str, tmp_path: Path) -> None:
         ).stdout.split()
         for name in ("plain", level)
     )
-    assert len(plain) == len(works())
+    assert len(plain) == len(WORKS)
     assert [i for i, (a, b) in enumerate(zip(plain, other, strict=True)) if a != b] == []

@@ -1,6 +1,6 @@
 """The decoder of baseline JPEGs against libjpeg-turbo: the same pixels and errors on every kind of file.
 
-Each decoder runs in a process of its own, since ``STOKER_JPEG`` and ``STOKER_CPU_LEVEL`` are read once.
+Each decoder runs in a separate process, since ``STOKER_JPEG`` and ``STOKER_CPU_LEVEL`` are read once.
 ``tests/sanitize/jpeg_decoders.cpp`` compares both on many more files.
 """
 
@@ -86,7 +86,7 @@ def picture(rng: np.random.Generator, height: int, width: int, channels: int) ->
 def cases(path: str) -> list[Case]:
     """Every sampling, many sizes and qualities, restart intervals of every kind, and crops."""
     rng = np.random.default_rng(0)
-    found: list[Case] = []
+    files: list[Case] = []
     for i in range(240):
         height, width = (int(side) for side in rng.integers(1, 71, 2))
         options: dict[str, Any] = {"quality": int(rng.integers(1, 101)), "optimize": bool(rng.integers(0, 2))}
@@ -105,16 +105,16 @@ def cases(path: str) -> list[Case]:
             height, width = 48, 48
         side = int(rng.integers(1, min(height, width) + 1))
         crops = np.stack([rng.integers(0, extent - side + 1, 6) for extent in (height, width)], 1)
-        found.append((path, data, crops, side))
-    return found
+        files.append((path, data, crops, side))
+    return files
 
 
 def damaged(path: str) -> list[Case]:
     rng = np.random.default_rng(1)
-    found: list[Case] = []
+    files: list[Case] = []
     for _, data, _, _ in cases(path):
         if b"\xff\xdd" in data:
-            continue  # the data of other restart intervals than those of a crop is not looked at
+            continue  # the decoder skips restart intervals outside a crop
         for _ in range(3):
             changed = bytearray(data)
             at = int(rng.integers(2, len(data)))
@@ -127,21 +127,21 @@ def damaged(path: str) -> list[Case]:
                     del changed[at : at + 3]
             if rng.random() < 0.5:
                 changed += b"\xff\xd9"
-            found.append((path, bytes(changed), (), 1))
-    return found
+            files.append((path, bytes(changed), (), 1))
+    return files
 
 
 @pytest.mark.parametrize("level", ["plain", "avx2", "avx512"])
 def test_pixels_equal_those_of_libjpeg_turbo(level: str, tmp_path: Any) -> None:
     work = cases(str(tmp_path / "shard"))
-    *expected, turbo = run(work, STOKER_JPEG="turbo")
-    *found, own = run(work, STOKER_JPEG="stoker", STOKER_CPU_LEVEL=level)
-    assert (turbo, own) == ("libjpeg-turbo", "stoker")
+    *expected, reference_name = run(work, STOKER_JPEG="turbo")
+    *found, name = run(work, STOKER_JPEG="stoker", STOKER_CPU_LEVEL=level)
+    assert (reference_name, name) == ("libjpeg-turbo", "stoker")
     assert [i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b] == []
 
 
 def test_damaged_files_give_the_same_errors(tmp_path: Any) -> None:
     work = damaged(str(tmp_path / "shard"))
     expected, found = run(work, STOKER_JPEG="turbo"), run(work, STOKER_JPEG="stoker")
-    assert any("JPEG" in one for one in expected)
+    assert any("JPEG" in line for line in expected)
     assert [i for i, (a, b) in enumerate(zip(expected[:-1], found[:-1], strict=True)) if a != b] == []

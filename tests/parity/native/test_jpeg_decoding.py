@@ -22,6 +22,15 @@ def decoded(payload: bytes, params: ImageParams, size: tuple[int, int], folder: 
     return result.images[0]
 
 
+def decoded_region(payload: bytes, size: tuple[int, int], box: tuple[int, ...], folder: Path) -> Any:
+    """The pixels of a box, (top, left, bottom, right), of an image of this size."""
+    top, left, bottom, right = box
+    params = whole((bottom - top, right - left), size)
+    params.crop[:] = top, left, bottom - top, right - left
+    params.region[:] = box
+    return decoded(payload, params, size, folder)
+
+
 def sampled(horizontal: int, vertical: int) -> bytes:
     """A JPEG whose luminance has these sampling factors, which Pillow can read and not write.
 
@@ -38,15 +47,14 @@ def sampled(horizontal: int, vertical: int) -> bytes:
 
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 2)])
-def test_unusual_sampling_factors_are_near_pillow(horizontal: int, vertical: int, tmp_path: Path) -> None:
+def test_regions_of_unusual_sampling_factors_are_decoded_bit_for_bit(
+    horizontal: int, vertical: int, tmp_path: Path
+) -> None:
     payload = sampled(horizontal, vertical)
     pixels = decode_with_pillow(payload)
     height, width = pixels.shape[:2]
     for top, left in [(0, 0), (3, 5), (height // 2, 31)]:
-        params = whole((height - top, width - left), (height, width))
-        params.crop[:] = top, left, height - top, width - left
-        params.region[:] = top, left, height, width
-        found = decoded(payload, params, (height, width), tmp_path)
+        found = decoded_region(payload, (height, width), (top, left, height, width), tmp_path)
         np.testing.assert_array_equal(found, pixels[top:, left:])
 
 
@@ -63,15 +71,12 @@ def test_a_region_of_components_with_three_widths_is_decoded_bit_for_bit(
     payload = bytes(data)
     pixels = decode_with_pillow(payload)
     for left, right in [(0, 1), (0, 2), (1, 2), (1, 7), (3, 6), (29, 35), (62, 64)]:
-        params = whole((8, right - left), (8, 64))
-        params.crop[:] = 0, left, 8, right - left
-        params.region[:] = 0, left, 8, right
-        found = decoded(payload, params, (8, 64), tmp_path)
+        found = decoded_region(payload, (8, 64), (0, left, 8, right), tmp_path)
         np.testing.assert_array_equal(found, pixels[:, left:right])
 
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 2), (2, 4), (2, 2)])
-def test_unusual_sampling_factors_decoded_at_half_the_size_are_those_of_the_whole_image(
+def test_a_reduced_region_of_unusual_sampling_factors_is_that_of_the_reduced_image(
     horizontal: int, vertical: int, tmp_path: Path
 ) -> None:
     """A region has the pixels that it has in the whole image, though chroma is reduced less than luma."""
@@ -96,10 +101,7 @@ def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tm
     corners = [(top, left) for top in range(0, 40, 3) for left in range(0, 50, 7)]
     boxes = [(y, x, y + h, x + w) for y, x in corners for h, w in [(5, 9), (27, 33)]]
     for top, left, bottom, right in boxes:
-        params = whole((bottom - top, right - left), (67, 83))
-        params.crop[:] = top, left, bottom - top, right - left
-        params.region[:] = top, left, bottom, right
-        found = decoded(payload, params, (67, 83), tmp_path)
+        found = decoded_region(payload, (67, 83), (top, left, bottom, right), tmp_path)
         np.testing.assert_array_equal(found, pixels[top:bottom, left:right])
 
 
@@ -116,7 +118,7 @@ def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
         assert np.abs(pixels - rgb).max() <= 1
 
 
-def test_trailing_bytes_are_tolerated(tmp_path: Path) -> None:
+def test_bytes_after_the_end_of_a_jpeg_change_nothing(tmp_path: Path) -> None:
     payload = encode(photograph(40, 30))
     results = [
         decoded(data, whole((40, 30), (40, 30)), (40, 30), tmp_path)

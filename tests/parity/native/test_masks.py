@@ -20,7 +20,8 @@ from stoker.errors import ConfigError
 from stoker.pipeline.images.annotations.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_segments
 
 Mask = npt.NDArray[np.uint8]
-ONE = np.zeros(1, np.int64)
+OWNER = np.zeros(1, np.int64)
+"""One object, of image 0."""
 NO_RUNS = np.zeros(0, np.uint32)
 SIZE = np.array([HEIGHT]), np.array([WIDTH])
 WHITE = np.zeros((HEIGHT, WIDTH), np.uint8)
@@ -34,7 +35,7 @@ def both(params: ImageParams, owner: npt.NDArray[np.int64], **objects: Any) -> M
     return drawn
 
 
-# Corners of pixels, centres of pixels, borders and places far outside are where rounding and clipping decide.
+# Corners of pixels, centres of pixels, borders and points far outside are where rounding and clipping decide.
 coordinate = st.one_of(
     st.integers(-10, 90).map(lambda x: x / 2),
     st.floats(-100, 200, width=32),
@@ -48,7 +49,9 @@ polygon = st.lists(st.tuples(coordinate, coordinate), min_size=1, max_size=9).ma
 @chains
 @settings(max_examples=40)
 @given(objects=st.lists(st.lists(polygon, max_size=3), min_size=1, max_size=4), seed=st.integers(0, 99))
-def test_polygons(chain: list[Any], objects: list[Any], seed: int) -> None:
+def test_polygons_are_drawn_as_the_reference_draws_them(
+    chain: list[Any], objects: list[Any], seed: int
+) -> None:
     both(draw(chain, 2, seed), np.sort(np.arange(len(objects)) % 2), polygons=objects)
 
 
@@ -59,11 +62,11 @@ def star(points: int, radius: float, center: Any) -> npt.NDArray[np.float32]:
 
 
 @chains
-def test_many_objects_of_many_images_are_drawn(chain: list[Any]) -> None:
+def test_many_objects_of_many_images_are_drawn_as_the_reference_draws_them(chain: list[Any]) -> None:
     rng = np.random.default_rng(0)
     owner = np.sort(rng.integers(0, 6, 60))
     sizes, radii, centers = rng.integers(3, 40, 60), rng.uniform(1, 50, 60), rng.uniform(0, 60, (60, 2))
-    stars = [star(*one) for one in zip(sizes.tolist(), radii, centers, strict=True)]
+    stars = list(map(star, sizes.tolist(), radii, centers))
     objects = [stars[k : k + k % 3] for k in range(60)]
     params = draw(chain, 6)
     assert both(params, owner, polygons=objects).any()
@@ -76,10 +79,10 @@ def test_many_objects_of_many_images_are_drawn(chain: list[Any]) -> None:
 @chains
 @settings(max_examples=15)
 @given(data=st.data())
-def test_run_lengths_are_drawn(chain: list[Any], data: st.DataObject) -> None:
+def test_run_lengths_are_drawn_as_the_reference_draws_them(chain: list[Any], data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, HEIGHT * WIDTH), max_size=20).map(sorted))
     runs = np.diff([0, *cuts, HEIGHT * WIDTH]).astype(np.uint32)  # some of length 0
-    both(draw(chain, 1, data.draw(st.integers(0, 99))), ONE, runs=[runs])
+    both(draw(chain, 1, data.draw(st.integers(0, 99))), OWNER, runs=[runs])
 
 
 def test_a_polygon_that_reaches_the_horizon_is_not_drawn() -> None:
@@ -91,16 +94,16 @@ def test_a_polygon_that_reaches_the_horizon_is_not_drawn() -> None:
         inverse[2, 0] = -slope
         matrix = np.linalg.inv(inverse)[None]
         params = replace(plain, warp=Warp(matrix, plain.size, perspective=True))
-        assert both(params, ONE, polygons=[[square]]).any() == seen
+        assert both(params, OWNER, polygons=[[square]]).any() == seen
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_points_that_are_not_finite_are_refused(value: float) -> None:
     params, polygon = draw([Resize((9, 9))]), np.array([(1, 1), (5, 1), (value, 9)], np.float32)
     with pytest.raises(ValueError, match="finite"):
-        draw_segments(params, ONE, *SIZE, polygons=[[polygon]])
+        draw_segments(params, OWNER, *SIZE, polygons=[[polygon]])
     with pytest.raises(ConfigError, match="finite"):
-        transform_segments(params, ONE, *SIZE, polygons=[[polygon]])
+        transform_segments(params, OWNER, *SIZE, polygons=[[polygon]])
     good = np.ones((3, 2), np.float32)
     assert bad_polygons([[good], [], [good, polygon], [polygon]]).tolist() == [2, 3]
     assert not len(bad_polygons([[good], []]))
@@ -111,15 +114,15 @@ def test_run_lengths_of_another_size_are_refused() -> None:
     assert bad_runs(runs, np.array([3, 9, 9])).tolist() == [2]
     assert not len(bad_runs(runs[1:2], np.array([5])))
     assert not len(bad_runs([], np.array([5])))
-    for one in (runs[0], np.array([2**32 - 1] * 3, np.uint32)):
+    for wrong in (runs[0], np.array([2**32 - 1] * 3, np.uint32)):
         with pytest.raises(ValueError, match="must sum to the pixels"):
-            draw_segments(draw([Resize((9, 9))]), ONE, *SIZE, runs=[one])
+            draw_segments(draw([Resize((9, 9))]), OWNER, *SIZE, runs=[wrong])
 
 
-def test_memory_is_used_again_and_cleared() -> None:
+def test_memory_of_dropped_masks_is_used_again_and_cleared() -> None:
     memory, params = MaskMemory(), draw([Resize((9, 300))])
     everything = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)], np.float32)
-    full = draw_segments(params, ONE, *SIZE, polygons=[[everything]], memory=memory)
+    full = draw_segments(params, OWNER, *SIZE, polygons=[[everything]], memory=memory)
     assert full.all()
     address = full.ctypes.data
     del full
@@ -132,7 +135,7 @@ def test_memory_is_used_again_and_cleared() -> None:
 def test_an_image_of_padding_alone_shows_nothing() -> None:
     params = replace(draw([Resize((5, 6))]), empty=np.ones(1, bool))
     full = [encode_runs(np.ones((HEIGHT, WIDTH)))]
-    assert not both(params, ONE, runs=full, polygons=[[star(5, 30, (20, 20))]]).any()
+    assert not both(params, OWNER, runs=full, polygons=[[star(5, 30, (20, 20))]]).any()
 
 
 def arguments(**changed: Any) -> dict[str, Any]:
@@ -146,7 +149,7 @@ def arguments(**changed: Any) -> dict[str, Any]:
     }
 
 
-class TestArgumentsThatDoNotFit:
+class TestWrongArguments:
     POLYGONS = {"points": np.ones((3, 2)), "sizes": np.array([3]), "polygons": np.array([1, 0])}  # noqa: RUF012 - a table
     RUNS = {  # noqa: RUF012 - likewise
         "height": np.array([4], np.int32),
@@ -174,7 +177,7 @@ class TestArgumentsThatDoNotFit:
             {"points": np.full((3, 2), np.nan)},
         ],
     )
-    def test_polygons(self, changed: dict[str, Any]) -> None:
+    def test_polygons_of_other_sizes_are_refused(self, changed: dict[str, Any]) -> None:
         _native.fill_polygons(**arguments(**self.POLYGONS))
         with pytest.raises(ValueError, match="must"):
             _native.fill_polygons(**arguments(**{**self.POLYGONS, **changed}))
@@ -192,7 +195,7 @@ class TestArgumentsThatDoNotFit:
             {"runs": np.array([15], np.uint32)},
         ],
     )
-    def test_runs(self, changed: dict[str, Any]) -> None:
+    def test_run_lengths_of_other_sizes_are_refused(self, changed: dict[str, Any]) -> None:
         _native.fill_runs(**arguments(**self.RUNS))
         with pytest.raises(ValueError, match="must"):
             _native.fill_runs(**arguments(**{**self.RUNS, **changed}))

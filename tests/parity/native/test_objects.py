@@ -82,7 +82,7 @@ def test_keypoints_equal_the_reference(chain: list[Any], swap: tuple[int, ...]) 
         assert found.dtype == np.float64
 
 
-def test_an_image_of_padding_alone_shows_nothing() -> None:
+def test_objects_of_an_image_of_padding_alone_are_hidden() -> None:
     params, boxes, owner = scene(CHAINS["flips"], 0)
     params = replace(params, empty=np.arange(len(params)) % 2 == 0)
     _, kept = output_boxes(params, boxes, owner)
@@ -102,7 +102,7 @@ def test_batches_without_objects_are_empty() -> None:
     assert output_keypoints(params, np.zeros((0, 5, 3), np.float32), owner[:0], SWAP).shape == (0, 5, 3)
 
 
-def given_to_native(**changed: Any) -> dict[str, Any]:
+def native_arguments(**changed: Any) -> dict[str, Any]:
     return {
         "owner": np.array([0, 1]),
         "size": (9, 9),
@@ -129,22 +129,22 @@ def given_to_native(**changed: Any) -> dict[str, Any]:
 def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "window": None, "min_visible": 0.0, "min_size": 0.0}
     points = {"keypoints": np.zeros((2, 5, 3), np.float32), "swap": np.array(SWAP)}
-    _native.transform_boxes(**given_to_native(**boxes))
-    _native.transform_keypoints(**given_to_native(**points))
+    _native.transform_boxes(**native_arguments(**boxes))
+    _native.transform_keypoints(**native_arguments(**points))
     with pytest.raises(ValueError, match="must"):
-        _native.transform_boxes(**given_to_native(**boxes, **changed))
+        _native.transform_boxes(**native_arguments(**boxes, **changed))
     with pytest.raises(ValueError, match="must"):
-        _native.transform_keypoints(**given_to_native(**points, **changed))
+        _native.transform_keypoints(**native_arguments(**points, **changed))
 
 
 def test_windows_and_swaps_of_other_sizes_are_refused() -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "min_visible": 0.0, "min_size": 0.0}
     with pytest.raises(ValueError, match="window"):
-        _native.transform_boxes(**given_to_native(**boxes, window=np.zeros((3, 4))))
+        _native.transform_boxes(**native_arguments(**boxes, window=np.zeros((3, 4))))
     points = np.zeros((2, 5, 3), np.float32)
     for swap in ([0, 1], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1]):
         with pytest.raises(ValueError, match="swap"):
-            _native.transform_keypoints(**given_to_native(keypoints=points, swap=np.array(swap)))
+            _native.transform_keypoints(**native_arguments(keypoints=points, swap=np.array(swap)))
 
 
 @given(data=st.data())
@@ -159,8 +159,8 @@ def test_lists_are_gathered_in_order(data: st.DataObject) -> None:
     taken = take_lists(columns, np.array(rows, np.int64))
     for name, column in columns.items():
         lists = [column.values[column.starts[row] : column.starts[row + 1]] for row in rows]
-        assert taken[name].values.tolist() == [value for one in lists for value in one.tolist()]
-        assert taken[name].counts.tolist() == [len(one) for one in lists]
+        assert taken[name].values.tolist() == [value for part in lists for value in part.tolist()]
+        assert taken[name].counts.tolist() == [len(part) for part in lists]
         assert (taken[name].values.dtype, taken[name].starts.dtype) == (column.values.dtype, np.int64)
         assert taken[name].values.flags.writeable
     assert taken["a"].starts is taken["b"].starts

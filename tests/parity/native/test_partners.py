@@ -1,4 +1,4 @@
-"""The samples that mosaics show besides their own: of the epoch, a sampler, a buffer and a remote mixture."""
+"""The partners of mosaics: from an epoch, a sampler, a buffer and a remote mixture."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from stoker.errors import ConfigError
 
 def sources(source: Path, **options: Any) -> Any:
     """Positions of the four samples of each mosaic of an epoch, (N, 4)."""
-    given = {
+    options = {
         "batch_size": 2,
         "transforms": [DetectionMosaic(32)],
         "columns": ("image",),
         "num_threads": 1,
         **options,
     }
-    with ImageLoader(source, **given) as loader:
+    with ImageLoader(source, **options) as loader:
         plans = planned(loader)
-    assert all(np.array_equal(one.positions, one.sources[::4]) for one in plans)
-    return np.concatenate([one.sources.reshape(-1, 4) for one in plans])
+    assert all(np.array_equal(plan.positions, plan.sources[::4]) for plan in plans)
+    return np.concatenate([plan.sources.reshape(-1, 4) for plan in plans])
 
 
 def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Path) -> None:
@@ -42,10 +42,13 @@ def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Pa
 def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path, order: dict[str, Any]) -> None:
     shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)], **{"shuffle": True, **order})
     drawn = shown[:, 0].tolist()
-    for number, (own, *others) in enumerate(shown.tolist()):
+    for number, (first, *partners) in enumerate(shown.tolist()):
         window = set(drawn[max(number - 5, 0) : max(number, 5) + 1])
-        assert len(set(others)) == 3
-        assert set(others) <= window - {own}
+        assert len(set(partners)) == 3
+        assert set(partners) <= window - {first}
+
+
+def test_a_buffer_of_fewer_draws_than_partners_is_refused() -> None:
     with pytest.raises(ConfigError, match="buffer must be a number of draws, at least 3, or None"):
         DetectionMosaic(32, buffer=2)
 
@@ -56,10 +59,10 @@ def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path, order: 
 def test_the_partners_of_an_unshuffled_epoch_are_from_the_whole_dataset(
     thumbnails: Path, order: dict[str, Any]
 ) -> None:
-    near, far = (
+    with_buffer, without = (
         sources(thumbnails, transforms=[DetectionMosaic(32, buffer=buffer)], **order) for buffer in (3, None)
     )
-    assert np.array_equal(near, far)
+    assert np.array_equal(with_buffer, without)
 
 
 @pytest.mark.parametrize("transform", [DetectionMosaic(32, buffer=8), DetectionMosaic(32, buffer=None)])
@@ -69,7 +72,7 @@ def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: 
     met = np.zeros((n, n))
     with ImageLoader(thumbnails, columns=("image",), **options) as loader:
         for epoch in range(epochs):
-            shown = np.concatenate([one.sources for one in planned(loader, epoch)]).reshape(n, 4)
+            shown = np.concatenate([plan.sources for plan in planned(loader, epoch)]).reshape(n, 4)
             assert (np.diff(np.sort(shown), axis=1) > 0).all(), "no image is twice in a mosaic"
             np.add.at(met, (shown[:, :1], shown[:, 1:]), 1)
     # Pearson's chi-square of the pairs. Three of n - 1 are drawn without replacement, which narrows it.
@@ -82,7 +85,7 @@ def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: 
     assert abs(met.sum(axis=0) - 3 * epochs).max() < 4.5 * np.sqrt(3 * epochs)
 
 
-def test_partners_are_what_the_epoch_draws(thumbnails: Path) -> None:
+def test_partners_are_samples_that_the_sampler_can_draw(thumbnails: Path) -> None:
     weights = np.zeros(len(stoker.open(thumbnails)))
     weights[10:20] = 1
     shown = sources(thumbnails, sampler=stoker.Weighted(weights))
@@ -95,8 +98,8 @@ def test_mosaics_of_a_remote_mixture_are_those_of_the_local_one(
 ) -> None:
     def mixed(first: Any) -> list[Any]:
         source = stoker.mix([(first, 0.7), (stoker.open(thumbnails).select(range(10)), 0.3)], samples=24)
-        given = {"batch_size": 4, "seed": 3, "shuffle": True, "num_threads": 2, "columns": ("image", "row")}
-        with ImageLoader(source, transforms=[DetectionMosaic(32, buffer=buffer)], **given) as loader:
+        options = {"batch_size": 4, "seed": 3, "shuffle": True, "num_threads": 2, "columns": ("image", "row")}
+        with ImageLoader(source, transforms=[DetectionMosaic(32, buffer=buffer)], **options) as loader:
             return list(loader)
 
     remote = stoker.open(f"file://{thumbnails}", cache=tmp_path, cache_size="1MB")

@@ -6,19 +6,22 @@ import struct
 import zlib
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from helpers.converted_images import all_images, convert_images, first_images
 from helpers.data.payloads.png_files import KINDS, chunk, png
+from helpers.native_decoding import (
+    assert_bad_sample_of_every_engine,
+    assert_refused_in_the_words_of_pillow,
+    decode_in_cpp,
+)
 
-import stoker
 from stoker import _native
 from stoker.augment import CenterCrop, RandomResizedCrop
-from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
+from stoker.formats.codecs.decode import decode_for_reference
 
 SIDES = (20, 30)
 WHOLE = png(3, *SIDES, 2, 8)
@@ -42,10 +45,7 @@ def with_stream(stream: bytes) -> bytes:
 def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> None:
     for seed, sides in enumerate([(1, 1), (5, 7), (33, 18), (64, 70), (40, 1), (2, 99)]):
         data = png(seed, *sides, *kind, interlaced=interlaced, split=[1 << 30, 11][seed % 2])
-        expected = decode_for_reference(data, Codec.PNG, *sides)
-        pixels, *size = _native.transcode(data, "none", 0, 0, "raw", 90, "420", 10**6)
-        assert tuple(size) == sides
-        assert np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected)
+        assert np.array_equal(decode_in_cpp(data), decode_for_reference(data, Codec.PNG, *sides))
 
 
 @pytest.mark.parametrize("alpha", [True, False])
@@ -64,7 +64,7 @@ def test_channels_are_those_of_pillow(kind: tuple[int, int], alpha: bool) -> Non
             assert np.array_equal(part[top:bottom, left:right], expected[top:bottom, left:right])
 
 
-def test_transparent_colours_and_damage_are_left_to_pillow() -> None:
+def test_transparent_colours_are_left_to_pillow_and_damage_is_an_error() -> None:
     assert decode_stored(HEAD + chunk(b"tRNS", bytes(6)) + WHOLE[AT:], True) is None
     for data, message in ((WHOLE[:-100], "ends before"), (b"no PNG", "not a PNG")):
         with pytest.raises(ValueError, match=message):
@@ -87,9 +87,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_files_that_pillow_reads_are_read(name: str) -> None:
-    expected = decode_for_reference(ODD[name], Codec.PNG, *SIDES)
-    pixels, *_ = _native.transcode(ODD[name], "none", 0, 0, "raw", 90, "420", 10**6)
-    assert np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected)
+    assert np.array_equal(decode_in_cpp(ODD[name]), decode_for_reference(ODD[name], Codec.PNG, *SIDES))
 
 
 DAMAGED = {
@@ -111,56 +109,38 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damage_is_an_error_in_the_words_of_pillow(name: str) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        _native.transcode(DAMAGED[name], "none", 0, 0, "raw", 90, "420", 10**6)
-    with pytest.raises(Exception, match=r"\w") as expected:
-        decode_for_reference(DAMAGED[name], Codec.PNG, *SIDES)
-    with pytest.raises(type(expected.value)) as found:
-        decode_rgb(DAMAGED[name], Codec.PNG, *SIDES)
-    assert str(found.value).partition("<")[0] == str(expected.value).partition("<")[0]
+    assert_refused_in_the_words_of_pillow(DAMAGED[name], Codec.PNG, SIDES)
 
 
-def batches(source: Path, **options: Any) -> list[np.ndarray]:
-    given = {"batch_size": 6, "transforms": [RandomResizedCrop(16)], "num_threads": 1, **options}
-    with stoker.ImageLoader(source, **given) as loader:
-        return [np.asarray(batch.image).astype(int) for batch in loader]
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset with a PNG of each kind."""
+    files = {
+        f"{i:02}.png": png(i, 40 + i, 50 - i, *kind, interlaced=bool(i % 2)) for i, kind in enumerate(KINDS)
+    }
+    return convert_images(tmp_path_factory.mktemp("png"), files)
 
 
-def test_loaders_of_pngs_make_what_the_reference_makes(tmp_path: Path) -> None:
-    (tmp_path / "images" / "a").mkdir(parents=True)
-    for i, kind in enumerate(KINDS):
-        data = png(i, 40 + i, 50 - i, *kind, interlaced=bool(i % 2))
-        (tmp_path / "images" / "a" / f"{i:02}.png").write_bytes(data)
-    stoker.convert(tmp_path / "images", tmp_path / "shards")
-    for color in ("rgb", "gray"):
-        pairs = zip(
-            *(batches(tmp_path / "shards", color=color, engine=e) for e in ("native", "reference")),
-            strict=True,
-        )
-        assert max(np.abs(found - expected).max() for found, expected in pairs) <= 1
-    data = (tmp_path / "images" / "a" / "05.png").read_bytes()
-    (grey,) = (
-        batch[5]
-        for batch in batches(tmp_path / "shards", color="gray", transforms=[CenterCrop((40, 36))])[:1]
-    )
-    whole = decode_grey(data, Codec.PNG, 45, 45)[..., 0]
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_loaders_of_pngs_make_what_the_reference_makes(shards: Path, color: str) -> None:
+    options = {"batch_size": 6, "transforms": [RandomResizedCrop(16)], "color": color}
+    batches = (all_images(shards, engine=engine, **options) for engine in ("native", "reference"))
+    assert max(np.abs(found - expected).max() for found, expected in zip(*batches, strict=True)) <= 1
+
+
+def test_a_crop_of_a_grey_loader_has_the_grey_of_the_whole_image(shards: Path) -> None:
+    grey = first_images(shards, [CenterCrop((40, 36))], batch_size=6, color="gray")[5]
+    whole = decode_grey(png(5, 45, 45, *KINDS[5], interlaced=True), Codec.PNG, 45, 45)[..., 0]
     assert np.array_equal(grey[0], whole[2:42, 4:40])
 
 
 def test_a_damaged_png_is_a_bad_sample_in_the_words_of_pillow(tmp_path: Path) -> None:
-    (tmp_path / "images" / "a").mkdir(parents=True)
-    (tmp_path / "images" / "a" / "bad.png").write_bytes(DAMAGED["rows that are missing"])
-    messages = []
-    for engine in ("native", "reference"):
-        with pytest.raises(SampleError, match=r"image file is truncated .*bad\.png") as error:
-            batches(tmp_path / "images", engine=engine)
-        messages.append(error.value.message)
-        assert isinstance(error.value, DecodeError)
-    assert messages[0] == messages[1]
+    damaged, message = DAMAGED["rows that are missing"], r"image file is truncated .*bad\.png"
+    assert_bad_sample_of_every_engine(tmp_path, "bad.png", damaged, message)
 
 
 def test_a_png_may_not_claim_more_pixels_than_are_allowed(tmp_path: Path) -> None:
     header = struct.pack(">IIBBBBB", 1 << 20, 1 << 20, 16, 6, 0, 0, 0)
     bomb = WHOLE[:8] + chunk(b"IHDR", header) + chunk(b"IDAT", STREAM) + END
     with pytest.raises(ValueError, match="pixels"):
-        _native.transcode(bomb, "none", 0, 0, "raw", 90, "420", 10**8)
+        decode_in_cpp(bomb, 10**8)

@@ -38,8 +38,6 @@ from stoker.pipeline.engines.base import ImageFormat
 Pixels = npt.NDArray[np.uint8]
 SIZES = [(1, 1), (2, 5), (3, 3), (37, 97), (40, 200)]
 EXACT = {name: case.step for name, case in STEP_CASES.items() if not case.native}
-
-
 whole_batch = partial(whole, n=N)
 
 
@@ -54,7 +52,7 @@ def images_of(samples: Samples, params: ImageParams, path: Path, output: ImageFo
 
 
 def difference(images: list[Pixels], params: ImageParams, path: Path) -> npt.NDArray[np.float64]:
-    """Images from both engines, made of raw pixels."""
+    """How far the images of both engines are apart, which are made of raw pixels."""
     height, width = images[0].shape[:2]
     samples = samples_of([image.tobytes() for image in images], path, (height, width), Codec.RAW)
     expected = [reference.execute(params, i, image, "float32", "NHWC") for i, image in enumerate(images)]
@@ -70,9 +68,9 @@ def test_every_native_step_has_an_example() -> None:
 def test_a_step_is_near_the_reference(name: str, size: tuple[int, int], tmp_path: Path) -> None:
     case = STEP_CASES[name]
     images = [pixels_of(*size, seed) // (1 if case.native else 1 + seed) for seed in range(N)]
-    found = difference(images, whole_batch(size, size, steps=(case.step,)), tmp_path / "shard")
-    assert found.max() <= case.native
-    assert found.mean() < 0.05
+    levels = difference(images, whole_batch(size, size, steps=(case.step,)), tmp_path / "shard")
+    assert levels.max() <= case.native
+    assert levels.mean() < 0.05
 
 
 @settings(max_examples=60)
@@ -91,7 +89,7 @@ def test_chains_of_exact_steps_equal_the_reference(
 @pytest.mark.parametrize("steps", [None, (EXACT["equalize"],)])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
-def test_contrast_and_erased_boxes_equal_the_reference(
+def test_contrast_and_erased_boxes_are_near_the_reference(
     steps: Any, erased: bool, dtype: Any, layout: Any, tmp_path: Path
 ) -> None:
     images = [pixels_of(37, 97, seed) for seed in range(N)]
@@ -114,14 +112,14 @@ def test_contrast_and_erased_boxes_equal_the_reference(
     )
 
 
-def turn(angle: float, scale: float, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+def rotation(angle: float, scale: float, size: tuple[int, int]) -> npt.NDArray[np.float64]:
     """Rotation about the middle, which shows more of the image the larger ``scale`` is."""
     cos, sin = np.cos(angle) * scale, np.sin(angle) * scale
     y, x = size[0] / 2, size[1] / 2
     return np.array([[cos, -sin, x - cos * x + sin * y], [sin, cos, y - sin * x - cos * y], [0, 0, 1]])
 
 
-def wild(seed: int) -> npt.NDArray[np.float64]:
+def random_projection(seed: int) -> npt.NDArray[np.float64]:
     """A projective map that may have its horizon in the picture."""
     return np.asarray(
         np.eye(3)
@@ -134,11 +132,11 @@ def wild(seed: int) -> npt.NDArray[np.float64]:
     "matrix",
     [
         *(
-            lambda size, a=angle, s=scale: turn(a, s, size)
+            lambda size, a=angle, s=scale: rotation(a, s, size)
             for angle in (0, 0.3, -2.2)
             for scale in (0.2, 1, 1.7, 40)
         ),
-        *(lambda size, s=seed: wild(s) for seed in range(8)),
+        *(lambda size, s=seed: random_projection(s) for seed in range(8)),
         lambda size: np.diag([1e300, 1e-300, 1]),
         lambda size: np.zeros((3, 3)),
     ],
@@ -146,7 +144,7 @@ def wild(seed: int) -> npt.NDArray[np.float64]:
 def test_warps_are_near_the_reference(
     matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: Path
 ) -> None:
-    """Within a level, at ties and for the 256th of a pixel to which places are rounded.
+    """Within a level, at ties and for the 256th of a pixel to which coordinates are rounded.
 
     Along the axes there are two passes as in any resize, and what lies between is rounded, too.
     """
@@ -156,9 +154,9 @@ def test_warps_are_near_the_reference(
     params.flip[:] = [(0, 0), (1, 0), (1, 1)]
     params.dest[1:] = 4, 5, 60, 50
     with np.errstate(all="ignore"):
-        found = difference([pixels_of(*source, seed) for seed in range(N)], params, tmp_path / "shard")
-    assert found.max() <= 1
-    assert (found > 0).mean() < (0.3 if matrix(size)[0, 1] == 0 else 0.05 if min(source) > 1 else 0.15)
+        levels = difference([pixels_of(*source, seed) for seed in range(N)], params, tmp_path / "shard")
+    assert levels.max() <= 1
+    assert (levels > 0).mean() < (0.3 if matrix(size)[0, 1] == 0 else 0.05 if min(source) > 1 else 0.15)
 
 
 @pytest.mark.parametrize("interpolation", Interpolation)
@@ -171,7 +169,7 @@ def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
     everything.flip[:] = True
     samples = samples_of([image.tobytes() for image in images], tmp_path / "shard", (131, 97), Codec.RAW)
     plain = images_of(samples, everything, tmp_path / "shard")
-    matrix = np.stack([np.eye(3), turn(0.2, 1, size), np.eye(3)])
+    matrix = np.stack([np.eye(3), rotation(0.2, 1, size), np.eye(3)])
     warped = replace(everything, warp=Warp(matrix, size))
     got = images_of(samples, warped, tmp_path / "shard")
     bilinear = images_of(samples, replace(warped, interpolation=None), tmp_path / "shard")
@@ -192,17 +190,20 @@ def test_a_warped_region_of_a_rotated_jpeg_is_near_the_reference(
     pixels = decode_with_pillow(data)
     height, width = pixels.shape[:2]
     params = whole_batch((73, 61), (height, width), n=1)
-    params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90), nearest=nearest))
+    params = replace(params, warp=Warp(rotation(0.4, 1.1, (80, 90))[None], (80, 90), nearest=nearest))
     params.crop[:], params.region[:] = (10, 5, 80, 80), (11.3, 6.2, 88.9, 84.1)
     params.dest[:], params.flip[:] = (4, 5, 60, 70), (True, False)
     path = tmp_path / "shard"
     got = images_of(samples_of([data], path, (height, width), orientation=orientation), params, path)
-    found = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
-    assert found.max() <= 1
-    assert (found > 0).mean() < 0.05
+    levels = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
+    assert levels.max() <= 1
+    assert (levels > 0).mean() < 0.05
 
 
-@pytest.mark.parametrize("matrix", [turn(0.7, 0.9, (70, 90)), wild(1), wild(2), np.diag((-1.0, 1, 1))])
+@pytest.mark.parametrize(
+    "matrix",
+    [rotation(0.7, 0.9, (70, 90)), random_projection(1), random_projection(2), np.diag((-1.0, 1, 1))],
+)
 def test_nearest_pixels_equal_the_reference(matrix: Any, tmp_path: Path) -> None:
     images = [pixels_of(70, 90, seed) for seed in range(N)]
     params = whole_batch((61, 47), (70, 90))
@@ -224,8 +225,7 @@ def test_a_border_of_a_rotated_jpeg_is_near_the_reference(orientation: int, tmp_
     path = tmp_path / "shard"
     got = images_of(samples_of([data] * N, path, (height, width), orientation=orientation), params, path)
     for i in range(N):
-        found = np.abs(got[i] - reference.execute(params, i, pixels, "float32", "NHWC"))
-        assert found.max() <= 1
+        assert np.abs(got[i] - reference.execute(params, i, pixels, "float32", "NHWC")).max() <= 1
 
 
 @pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 2)])
@@ -237,7 +237,7 @@ def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
     for photo in photographs[::40]:
         image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)
         data = encode(image, quality=92)
-        params = whole_batch(size, (350, 450), n=1, warp=Warp(turn(0.3, 1, size)[None], size))
+        params = whole_batch(size, (350, 450), n=1, warp=Warp(rotation(0.3, 1, size)[None], size))
         path = tmp_path / "shard"
         got = images_of(samples_of([data], path, (350, 450)), params, path)
         expected = reference.execute(params, 0, decode_with_pillow(data), "float32", "NHWC")
@@ -254,10 +254,15 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     everything = whole_batch(size, (61, 77), mean_matrix=MEAN)
     works = [replace(everything, steps=(step,)) for step in steps]
     works += [
-        replace(everything, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)
+        replace(everything, warp=Warp(rows(rotation(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)
     ]
-    works += [replace(everything, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
-    works.append(replace(everything, warp=Warp(rows(turn(0.3, 2, size), np.float64), size, nearest=WHERE)))
+    works += [
+        replace(everything, warp=Warp(rows(random_projection(seed), np.float64), size, True))
+        for seed in range(4)
+    ]
+    works.append(
+        replace(everything, warp=Warp(rows(rotation(0.3, 2, size), np.float64), size, nearest=WHERE))
+    )
     works += [
         whole_batch(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
         for resized in ((150, 41), (20, 19), (40, 100))
