@@ -1,8 +1,8 @@
-"""Boxes, masks and keypoints checked by drawing: what marks an object in the image is found where it went.
+"""Boxes, masks and keypoints against pixels: a mark in the image moves to where its annotation moves.
 
-The red channel of each image holds a bright rectangle, green and blue a blob each, at the left and the
-right hand. Random chains of geometry are drawn, executed by the engines, and the marks are looked for
-in the pixels.
+The red channel of each image holds a bright rectangle, which has a box and a mask. Green and blue hold a
+blob each, which are two keypoints. Engines execute random chains of geometry, and the tests look for the
+marks in the pixels.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.payloads.native_payloads import run_once, samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker import _native
 from stoker.augment import (
     CenterCrop,
     ImageParams,
@@ -48,7 +48,6 @@ from stoker.augment.geometry.annotations import (
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import encode_runs, transform_segments
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection.execution import executes
@@ -109,29 +108,12 @@ def scene(seed: int) -> tuple[Any, Boxes, Any]:
 
 
 def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
-    """Have the images executed: (N, H, W, 3) uint8."""
+    """The images that an engine makes, (N, H, W, 3) uint8."""
     path = folder / "shard"
-    payloads = [image.tobytes() for image in images]
-    path.write_bytes(b"".join(payloads))
-    size = len(payloads[0])
-    samples = Samples(
-        row=np.arange(N),
-        shard=np.zeros(N, np.int32),
-        record=np.arange(N),
-        offset=np.arange(N) * size,
-        length=np.full(N, size),
-        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
-        codec=np.full(N, Codec.RAW, np.uint8),
-        height=np.full(N, HEIGHT, np.int32),
-        width=np.full(N, WIDTH, np.int32),
-        orientation=np.ones(N, np.uint8),
-    )
-    form = ImageFormat("uint8", "NHWC")
-    settings = EngineSettings([str(path)], [size * N], form, batch_size=N, max_pixels=10**7)
-    made = make_engine(engine, settings)
-    made.submit(Work(samples, params))
-    result = made.collect()
-    made.close()
+    samples = samples_of([image.tobytes() for image in images], path, (HEIGHT, WIDTH), Codec.RAW)
+    output, size = ImageFormat("uint8", "NHWC"), path.stat().st_size
+    settings = EngineSettings([str(path)], [size], output, batch_size=N, max_pixels=10**7)
+    result = run_once(make_engine(engine, settings), Work(samples, params))
     assert not result.status.any(), result.reason
     return np.asarray(result.images)
 
@@ -158,8 +140,8 @@ def shown_boxes(params: ImageParams, boxes: Boxes) -> Boxes:
     low, high = np.floor(params.region[:, :2])[:, ::-1], np.ceil(params.region[:, 2:])[:, ::-1]
     left, top, right, bottom = np.concatenate((boxes[:, :2].clip(low), boxes[:, 2:].clip(None, high)), 1).T
     quads = np.stack((left, top, right, top, right, bottom, left, bottom), axis=1).reshape(N, 4, 2)
-    found = apply_matrix(forward_matrix(params), quads.astype(float))
-    return np.concatenate((found.min(axis=1), found.max(axis=1)), axis=1)
+    corners = apply_matrix(forward_matrix(params), quads.astype(float))
+    return np.concatenate((corners.min(axis=1), corners.max(axis=1)), axis=1)
 
 
 def check_boxes(params: ImageParams, boxes: Boxes, images: Any) -> None:
@@ -173,9 +155,9 @@ def check_boxes(params: ImageParams, boxes: Boxes, images: Any) -> None:
             assert not (red > trace).any()
         elif keep[i] and (moved[i, 2:] - moved[i, :2]).min() > 4:
             outwards = np.array((-1, -1, 1, 1))
-            place, core, hull = (outwards * box for box in (moved[i], around(red > 127), around(red > trace)))
-            assert (core - 1 <= np.maximum(place, outwards * shown[i])).all()
-            assert (place <= hull + 1).all()
+            box, core, hull = (outwards * box for box in (moved[i], around(red > 127), around(red > trace)))
+            assert (core - 1 <= np.maximum(box, outwards * shown[i])).all()
+            assert (box <= hull + 1).all()
 
 
 def check_masks(params: ImageParams, boxes: Boxes, images: Any) -> None:
@@ -204,28 +186,28 @@ def check_keypoints(params: ImageParams, keypoints: Any, images: Any) -> None:
     for k in range(2):
         corners = transform_keypoints(params, keypoints[:, k, None] + reach, np.arange(N))
         for i in np.flatnonzero((corners[..., 2] > 0).all(axis=1)):
-            place = moved[i, SWAP[k] if turned[i] else k]
-            assert place[2] == 2
-            np.testing.assert_allclose(place[:2], centroid(images[i, ..., 1 + k]), atol=1)
+            point = moved[i, SWAP[k] if turned[i] else k]
+            assert point[2] == 2
+            np.testing.assert_allclose(point[:2], centroid(images[i, ..., 1 + k]), atol=1)
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(chain=chains(), seed=st.integers(0, 1000))
 @pytest.mark.parametrize("engine", ["reference", "native"])
-def test_marks_are_found_where_their_labels_are(
+def test_boxes_masks_and_keypoints_lie_on_the_marks_in_the_pixels(
     engine: str, chain: list[Transform], seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     images, boxes, keypoints = scene(seed)
     params = draw_params(chain, boxes, seed)
     if not executes(engine, params.needs()):
         return
-    made = run(engine, images, params, tmp_path_factory.getbasetemp())
-    check_boxes(params, boxes, made)
-    check_masks(params, boxes, made)
-    check_keypoints(params, keypoints, made)
+    transformed = run(engine, images, params, tmp_path_factory.getbasetemp())
+    check_boxes(params, boxes, transformed)
+    check_masks(params, boxes, transformed)
+    check_keypoints(params, keypoints, transformed)
 
 
-def test_erased_objects_keep_their_labels(tmp_path: Path) -> None:
+def test_erasing_moves_no_box_and_no_keypoint(tmp_path: Path) -> None:
     images, boxes, keypoints = scene(0)
     plain = draw_params([Resize((80, 90))], boxes, 0)
     erased = draw_params([Resize((80, 90)), RandomErasing(1, (0.3, 0.5), value=9)], boxes, 0)

@@ -1,4 +1,4 @@
-"""Parameters of any chain of transforms, on images of any size: they keep the contract of engines."""
+"""Parameters of any chain of transforms, on images of any size: they are what engines rely on."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def draw(chain, sources, samples, seed):
 
 @given(CHAINS, SOURCES, st.integers(-5, 5))
 @settings(max_examples=60)
-def test_rectangles_lie_within_each_other(chain, sources, seed):
+def test_crops_lie_in_their_source_and_regions_in_their_crop(chain, sources, seed):
     params = draw(chain, sources, np.arange(len(sources)), seed)
     source = np.array(sources)
     crop, region, dest = params.crop, params.region, params.dest
@@ -122,7 +122,7 @@ def test_rectangles_lie_within_each_other(chain, sources, seed):
 
 @given(CHAINS, SOURCES)
 @settings(max_examples=30)
-def test_every_chain_can_be_executed(chain, sources):
+def test_every_chain_of_geometry_can_be_executed(chain, sources):
     params = draw(chain, sources, np.arange(len(sources)), 0)
     for i, (height, width) in enumerate(sources):
         image = render(params, i, np.full((height, width, 3), 200, np.uint8))
@@ -130,27 +130,27 @@ def test_every_chain_can_be_executed(chain, sources):
         assert set(np.unique(image)) <= {0, 200}
 
 
-def assert_same_rows(one, i, other, k):
-    """Row ``i`` of all arrays of one description of a batch is row ``k`` of another's."""
-    assert type(one) is type(other)
-    if isinstance(one, tuple):
-        assert len(one) == len(other)
-        for pair in zip(one, other, strict=True):
+def assert_same_rows(first, i, second, k):
+    """Row ``i`` of every array in the parameters of one batch is row ``k`` in those of another."""
+    assert type(first) is type(second)
+    if isinstance(first, tuple):
+        assert len(first) == len(second)
+        for pair in zip(first, second, strict=True):
             assert_same_rows(pair[0], i, pair[1], k)
-    elif is_dataclass(one):
-        applied = not isinstance(one, Step) or one.where[i]
-        for field in fields(one) if applied else ():
+    elif is_dataclass(first):
+        applied = not isinstance(first, Step) or first.where[i]
+        for field in fields(first) if applied else ():
             if field.name not in ("size", "fill", "canvas", "value"):
-                assert_same_rows(getattr(one, field.name), i, getattr(other, field.name), k)
-    elif isinstance(one, np.ndarray):
-        np.testing.assert_array_equal(one[i], other[k])
+                assert_same_rows(getattr(first, field.name), i, getattr(second, field.name), k)
+    elif isinstance(first, np.ndarray):
+        np.testing.assert_array_equal(first[i], second[k])
     else:
-        assert one == other
+        assert first == second
 
 
 @given(CHAINS, st.lists(NESTED, max_size=3), LAST, SOURCES, st.data())
 @settings(max_examples=40)
-def test_a_sample_does_not_depend_on_its_batch(chain, more, last, sources, data):
+def test_parameters_of_a_sample_do_not_depend_on_its_batch(chain, more, last, sources, data):
     chain = [*chain, *more, RandomHorizontalFlip(), CenterCrop(12), *last, RandomErasing()]
     together = draw(chain, sources, np.arange(len(sources)), 0)
     order = data.draw(st.permutations(range(len(sources))))
@@ -162,7 +162,7 @@ def test_a_sample_does_not_depend_on_its_batch(chain, more, last, sources, data)
 
 @given(CHAINS, st.lists(NESTED, max_size=5), LAST, SOURCES, st.integers(0, 9))
 @settings(max_examples=40)
-def test_any_mixture_can_be_executed_and_stays_in_range(chain, more, last, sources, seed):
+def test_any_chain_with_colours_can_be_executed_and_stays_in_range(chain, more, last, sources, seed):
     plan = compile_image(
         [*chain, *more, CenterCrop(12), *last, RandomErasing(), Normalize((0,) * 3, (1,) * 3)]
     )

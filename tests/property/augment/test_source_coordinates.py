@@ -1,4 +1,4 @@
-"""The way back undoes the way of a box and of a keypoint, under any chain of geometry."""
+"""Boxes and keypoints that are mapped back to the source are the original ones, for any geometry."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _drawn(chain: Any, sources: Any, seed: int) -> tuple[Any, Any]:
 
 
 @given(CHAINS, SOURCES, st.integers(0, 99))
-def test_a_box_that_is_seen_whole_comes_back(chain: Any, sources: Any, seed: int) -> None:
+def test_a_box_that_is_seen_whole_is_mapped_back_to_the_source(chain: Any, sources: Any, seed: int) -> None:
     params, boxes = _drawn(chain, sources, seed)
     owner = np.arange(len(sources))
     moved, keep = transform_boxes(params, boxes, owner, min_visible=1 - 1e-9)
@@ -81,7 +81,7 @@ def test_a_box_that_is_seen_whole_comes_back(chain: Any, sources: Any, seed: int
 
 @given(CHAINS, SOURCES, st.integers(0, 99))
 @settings(max_examples=100)
-def test_a_keypoint_that_is_seen_comes_back(chain: Any, sources: Any, seed: int) -> None:
+def test_a_keypoint_that_is_seen_is_mapped_back_to_the_source(chain: Any, sources: Any, seed: int) -> None:
     params, boxes = _drawn(chain, sources, seed)
     points = np.concatenate((boxes.reshape(-1, 2, 2), np.full((len(boxes), 2, 1), 2.0)), axis=2)
     moved = transform_keypoints(params, points, np.arange(len(sources)), swap=[1, 0])

@@ -28,48 +28,49 @@ def recovered(segment_ids, values):
 @quick
 @given(sequences, st.sampled_from(["left", "right"]), st.integers(1, 4))
 def test_padding_keeps_every_token(samples, side, multiple_of):
-    made = Pad(outputs=OUTPUTS, side=side, multiple_of=multiple_of, value=5)(samples)
-    ids, mask = made["input_ids"], made["attention_mask"]
+    arrays = Pad(outputs=OUTPUTS, side=side, multiple_of=multiple_of, value=5)(samples)
+    ids, mask = arrays["input_ids"], arrays["attention_mask"]
     assert ids.shape[1] % multiple_of == 0
     assert [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)] == samples
     assert (ids[~mask] == 5).all()
-    check(made, [[sample] for sample in samples])
+    check_arrays(arrays, [[sample] for sample in samples])
 
 
 @quick
 @given(st.lists(sequences, min_size=1, max_size=4), st.integers(0, 3))
 def test_packing_keeps_every_token(rows, spare):
     width = max(max(sum(map(len, row)) for row in rows) + spare, 1)
-    made = Pack(outputs=OUTPUTS)(rows, width)
-    assert made["input_ids"].shape == (len(rows), width)
-    check(made, rows)
+    arrays = Pack(outputs=OUTPUTS)(rows, width)
+    assert arrays["input_ids"].shape == (len(rows), width)
+    check_arrays(arrays, rows)
 
 
 @quick
 @given(sequences, st.integers(1, 4))
 def test_flattening_keeps_every_token(samples, multiple_of):
-    made = Flatten(outputs=OUTPUTS, multiple_of=multiple_of)(samples)
-    check(
+    arrays = Flatten(outputs=OUTPUTS, multiple_of=multiple_of)(samples)
+    check_arrays(
         {
             name: value[None] if getattr(value, "ndim", 0) and name != "cu_seqlens" else value
-            for name, value in made.items()
+            for name, value in arrays.items()
         },
         [samples],
     )
 
 
-def check(made, rows):
+def check_arrays(arrays, rows):
+    """Checks that arrays hold the sequences of each row, and that all outputs agree."""
     real = [sequence for row in rows for sequence in row if sequence]
-    segments = made["segment_ids"]
-    assert recovered(segments, made["input_ids"]) == real
-    assert recovered(segments, made["position_ids"]) == [list(range(len(one))) for one in real]
-    assert recovered(segments, made["labels"]) == [[-100, *one[1:]] for one in real]
-    assert (made["attention_mask"] == (segments > 0)).all()
-    assert (made["labels"][segments == 0] == -100).all()
-    bounds = made["cu_seqlens"]
+    segments = arrays["segment_ids"]
+    assert recovered(segments, arrays["input_ids"]) == real
+    assert recovered(segments, arrays["position_ids"]) == [list(range(len(sequence))) for sequence in real]
+    assert recovered(segments, arrays["labels"]) == [[-100, *sequence[1:]] for sequence in real]
+    assert (arrays["attention_mask"] == (segments > 0)).all()
+    assert (arrays["labels"][segments == 0] == -100).all()
+    bounds = arrays["cu_seqlens"]
     assert bounds.dtype == np.int32
     assert (bounds[0], bounds[-1]) == (0, segments.size)
-    flat, kept = made["input_ids"].reshape(-1), segments.reshape(-1)
+    flat, kept = arrays["input_ids"].reshape(-1), segments.reshape(-1)
     spans = [(begin, end) for begin, end in pairwise(bounds.tolist()) if end > begin]
     assert [flat[begin:end].tolist() for begin, end in spans if kept[begin]] == real
-    assert made["max_seqlen"] == max(end - begin for begin, end in spans)
+    assert arrays["max_seqlen"] == max(end - begin for begin, end in spans)

@@ -1,4 +1,4 @@
-"""Properties of bucketing plans: boundaries are optimal, and batches keep what a plan promises."""
+"""Bucketing plans of any lengths: boundaries are optimal, and no sample is lost or repeated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_rule_beats_the_optimal_shapes(pairs, num_buckets):
     st.sampled_from(["fresh", "frozen", "ordered"]),
     st.integers(0, 2**64 - 1),
 )
-def test_plans_keep_their_promises(
+def test_plans_show_each_sample_once_in_batches_that_fit_it(
     lengths, num_buckets, batch_size, world_size, last_batch, balance, membership, seed
 ):
     options = {
@@ -89,7 +89,7 @@ def test_plans_keep_their_promises(
     st.sampled_from(["drop", "pad", "partial"]),
     st.integers(0, 2**64 - 1),
 )
-def test_plans_of_pairs_keep_their_promises(
+def test_plans_of_pairs_show_each_sample_once_within_the_budget(
     pairs, more, batch_size, multiple_of, world_size, last_batch, seed
 ):
     options = {
@@ -106,6 +106,7 @@ def test_plans_of_pairs_keep_their_promises(
 
 
 def check_plan(sampler):
+    """Checks that ranks agree on shapes, samples fit them, and no sample is lost or repeated."""
     lengths, world_size, last_batch = sampler.lengths, sampler.world_size, sampler.last_batch
     plan = sampler.plan(1)
     seen = []

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import stoker
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.run_lengths import runs_of_mask
 
 SIDE = 16
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 COORDINATE = st.floats(0, SIDE - 1, width=32).map(lambda x: round(x, 2))
 
 
@@ -53,43 +56,44 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=15)
 @given(st.lists(OBJECT, max_size=12), st.integers(0, 3), st.booleans())
-def test_annotations_come_back_from_shards(
+def test_annotations_of_a_dataset_are_those_of_the_coco_file(
     folder: Path, objects: list[dict[str, Any]], seed: int, backwards: bool
 ) -> None:
-    annotations = [{"id": 100 + i, **one} for i, one in enumerate(objects)]
+    annotations = [{"id": 100 + i, **fields} for i, fields in enumerate(objects)]
     document = {
         "images": [{"id": i, "file_name": f"{i}.png", "height": SIDE, "width": SIDE} for i in range(5)],
         "annotations": annotations,
         "categories": [{"id": i, "name": str(i)} for i in (11, 2, 5)],
     }
     (folder / "x.json").write_text(json.dumps(dict(reversed(document.items())) if backwards else document))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda descriptor: None)
-        stoker.convert(folder / "x.json", folder / "out", seed=seed, shard_records=2, overwrite=True)
+    stoker.convert(folder / "x.json", folder / "out", seed=seed, shard_records=2, overwrite=True)
     dataset = stoker.open(folder / "out")
     assert stoker.verify(folder / "out").ok
-    found = dataset.annotations(range(5))
-    image = dataset.column("image_id")[found.owner]
-    assert sorted(found.id.tolist()) == [one["id"] for one in annotations]
-    for at, number in enumerate(found.id.tolist()):
-        source = annotations[number - 100]
-        left, top, width, height = source["bbox"]
-        box = np.array([left, top, left + width, top + height], np.float32)
-        assert image[at] == source["image_id"]
-        assert found.labels[at] == [2, 5, 11].index(source["category_id"])
-        assert found.boxes[at].tolist() == box.tolist()
-        assert found.crowd[at] == source["iscrowd"]
-        assert math.isclose(found.area[at], source.get("area", width * height), rel_tol=1e-6)
-        segmentation = source.get("segmentation", [])
-        polygons = segmentation if isinstance(segmentation, list) else []
-        runs = segmentation["counts"] if isinstance(segmentation, dict) else []
-        seen = [] if found.polygons is None else [part.reshape(-1) for part in found.polygons[at]]
-        assert len(seen) == len(polygons)
-        for one, other in zip(seen, polygons, strict=True):
-            np.testing.assert_array_equal(one, np.array(other, np.float32))
-        assert ([] if found.runs is None else found.runs[at].tolist()) == runs
-        if "keypoints" in source:
-            assert found.keypoints is not None
-            middle = np.array([0.5, 0.5, 0], np.float32)
-            expected = np.array(source["keypoints"], np.float32).reshape(2, 3) + middle
-            np.testing.assert_array_equal(found.keypoints[at], expected)
+    stored = dataset.annotations(range(5))
+    images = dataset.column("image_id")[stored.owner]
+    assert sorted(stored.id.tolist()) == [source["id"] for source in annotations]
+    for k, number in enumerate(stored.id.tolist()):
+        assert images[k] == annotations[number - 100]["image_id"]
+        check_object(stored, k, annotations[number - 100])
+
+
+def check_object(stored: Annotations, k: int, source: dict[str, Any]) -> None:
+    """Compares an object of the dataset with its annotation in the COCO file."""
+    left, top, width, height = source["bbox"]
+    box = np.array([left, top, left + width, top + height], np.float32)
+    assert stored.labels[k] == [2, 5, 11].index(source["category_id"])
+    assert stored.boxes[k].tolist() == box.tolist()
+    assert stored.crowd[k] == source["iscrowd"]
+    assert math.isclose(stored.area[k], source.get("area", width * height), rel_tol=1e-6)
+    segmentation = source.get("segmentation", [])
+    polygons = segmentation if isinstance(segmentation, list) else []
+    runs = segmentation["counts"] if isinstance(segmentation, dict) else []
+    parts = [] if stored.polygons is None else [part.reshape(-1) for part in stored.polygons[k]]
+    for part, polygon in zip(parts, polygons, strict=True):
+        np.testing.assert_array_equal(part, np.array(polygon, np.float32))
+    assert ([] if stored.runs is None else stored.runs[k].tolist()) == runs
+    if "keypoints" in source:
+        assert stored.keypoints is not None
+        middle = np.array([0.5, 0.5, 0], np.float32)
+        expected = np.array(source["keypoints"], np.float32).reshape(2, 3) + middle
+        np.testing.assert_array_equal(stored.keypoints[k], expected)

@@ -1,4 +1,4 @@
-"""Containers under any records and any bytes."""
+"""Containers of shards, with any records and any bytes."""
 
 import tempfile
 from contextlib import suppress
@@ -27,7 +27,7 @@ RECORDS = st.lists(
 @pytest.mark.parametrize("container", writable())
 @settings(deadline=None, max_examples=60)
 @given(records=RECORDS)
-def test_records_come_back_from_where_the_writer_says(
+def test_records_lie_at_the_offsets_that_the_writer_returns(
     container: str, records: list[tuple[bytes, ...]]
 ) -> None:
     module = find_container(container)
@@ -57,7 +57,7 @@ def test_records_come_back_from_where_the_writer_says(
 @pytest.mark.parametrize("container", writable())
 @settings(deadline=None)
 @given(data=st.binary(max_size=9000))
-def test_any_bytes_are_refused(container: str, data: bytes) -> None:
+def test_any_bytes_that_are_no_shard_are_refused(container: str, data: bytes) -> None:
     module = find_container(container)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.mdb"

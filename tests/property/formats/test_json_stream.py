@@ -21,13 +21,13 @@ VALUES = st.recursive(
 
 
 def collected(path: Path, arrays: set[str], window: int = 1 << 22) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in stream_object(path, arrays, window):
         if name in arrays:
-            found.setdefault(name, []).append(value)
+            members.setdefault(name, []).append(value)
         else:
-            found[name] = value
-    return found
+            members[name] = value
+    return members
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +98,21 @@ def test_a_number_is_not_cut_by_the_window(path: Path, window: int, number: str)
     assert collected(path, {"a"}, window) == {"a": [float(number)] * 2, "b": float(number)}
 
 
-def test_a_byte_order_mark_and_words_that_are_no_json(path: Path) -> None:
+def test_a_byte_order_mark_and_numbers_that_are_no_json_are_read(path: Path) -> None:
     path.write_text('{"a": [NaN, Infinity, -Infinity]}', encoding="utf-8-sig")
     assert all(math.isnan(value) for value in collected(path, {"a"})["a"])
 
 
-def test_the_error_says_where(path: Path) -> None:
+def test_an_error_names_the_character(path: Path) -> None:
     path.write_text('{"a": [' + "1, " * 100 + "x]}")
     with pytest.raises(SourceError, match="at character 307"):
         collected(path, {"a"}, 16)
 
 
 def test_the_length_of_a_value_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_LONGEST", 1000)
+    monkeypatch.setattr(
+        json_stream, "_LONGEST", 1000
+    )  # callers cannot set it, and the real one is a gigabyte
     path.write_text('{"a": "' + "x" * 5000 + '"}')
     with pytest.raises(SourceError, match="a value of more than 1000 characters"):
         collected(path, set(), 64)

@@ -1,4 +1,4 @@
-"""Manifests under any JSON."""
+"""Manifests of any values, and any JSON instead of a manifest."""
 
 import json
 from contextlib import suppress
@@ -36,7 +36,9 @@ JSON = st.recursive(
     st.lists(TEXT, max_size=4),
     DIGESTS,
 )
-def test_manifests_come_back(shards: list[Shard], options: dict, classes: list[str], digest: str) -> None:
+def test_a_manifest_is_read_as_it_was_written(
+    shards: list[Shard], options: dict, classes: list[str], digest: str
+) -> None:
     rows = sum(shard.records for shard in shards)
     manifest = Manifest(
         container="lmdb",
@@ -51,7 +53,7 @@ def test_manifests_come_back(shards: list[Shard], options: dict, classes: list[s
 
 
 @given(st.one_of(TEXT, JSON.map(json.dumps)))
-def test_any_json_is_refused(text: str) -> None:
+def test_any_json_that_is_no_manifest_is_refused(text: str) -> None:
     try:
         Manifest.from_json(text)
     except DatasetError:
@@ -71,7 +73,7 @@ GOOD = Manifest(
 
 
 @given(st.data(), JSON)
-def test_any_value_in_any_place_is_taken_or_refused(data: st.DataObject, value: object) -> None:
+def test_any_value_of_any_member_is_taken_or_refused(data: st.DataObject, value: object) -> None:
     document = at = json.loads(GOOD)
     while True:
         key = data.draw(st.sampled_from(sorted(at)) if isinstance(at, dict) else st.integers(0, len(at) - 1))

@@ -1,4 +1,4 @@
-"""Properties of plans, for any classes, shares and sizes."""
+"""Plans of conversions, for any classes, shares and sizes."""
 
 from fractions import Fraction
 
@@ -18,9 +18,9 @@ def test_every_class_gets_its_share_rounded_and_the_total_is_exact(
     counts: list[int], share: Fraction, seed: int
 ) -> None:
     ties = np.random.default_rng(seed).integers(0, 1 << 63, len(counts)).astype(np.uint64)
-    found = apportion_split(np.array(counts), share, ties).tolist()
-    assert all(abs(got - count * share) < 1 for got, count in zip(found, counts, strict=True))
-    assert abs(sum(found) - sum(counts) * share) <= Fraction(1, 2)
+    quotas = apportion_split(np.array(counts), share, ties).tolist()
+    assert all(abs(quota - count * share) < 1 for quota, count in zip(quotas, counts, strict=True))
+    assert abs(sum(quotas) - sum(counts) * share) <= Fraction(1, 2)
 
 
 @given(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
@@ -40,6 +40,6 @@ def test_shards_cover_everything_once_and_none_is_empty(sizes: list[int], rule: 
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=200), st.integers(1, 50_000))
-def test_a_shard_has_at_most_its_bytes_and_a_sample(sizes: list[int], limit: int) -> None:
+def test_a_shard_exceeds_its_bytes_by_less_than_two_samples(sizes: list[int], limit: int) -> None:
     parts = shard_rows(np.array(sizes), ConvertOptions(shard_bytes=limit))
     assert all(sum(sizes[part]) < limit + 2 * max(sizes) for part in parts)

@@ -48,14 +48,14 @@ RUNS = st.lists(st.integers(0, (1 << 32) - 1), max_size=40)
 
 
 @given(RUNS)
-def test_compressed_runs_come_back(runs: list[int]) -> None:
+def test_decompression_undoes_the_compression_of_maskapi(runs: list[int]) -> None:
     text = slow_compress(runs)
     assert slow_decompress(text) == runs
     assert decompress_runs(text).tolist() == runs
 
 
 @given(st.text(st.characters(min_codepoint=40, max_codepoint=115), max_size=30))
-def test_any_text_is_read_alike_or_refused(text: str) -> None:
+def test_any_text_is_decompressed_as_by_maskapi_or_refused(text: str) -> None:
     try:
         runs = decompress_runs(text).tolist()
     except ValueError:
@@ -64,7 +64,7 @@ def test_any_text_is_read_alike_or_refused(text: str) -> None:
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=9)))
-def test_masks_come_back(mask: np.ndarray) -> None:  # type: ignore[type-arg]  # of whatever shape
+def test_a_mask_of_runs_is_the_mask_that_was_encoded(mask: np.ndarray) -> None:  # type: ignore[type-arg]  # of any shape
     runs = runs_of_mask(mask)
     assert mask_of_runs(runs, *mask.shape).tolist() == mask.tolist()
     # One pixel after the other, column by column.

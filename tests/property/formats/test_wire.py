@@ -1,4 +1,4 @@
-"""Messages made of any bytes: they are read as they were written, or refused."""
+"""Messages of records with any values, and any bytes instead of a message."""
 
 import struct
 from contextlib import suppress
@@ -24,13 +24,13 @@ FEATURES = st.dictionaries(
 
 
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=3))
-def test_varints_come_back(value: int, rest: bytes) -> None:
+def test_a_varint_is_read_as_it_was_written(value: int, rest: bytes) -> None:
     data = varint(value) + rest
     assert read_varint(memoryview(data), 0, len(data)) == (value, len(data) - len(rest))
 
 
 @given(FEATURES, st.text(max_size=20), st.binary(max_size=300))
-def test_examples_come_back(features: dict, name: str, payload: bytes) -> None:
+def test_an_example_is_read_as_it_was_written(features: dict, name: str, payload: bytes) -> None:
     features.pop(name, None)
     prefix, suffix = encode_example(features, name, len(payload))
     message = prefix + payload + suffix
@@ -46,7 +46,7 @@ def test_examples_come_back(features: dict, name: str, payload: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), INT64)
-def test_data_come_back(payload: bytes, height: int, width: int, label: int) -> None:
+def test_a_datum_is_read_as_it_was_written(payload: bytes, height: int, width: int, label: int) -> None:
     prefix, suffix = encode_datum(payload_bytes=len(payload), height=height, width=width, label=label)
     datum = parse_datum(prefix + payload + suffix)
     assert datum.data == Span(len(prefix), len(payload))

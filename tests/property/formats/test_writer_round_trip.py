@@ -1,4 +1,4 @@
-"""Columns of any types in any order come back from a writer's dataset as they went in."""
+"""Columns of any types that a writer stores, read from the dataset and by a loader."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NUMBERS = [dtype for dtype in ARRAY_DTYPES if dtype != "bool"]
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> list[dict[str, Any]]:
+def written_samples(draw: st.DrawFn) -> list[dict[str, Any]]:
     """One to seven samples with the same columns."""
     samples = draw(st.integers(1, 7))
-    made: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for number in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["integer", "float", "numpy", "text", "fixed", "varying"]))
         dtype = draw(st.sampled_from(ARRAY_DTYPES if kind in ("fixed", "varying") else NUMBERS))
@@ -40,13 +40,13 @@ def columns(draw: st.DrawFn) -> list[dict[str, Any]]:
             "fixed": hnp.arrays(dtype, shape),
             "varying": hnp.arrays(dtype, shapes),
         }[kind]
-        made[f"c{number}"] = draw(st.lists(values, min_size=samples, max_size=samples))
-    return [{name: values[i] for name, values in made.items()} for i in range(samples)]
+        columns[f"c{number}"] = draw(st.lists(values, min_size=samples, max_size=samples))
+    return [{name: values[i] for name, values in columns.items()} for i in range(samples)]
 
 
 @settings(max_examples=25)
-@given(samples=columns(), container=st.sampled_from(["tfrecord", "lmdb"]), records=st.integers(1, 4))
-def test_columns_come_back_as_they_went_in(
+@given(samples=written_samples(), container=st.sampled_from(["tfrecord", "lmdb"]), records=st.integers(1, 4))
+def test_a_dataset_and_a_loader_return_the_columns_that_were_written(
     samples: list[dict[str, Any]], container: str, records: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -72,6 +72,6 @@ def test_columns_come_back_as_they_went_in(
         with stoker.ImageLoader(dataset, batch_size=4, **options) as loader:
             batches = list(loader)
         for name in names[1:]:
-            loaded = [one for batch in batches for one in getattr(batch, name)]
-            for one, sample in zip(loaded, samples, strict=True):
-                np.testing.assert_array_equal(one, sample[name])
+            loaded = [value for batch in batches for value in getattr(batch, name)]
+            for value, sample in zip(loaded, samples, strict=True):
+                np.testing.assert_array_equal(value, sample[name])

@@ -47,27 +47,27 @@ def make(shards: Path, form: str, rank: int, world_size: int, batch_size: int, e
         "last_batch": "pad",
         **FORMS[form],
     }
-    place = {"rank": rank, "world_size": world_size, "batch_size": batch_size}
-    loader = ImageLoader(shards, shuffle=True, seed=5, **place, **options)
+    options |= {"rank": rank, "world_size": world_size, "batch_size": batch_size}
+    loader = ImageLoader(shards, shuffle=True, seed=5, **options)
     loader.set_epoch(epoch)
     return loader
 
 
-def taken(loaders: list[ImageLoader], steps: int | None) -> list[tuple[int, int, bytes]]:
-    """Row, colour and caption of each sample that is no repetition."""
-    found = []
+def received(loaders: list[ImageLoader], steps: int | None) -> list[tuple[int, int, bytes]]:
+    """Row, colour and caption of each sample in the first steps, without those that pad a batch."""
+    samples = []
     for loader in loaders:
         for batch in itertools.islice(loader, steps):
             if "patches" in batch._fields:
-                for i, place in zip(*np.nonzero((batch.row >= 0) & batch.mask[:, None]), strict=True):
-                    pixels = batch.patches[i][batch.segment_ids[i] == place + 1]
-                    caption = batch.caption[i][batch.caption_segment_ids[i] == place + 1]
-                    found.append((int(batch.row[i, place]), int(pixels.max()), bytes(caption.tolist())))
+                for i, k in zip(*np.nonzero((batch.row >= 0) & batch.mask[:, None]), strict=True):
+                    pixels = batch.patches[i][batch.segment_ids[i] == k + 1]
+                    caption = batch.caption[i][batch.caption_segment_ids[i] == k + 1]
+                    samples.append((int(batch.row[i, k]), int(pixels.max()), bytes(caption.tolist())))
                 continue
             for i in np.flatnonzero(batch.mask).tolist():
                 caption = bytes(token for token in np.asarray(batch.caption[i]).tolist() if token < 256)
-                found.append((int(batch.row[i]), int(np.max(batch.image[i])), caption))
-    return found
+                samples.append((int(batch.row[i]), int(np.max(batch.image[i])), caption))
+    return samples
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -83,15 +83,15 @@ def test_every_caption_is_the_same_after_any_stop_on_any_number_of_ranks(
 ) -> None:
     if form == "packed":
         sizes = [2, 2, 2]  # a plan of rows keeps its batch size
-    whole = Counter(taken([make(shards, form, 0, 1, 2, epoch)], None))
+    whole = Counter(received([make(shards, form, 0, 1, 2, epoch)], None))
     assert sorted(row for row, _, _ in whole) == list(range(N))
     first, second = (
         [make(shards, form, rank, world_size, size, epoch) for rank in range(world_size)]
         for world_size, size in zip(ranks[:2], sizes, strict=False)
     )
-    found = taken(first, stop % len(first[0]))
+    before = received(first, stop % len(first[0]))
     for loader in second:
         loader.load_state_dict(first[0].state_dict())
-    assert Counter(found + taken(second, None)) == whole
+    assert Counter(before + received(second, None)) == whole
     for loader in (*first, *second):
         loader.close()

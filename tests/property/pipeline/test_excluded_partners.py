@@ -1,4 +1,4 @@
-"""Samples that are left out in mid-run do not return: in mosaics, mixed, pasted or as padding."""
+"""Samples that are excluded in mid-run do not return in mosaics, in mixed images, pasted or as padding."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ AT = 2  # the first batch without them
 
 
 def run(loader: Any, bad: Any = ()) -> list[Any]:
-    """The batches of two passes; ``bad`` is left out from batch AT of the first one on."""
-    found: list[Any] = []
+    """The batches of two passes; ``bad`` is excluded from batch AT of the first one on."""
+    batches: list[Any] = []
     for _ in range(2):
         for batch in loader:
-            found.append(batch)
-            if bad and len(found) == AT:
+            batches.append(batch)
+            if bad and len(batches) == AT:
                 assert loader.exclude(bad) == AT
-    return found
+    return batches
 
 
 def shown(loader: Any) -> list[list[list[int]]]:
     """The samples that each image of two epochs shows, by batch and image."""
     plans = (planned(loader, epoch) for epoch in range(2))
     return [
-        [one.sources[one.sources_of(i)].tolist() for i in range(len(one))] for plan in plans for one in plan
+        [batch.sources[batch.sources_of(i)].tolist() for i in range(len(batch))]
+        for plan in plans
+        for batch in plan
     ]
 
 
@@ -74,12 +76,12 @@ def check(sources: Any, kept: Any, before: list[Any], after: list[Any]) -> None:
 def test_excluded_samples_do_not_return_as_partners_or_padding(
     thumbnails: Path, ranks: int, options: dict[str, Any], resumed: dict[str, Any]
 ) -> None:
-    given = {"seed": 3, "columns": ("image", "row"), "transforms": COMBINED, "num_threads": 1, **options}
-    state, left = {}, []
+    arguments = {"seed": 3, "columns": ("image", "row"), "transforms": COMBINED, "num_threads": 1, **options}
+    state, images = {}, []
     for rank in range(ranks):
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
             before, sources = run(loader), shown(loader)
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
             after, kept = run(loader, BAD), shown(loader)
             check(sources, kept, before, after)
             described = json.loads(json.dumps(loader.describe()))
@@ -88,17 +90,17 @@ def test_excluded_samples_do_not_return_as_partners_or_padding(
             assert np.array_equal(replay(described, AT, rank=rank).batch.image, after[AT].image)
             state = {**loader.state_dict(), "epoch": 0, "position": 30}
             loader.load_state_dict(state)
-            left.append(np.concatenate([batch.image for batch in loader]))
-    whole = np.stack(left, axis=1).reshape(-1, 3, 12, 12)  # ranks take turns
-    with ImageLoader(thumbnails, **{**given, **resumed, "last_batch": "partial"}) as loader:
+            images.append(np.concatenate([batch.image for batch in loader]))
+    whole = np.stack(images, axis=1).reshape(-1, 3, 12, 12)  # ranks take turns
+    with ImageLoader(thumbnails, **{**arguments, **resumed, "last_batch": "partial"}) as loader:
         loader.load_state_dict(state)
         one_rank = np.concatenate([batch.image for batch in loader])
     assert len(one_rank) > 30
     assert np.array_equal(one_rank, whole[: len(one_rank)]), "another number of ranks makes the same images"
 
 
-def test_partners_in_batches_planned_by_sizes(thumbnails: Path) -> None:
-    given: dict[str, Any] = {
+def test_excluded_samples_do_not_return_in_batches_planned_by_sizes(thumbnails: Path) -> None:
+    options: dict[str, Any] = {
         "batch_size": 5,
         "shuffle": True,
         "sizes": stoker.AspectBuckets(area=144, multiple=4, buckets=2),
@@ -106,9 +108,9 @@ def test_partners_in_batches_planned_by_sizes(thumbnails: Path) -> None:
         "transforms": COMBINED,
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, **given) as loader:
+    with ImageLoader(thumbnails, **options) as loader:
         before, sources = run(loader), shown(loader)
-    with ImageLoader(thumbnails, **given) as loader:
+    with ImageLoader(thumbnails, **options) as loader:
         after = run(loader, BAD)
         check(sources, shown(loader), before, after)
 
@@ -134,16 +136,16 @@ def test_objects_of_excluded_samples_are_not_pasted(pack_images: Callable[..., P
             assert np.array_equal(loader.batch(0, step).image, before[step].image)
 
 
-def test_the_choice_of_a_transform_of_batches_stays(thumbnails: Path) -> None:
-    given: dict[str, Any] = {
+def test_an_exclusion_does_not_change_the_choice_between_mixup_and_cutmix(thumbnails: Path) -> None:
+    options: dict[str, Any] = {
         "batch_size": 4,
         "columns": ("image", "row"),
         "transforms": [Resize((8, 8)), RandomChoice([MixUp(), CutMix()])],
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, **given) as loader:
+    with ImageLoader(thumbnails, **options) as loader:
         before = list(loader)
-    with ImageLoader(thumbnails, **given) as loader:
+    with ImageLoader(thumbnails, **options) as loader:
         loader.exclude(range(0, 60, 4))  # the first sample of each batch
         after = list(loader)
     for old, new in zip(before, after, strict=True):

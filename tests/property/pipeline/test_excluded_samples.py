@@ -1,4 +1,4 @@
-"""Samples that are left out in mid-run: nothing else shifts, on all ranks, after a resume, in a replay."""
+"""Samples that are excluded in mid-run: no other sample moves, on any rank, after a resume or in a replay."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def rows_of(batch: Any) -> list[int]:
     return np.asarray(batch.row).ravel().tolist()
 
 
-def run(loader: Any, passes: int, at: int = -1, bad: Any = (), **given: Any) -> list[Any]:
+def run(loader: Any, passes: int, at: int = -1, bad: Any = (), **options: Any) -> list[Any]:
     """The batches of some passes; after ``at`` of them ``bad`` is excluded."""
-    found: list[Any] = []
+    batches: list[Any] = []
     for _ in range(passes):
         for batch in loader:
-            found.append(batch)
-            if len(found) == at:
-                loader.exclude(bad, **given)
-    return found
+            batches.append(batch)
+            if len(batches) == at:
+                loader.exclude(bad, **options)
+    return batches
 
 
 def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int:
@@ -66,13 +66,13 @@ def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int
     replaced = 0
     assert len(before) == len(after)
     for step, (old, new) in enumerate(zip(before, after, strict=True)):
-        for i, (row, found) in enumerate(zip(rows_of(old), rows_of(new), strict=True)):
+        for i, (row, substitute) in enumerate(zip(rows_of(old), rows_of(new), strict=True)):
             if step >= first and row in bad:
-                assert found not in bad
-                assert found >= 0
+                assert substitute not in bad
+                assert substitute >= 0
                 replaced += 1
             else:
-                assert found == row, (step, i)
+                assert substitute == row, (step, i)
                 assert not hasattr(old, "image") or np.array_equal(old.image[i], new.image[i])
     return replaced
 
@@ -87,7 +87,9 @@ def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int
         (1, {"batch_size": 8, "sampler": stoker.Weighted("label")}),
     ],
 )
-def test_images(thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str, Any]) -> None:
+def test_excluded_images_are_replaced_and_no_other_sample_moves(
+    thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str, Any]
+) -> None:
     arguments = {"seed": 3, "columns": COLUMNS, "transforms": CROP, **options}
     bad, labels = {2, 11, 30}, np.arange(61) % 3
     state, replaced = None, 0
@@ -148,21 +150,21 @@ def sizes_of(shards: Path) -> Any:
 
 
 def images_of(batches: list[Any]) -> list[Any]:
-    """The same batches; those of packed rows have the patches of each image, and their places, as images."""
+    """The same batches; for packed rows an image is its patches with their coordinates."""
     if not hasattr(batches[0], "patches"):
         return batches
-    found = []
+    unpacked = []
     for batch in batches:
-        at, images = np.argwhere(batch.row >= 0), []
-        for row, segment in at.tolist():
-            own = batch.segment_ids[row] == segment + 1
-            images.append(np.hstack((batch.patches[row][own], batch.patch_positions[row][own])))
-        found.append(SimpleNamespace(row=batch.row[tuple(at.T)], image=images))
-    return found
+        segments, images = np.argwhere(batch.row >= 0), []
+        for row, segment in segments.tolist():
+            mask = batch.segment_ids[row] == segment + 1
+            images.append(np.hstack((batch.patches[row][mask], batch.patch_positions[row][mask])))
+        unpacked.append(SimpleNamespace(row=batch.row[tuple(segments.T)], image=images))
+    return unpacked
 
 
 @PLANNED
-def test_batches_planned_by_sizes(
+def test_substitutes_fit_in_batches_that_are_planned_by_sizes(
     thumbnails: Path, options: dict[str, Any], number: Callable[..., Any], fits: Callable[..., bool]
 ) -> None:
     numbers, bad, content = number(sizes_of(thumbnails)), {2, 11, 30}, dict[int, Any]()
@@ -190,7 +192,7 @@ def test_batches_planned_by_sizes(
 
 
 @PLANNED
-def test_planned_batches_after_a_resume_on_other_ranks(
+def test_exclusions_hold_in_planned_batches_after_a_resume_on_other_ranks(
     thumbnails: Path, options: dict[str, Any], number: Callable[..., Any], fits: Callable[..., bool]
 ) -> None:
     numbers, state = number(sizes_of(thumbnails)), None
@@ -224,7 +226,7 @@ def test_planned_batches_after_a_resume_on_other_ranks(
         ended = stop(ranks, state, bad)
         assert {**ended, "excluded": None} == {**begun, "excluded": None}
         after = [rest(rank, following, ended) for rank in range(following)]
-        assert sum(check(*one, 0, bad) for one in zip(before, after, strict=True))
+        assert sum(check(*pair, 0, bad) for pair in zip(before, after, strict=True))
         state = begun
 
 
@@ -232,7 +234,9 @@ def test_planned_batches_after_a_resume_on_other_ranks(
     "options",
     [{"max_tokens": 64}, {"pack": 32, "batch_size": 4}, {"pack": 12, "batch_size": 4, "too_long": "split"}],
 )
-def test_texts(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_excluded_texts_are_replaced_in_batches_of_the_same_shapes(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     shards = text_shards.write_shards(tmp_path)
     keys, bad = stoker.open(shards).keys(np.arange(97)), {0, 5, 29, 88}
 
@@ -260,7 +264,7 @@ def test_texts(tmp_path: Path, options: dict[str, Any]) -> None:
         assert not {row for batch in loader for row in rows_of(batch)} & bad
 
 
-def test_all_ranks_agree_on_a_step(thumbnails: Path) -> None:
+def test_from_step_makes_exclusions_at_different_steps_equal(thumbnails: Path) -> None:
     options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": COLUMNS, "transforms": CROP}
     with ImageLoader(thumbnails, **options) as loader:
         before = run(loader, 1)
@@ -271,11 +275,11 @@ def test_all_ranks_agree_on_a_step(thumbnails: Path) -> None:
         assert check(before, after, 6, bad) == 1
 
 
-def test_mistakes_are_named(thumbnails: Path) -> None:
+def test_wrong_exclusions_are_refused_and_the_pass_goes_on(thumbnails: Path) -> None:
     with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
         running = iter(loader)
         next(running)
-        for options, what in [
+        for options, message in [
             ({"keys": "nobody"}, "no sample has the key 'nobody'"),
             ({"keys": []}, "needs the key of a sample, found none"),
             ({"keys": 61}, "positions go from 0 to 60, found 61"),
@@ -285,11 +289,16 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
             ),
             ({"keys": range(61)}, "would leave no sample of the dataset"),
         ]:
-            with pytest.raises(ConfigError, match=what):
+            with pytest.raises(ConfigError, match=message):
                 loader.exclude(**options)  # type: ignore[arg-type]
         assert "excluded" not in loader.state_dict()
         assert loader.exclude(3) == 1
-        assert len(list(running)) == 3, "the pass goes on"
+        assert len(list(running)) == 3
+
+
+def test_a_state_replaces_exclusions_and_a_damaged_one_is_refused(thumbnails: Path) -> None:
+    with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
+        loader.exclude(3)
         state = loader.state_dict()
         for damaged in (
             [{"from": [0]}],
@@ -302,4 +311,4 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
             ):
                 loader.load_state_dict({**state, "excluded": damaged})
         loader.load_state_dict({name: value for name, value in state.items() if name != "excluded"})
-        assert "excluded" not in loader.state_dict(), "a state decides alone"
+        assert "excluded" not in loader.state_dict()

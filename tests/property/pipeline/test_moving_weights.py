@@ -1,4 +1,4 @@
-"""Mixtures whose weights move: by a schedule, and by a declared change where a training goes on."""
+"""Mixtures whose weights change: by a schedule, or where a training resumes with other weights."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ from stoker.pipeline.replay.run import replay
 COLUMNS = ("row", "dataset")
 
 
-def mixed(thumbnails: Path, weights: tuple[float, float], **given: Any) -> Any:
+def mixed(thumbnails: Path, weights: tuple[float, float], **options: Any) -> Any:
     opened = stoker.open(thumbnails)
     parts = (opened.select(np.arange(20)), opened.select(np.arange(20, 61)))
-    return stoker.mix(list(zip(parts, weights, strict=True)), **given)
+    return stoker.mix(list(zip(parts, weights, strict=True)), **options)
 
 
-def load(mixture: Any, **given: Any) -> ImageLoader:
+def load(mixture: Any, **options: Any) -> ImageLoader:
     options = {
         "batch_size": 8,
         "shuffle": True,
         "transforms": [Resize((4, 4))],
         "columns": COLUMNS,
         "seed": 2,
+        "last_batch": "drop",
+        **options,
     }
-    return ImageLoader(mixture, **{"last_batch": "drop", **options, **given})
+    return ImageLoader(mixture, **options)
 
 
 def drawn(loader: Any, passes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Row and dataset of each sample of some passes."""
     batches = [batch for _ in range(passes) for batch in loader]
     return tuple(np.concatenate([getattr(batch, name) for batch in batches]) for name in COLUMNS)  # type: ignore[return-value]
 
 
 def check_cycles(rows: np.ndarray[Any, Any]) -> None:
-    """Where all blocks are whole, no sample was drawn twice more than another one of its dataset."""
-    for own in (np.arange(20), np.arange(20, 61)):
-        counts = np.bincount(rows, minlength=61)[own]
+    """Checks that each sample of a dataset was drawn as often as the others, or once more."""
+    for dataset in (np.arange(20), np.arange(20, 61)):
+        counts = np.bincount(rows, minlength=61)[dataset]
         assert counts.max() - counts.min() <= 1
 
 
@@ -74,17 +77,19 @@ def test_parts_of_a_schedule_have_exact_shares(thumbnails: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_declared_change_keeps_the_past(thumbnails: Path, stream: bool) -> None:
-    given: dict[str, Any] = {"steps_per_epoch": 50} if stream else {}
+def test_changed_weights_leave_the_past_and_the_begun_block_as_they_were(
+    thumbnails: Path, stream: bool
+) -> None:
+    options: dict[str, Any] = {"steps_per_epoch": 50} if stream else {}
     old, new = (mixed(thumbnails, weights, samples=320) for weights in ((0.8, 0.2), (0.2, 0.8)))
-    with load(old, **given) as loader:
+    with load(old, **options) as loader:
         expected, _ = drawn(loader, 2)
-    with load(old, **given) as loader:
+    with load(old, **options) as loader:
         running = iter(loader)
         for _ in range(13):
             next(running)
         state = loader.state_dict()
-    with load(new, **given) as loader:
+    with load(new, **options) as loader:
         with pytest.raises(
             CheckpointError, match=r"weights of the mixture were \[\[0, \[256, 64\]\]\] and are"
         ):
@@ -101,19 +106,19 @@ def test_a_declared_change_keeps_the_past(thumbnails: Path, stream: bool) -> Non
     for end in (begin + 320, begin + 640):
         assert np.bincount(rows[end - 320 : end] >= 20).tolist() == [64, 256]
         check_cycles(rows[:end])
-    with load(new, **given) as loader:  # the state has the parts
+    with load(new, **options) as loader:  # the state has the parts
         loader.load_state_dict(again)
         following = next(iter(loader)).row
     assert replay(described, after=0).batch.row.tolist() == following.tolist()
     with (
-        load(mixed(thumbnails, (0.8, 0.2), samples=60), **given) as loader,
+        load(mixed(thumbnails, (0.8, 0.2), samples=60), **options) as loader,
         pytest.raises(CheckpointError, match="had 320 samples and has 60"),
     ):
         loader.load_state_dict(again, allow=("weights",))
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 64}, {"pack": 32, "batch_size": 4}])
-def test_text_changes_with_the_next_epoch(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_changed_weights_of_text_hold_from_the_next_epoch_on(tmp_path: Path, options: dict[str, Any]) -> None:
     opened = stoker.open(text_shards.write_shards(tmp_path))
     columns = {"columns": ("input_ids", "row")}
 
@@ -142,15 +147,21 @@ def test_text_changes_with_the_next_epoch(tmp_path: Path, options: dict[str, Any
         assert [rows_of(batch) for batch in loader] == following
 
 
-def test_mistakes_are_named(thumbnails: Path) -> None:
-    for given, what in [
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         ({"schedule": {5: (1, 1)}}, "give both, or neither"),
         ({"schedule": {0: (1, 1)}, "global_batch": 8}, r"ascending from 1, found steps \[0\]"),
         ({"schedule": {5: (1,)}, "global_batch": 8}, "a weight for each of 2 datasets"),
         ({"schedule": {5: (0, 0)}, "global_batch": 8}, "with at least one above 0"),
-    ]:
-        with pytest.raises(ConfigError, match=what):
-            mixed(thumbnails, (1, 1), **given)
+    ],
+)
+def test_a_wrong_schedule_is_refused(thumbnails: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        mixed(thumbnails, (1, 1), **options)
+
+
+def test_states_with_damaged_weights_are_refused(thumbnails: Path) -> None:
     with load(mixed(thumbnails, (1, 1))) as loader:
         state = loader.state_dict()
         with pytest.raises(ConfigError, match="allow can name only 'weights'"):

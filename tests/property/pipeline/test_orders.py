@@ -1,4 +1,4 @@
-"""Properties of every order and every schedule."""
+"""Orders of epochs and the shares of ranks, for any sizes, seeds, epochs and ranks."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def orders(draw: st.DrawFn) -> Order:
 
 @st.composite
 def samplers(draw: st.DrawFn) -> Order:
-    """Orders that draw rows by other rules than each once."""
+    """Orders that may draw a sample several times, or not at all."""
     base, seed, n = draw(orders()), draw(seeds), draw(st.integers(1, 300))
     column = np.array(draw(st.lists(st.integers(1, 5), min_size=1, max_size=60)))
     times = draw(st.integers(1, 4))
     sizes = draw(st.lists(st.integers(1, 50), min_size=1, max_size=5))
     weights = draw(st.lists(st.integers(1, 9), min_size=len(sizes), max_size=len(sizes)))
     rounds = tuple(FullShuffle(size, seed + i) for i, size in enumerate(sizes))
-    made = [
+    kinds = [
         WeightedDraws(n, seed, column),
         WeightedShuffle(min(n, len(column)), seed, column),
         Balanced(n, seed, column),
         Repeat(base, times, min(n, base.n * times)),
         MixedOrder(QuotaSchedule(apportion_draws(weights, n), np.array(sizes), seed), rounds),
     ]
-    order = draw(st.sampled_from(made))
+    order = draw(st.sampled_from(kinds))
     return draw(st.sampled_from([order, Stream(order, draw(st.integers(1, 500)))]))
 
 
@@ -71,9 +71,9 @@ def test_an_epoch_holds_every_sample_once(order: Order, epoch: int) -> None:
 
 @given(sizes=st.lists(st.integers(1, 2**62), min_size=1, max_size=20), data=st.data())
 def test_permutations_of_any_sizes_stay_within_them(sizes: list[int], data: st.DataObject) -> None:
-    places = np.array([data.draw(st.integers(0, size - 1)) for size in sizes])
+    indices = np.array([data.draw(st.integers(0, size - 1)) for size in sizes])
     words = data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=len(sizes), max_size=len(sizes)))
-    images = permute(places, np.array(sizes), np.array(words, np.uint64))
+    images = permute(indices, np.array(sizes), np.array(words, np.uint64))
     assert ((images >= 0) & (images < sizes)).all()
 
 
@@ -143,8 +143,8 @@ def test_a_global_batch_does_not_depend_on_the_number_of_ranks(
 ) -> None:
     worlds = [w for w in (1, 2, 3, 4, 6, 12) if (12 * batch) % w == 0]
     world = data.draw(st.sampled_from(worlds))
-    one = Schedule(n, 12 * batch)
+    alone = Schedule(n, 12 * batch)
     many = on_all_ranks(0, world, n=n, batch_size=12 * batch // world, last_batch="partial")
-    for step in range(len(one)):
+    for step in range(len(alone)):
         shared = np.concatenate([schedule.draws(step)[0] for schedule in many])
-        assert sorted(shared) == one.draws(step)[0].tolist()
+        assert sorted(shared) == alone.draws(step)[0].tolist()

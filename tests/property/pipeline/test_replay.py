@@ -1,4 +1,4 @@
-"""Replays from descriptions: equal to what the ranks of a training saw, in four layouts."""
+"""Batches that a replay makes from the description of a loader: those of the training, on any rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 
 
 def check(make: Callable[[int], Any], ranks: int) -> None:
-    """Compare 25 random steps of a training of three epochs, from the description of one rank."""
+    """Compares 25 random batches of three epochs on all ranks with those of a replay by one rank."""
     seen: list[list[Any]] = []
     for rank in range(ranks):
         with make(rank) as loader:
@@ -34,7 +34,7 @@ def check(make: Callable[[int], Any], ranks: int) -> None:
             assert np.array_equal(getattr(found, name), getattr(expected, name)), (name, step, rank)
 
 
-def test_eight_ranks_with_mixup_on_a_mixture_of_selections(thumbnails: Path) -> None:
+def test_mixup_on_a_mixture_of_selections_is_replayed_for_eight_ranks(thumbnails: Path) -> None:
     opened = stoker.open(thumbnails)
     mixture = stoker.mix([(opened.select(np.arange(40)), 0.7), (opened.select(np.arange(20, 61)), 0.3)])
     options: dict[str, Any] = {"batch_size": 3, "shuffle": True, "last_batch": "pad", "seed": 5}
@@ -67,10 +67,10 @@ def test_eight_ranks_with_mixup_on_a_mixture_of_selections(thumbnails: Path) -> 
         (2, {"batch_size": 5, "sampler": stoker.Weighted("label"), "transforms": CROP, "last_batch": "drop"}),
     ],
 )
-def test_images(thumbnails: Path, ranks: int, options: dict[str, Any]) -> None:
+def test_images_are_replayed_for_every_rank(thumbnails: Path, ranks: int, options: dict[str, Any]) -> None:
     check(lambda rank: ImageLoader(thumbnails, rank=rank, world_size=ranks, **options), ranks)
 
 
-def test_packed_text(tmp_path: Path) -> None:
+def test_packed_text_is_replayed_for_every_rank(tmp_path: Path) -> None:
     shards = text_shards.write_shards(tmp_path)
     check(lambda rank: text_shards.make(shards, rank=rank, world_size=2, pack=32, batch_size=4), 2)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.data.pictures import encode
-from PIL import Image
 
 import stoker
 from stoker import ClassBalanced, ImageLoader, Repeated, Weighted
@@ -56,9 +55,9 @@ class RandomHalf(Transform):
 
 @pytest.fixture
 def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
-    given: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1}
-    given |= {"transforms": TRANSFORMS, "columns": ("image", "row")}
-    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
+    arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1}
+    arguments |= {"transforms": TRANSFORMS, "columns": ("image", "row")}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**arguments, **options})
 
 
 def samples(batches: Any) -> list[tuple[int, str]]:
@@ -72,11 +71,11 @@ def samples(batches: Any) -> list[tuple[int, str]]:
 
 def together(ranks: list[ImageLoader], steps: int | None = None) -> list[tuple[int, str]]:
     """Samples of the first steps of a pass, in the global order: a batch of each rank, interleaved."""
-    found = []
+    received = []
     for parts in itertools.islice(zip(*ranks, strict=True), steps):
         turns = itertools.zip_longest(*(samples([part]) for part in parts))
-        found += [sample for turn in turns for sample in turn if sample]
-    return found
+        received += [sample for turn in turns for sample in turn if sample]
+    return received
 
 
 def through_json(state: dict[str, Any]) -> dict[str, Any]:
@@ -138,9 +137,9 @@ def test_every_stop_of_every_sampler_loses_nothing(
     # The stream's epochs are twelve samples on two ranks, and eighteen on three.
     options = {"dataset": dataset, **SAMPLERS[name]}
     passes = 4 if name == "stream" else 2
-    one = load(batch_size=6, **options)
-    whole = [sample for _ in range(passes) for sample in samples(one)]
-    for stop in range(len(one)):
+    alone = load(batch_size=6, **options)
+    whole = [sample for _ in range(passes) for sample in samples(alone)]
+    for stop in range(len(alone)):
         ranks = [load(batch_size=3, rank=r, world_size=2, **options) for r in range(2)]
         seen = together(ranks, stop)
         assert seen == whole[: len(seen)]
@@ -177,7 +176,7 @@ def test_every_stop_of_images_less_their_mean_loses_nothing(
     pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype)
     np.save(tmp_path / "mean.npy", pixels.mean(axis=0, dtype=np.float32))
     options = {
-        "dataset": pack_images([encode(Image.fromarray(one), "PNG") for one in pixels]),
+        "dataset": pack_images([encode(image, "PNG") for image in pixels]),
         "color": color,
         "transforms": [RandomCrop(8), RandomHorizontalFlip(), *steps, SubtractMean(tmp_path / "mean.npy")],
     }
@@ -193,8 +192,8 @@ def test_every_stop_of_images_less_their_mean_loses_nothing(
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A sampler whose order is that of all samples, and notes what it is asked for."""
+class RecordingSampler:
+    """A sampler that draws all samples, and records which draws a loader asks for."""
 
     asked: list[Int64] = field(default_factory=list, repr=False)
 
@@ -206,8 +205,8 @@ class Recorded:
         return SimpleNamespace(n=shuffled.n, distinct=True, positions=positions)
 
 
-def test_loading_a_state_computes_no_order(load: Callable[..., ImageLoader]) -> None:
-    sampler = Recorded()
+def test_loading_a_state_asks_for_no_draw_before_its_position(load: Callable[..., ImageLoader]) -> None:
+    sampler = RecordingSampler()
     loader = load(batch_size=1, prefetch=1, read_ahead=0, sampler=sampler)
     state = {**loader.state_dict(), "epoch": 10**6, "position": 50}
     loader.load_state_dict(state)
@@ -231,7 +230,7 @@ def test_batches_that_are_ready_and_not_received_do_not_count(load: Callable[...
 
 @pytest.mark.parametrize("num_threads", [1, 3])
 @pytest.mark.parametrize("prefetch", [1, 2, 9])
-def test_threads_and_prefetching_change_nothing(
+def test_threads_and_prefetching_change_no_sample(
     load: Callable[..., ImageLoader], num_threads: int, prefetch: int
 ) -> None:
     expected = samples(load())
@@ -243,16 +242,16 @@ def test_threads_and_prefetching_change_nothing(
 def test_a_global_batch_is_the_same_on_any_number_of_ranks(
     load: Callable[..., ImageLoader], shuffle: Any, world_size: int
 ) -> None:
-    one = list(load(batch_size=24, shuffle=shuffle))
+    alone = list(load(batch_size=24, shuffle=shuffle))
     ranks = [
         load(batch_size=24 // world_size, shuffle=shuffle, rank=r, world_size=world_size)
         for r in range(world_size)
     ]
-    for batch, parts in zip(one, zip(*ranks, strict=True), strict=True):
+    for batch, parts in zip(alone, zip(*ranks, strict=True), strict=True):
         assert sorted(samples([batch])) == sorted(samples(parts))
 
 
-def test_engines_draw_the_same(load: Callable[..., ImageLoader]) -> None:
+def test_engines_draw_the_same_samples_crops_and_flips(load: Callable[..., ImageLoader]) -> None:
     pytest.importorskip("nvidia.dali")
     native, dali = load(engine="native"), load(engine="dali")
     for left, right in zip(native, dali, strict=True):
@@ -265,7 +264,7 @@ def test_engines_draw_the_same(load: Callable[..., ImageLoader]) -> None:
     assert next(iter(dali)).row.tolist() == [row for row, _ in samples(load(engine="native"))][4:8]
 
 
-# What samples look like is part of what a checkpoint relies on, too.
+# A checkpoint stores no parameters of transforms: a later version must draw the same ones.
 GOLDEN = {
     (0, 0): "b6921db4f9a8372c",
     (0, 1): "8d45a3fc322b1050",
@@ -275,7 +274,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("seed", "epoch", "expected"), [(*key, value) for key, value in GOLDEN.items()])
-def test_parameters_are_those_of_every_version(seed: int, epoch: int, expected: str) -> None:
+def test_parameters_are_those_of_earlier_versions(seed: int, epoch: int, expected: str) -> None:
     plan = compile_image(TRANSFORMS)
     rows = np.arange(64)
     params = plan.draw(300 + rows, 500 - 3 * rows, rows, seed, epoch)

@@ -1,4 +1,4 @@
-"""Batches asked for one by one: those that passes hand out, whatever the layout and the running pass."""
+"""Single batches by ``loader.batch``: those that passes hand out, for any rank and while a pass runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def equal(first: Any, second: Any) -> bool:
 
 
 def check(make: Callable[[int], Any], ranks: int, seed: int) -> None:
-    """Compare 25 random steps of three epochs with those that the ranks saw, while a pass runs."""
+    """Compares 25 random batches of three epochs with those of the ranks' passes, while a pass runs."""
     seen = []
     for rank in range(ranks):
         with make(rank) as loader:
@@ -52,25 +52,27 @@ def check(make: Callable[[int], Any], ranks: int, seed: int) -> None:
         (2, {"pixels_per_batch": 2048, "sizes": RandomSizes(8, 24, 8, every=2), "transforms": CROP}),
     ],
 )
-def test_images(thumbnails: Path, ranks: int, options: dict[str, Any]) -> None:
-    given = {"seed": 3, "columns": ("image", "row"), **options}
-    check(lambda rank: ImageLoader(thumbnails, rank=rank, world_size=ranks, **given), ranks, seed=ranks)
+def test_single_batches_of_images_are_those_of_the_passes(
+    thumbnails: Path, ranks: int, options: dict[str, Any]
+) -> None:
+    arguments = {"seed": 3, "columns": ("image", "row"), **options}
+    check(lambda rank: ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments), ranks, seed=ranks)
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 64}, {"pack": 32, "batch_size": 4}])
-def test_texts(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_single_batches_of_text_are_those_of_the_passes(tmp_path: Path, options: dict[str, Any]) -> None:
     shards = text_shards.write_shards(tmp_path)
     check(lambda rank: text_shards.make(shards, rank=rank, world_size=2, **options), 2, seed=1)
 
 
-def test_what_does_not_exist_is_refused(thumbnails: Path) -> None:
+def test_a_batch_that_does_not_exist_is_refused(thumbnails: Path) -> None:
     with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
-        for arguments, what in [
+        for arguments, message in [
             ({"epoch": -1, "step": 0}, "epoch must be at least 0, found -1"),
             ({"epoch": 2, "step": len(loader)}, f"epoch 2 has no step {len(loader)}: its steps are 0 to"),
             ({"epoch": 0, "step": 0, "rank": 1}, "there is no rank 1: the loader has 1 ranks"),
         ]:
-            with pytest.raises(ConfigError, match=what):
+            with pytest.raises(ConfigError, match=message):
                 loader.batch(**arguments)
     with pytest.raises(LoaderClosedError):
         loader.batch(0, 0)

@@ -1,4 +1,4 @@
-"""Sizes that differ between batches: on any number of ranks, after any stop, each sample as it would be."""
+"""Sizes that differ between batches: the same samples on any number of ranks and after any stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = [{0: 8, 1: (12, 6)}, RandomSizes(6, 10, step=2, every=1), RandomSizes(6,
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
 @settings(max_examples=10)
 @given(st.data())
-def test_a_stopped_loader_goes_on_and_ranks_agree(thumbnails: Path, data: st.DataObject) -> None:
+def test_ranks_agree_on_sizes_and_a_stopped_loader_goes_on(thumbnails: Path, data: st.DataObject) -> None:
     ranks = data.draw(st.integers(1, 3))
     amount = data.draw(st.sampled_from([{"batch_size": 3}, {"pixels_per_batch": 300}]))
     options: dict[str, Any] = {
@@ -132,7 +132,7 @@ def test_a_resume_on_other_ranks_draws_the_rest_once(data: st.DataObject) -> Non
         ranks = data.draw(st.integers(1, 4))
         steps = [plan.steps(n, Ranks(rank, ranks), "partial", epoch=1, start=start) for rank in range(ranks)]
         stop = data.draw(st.integers(0, len(steps[0])))
-        seen += [draw for one in steps for step in range(stop) for draw in one.draws(step)[0].tolist()]
+        seen += [draw for rank in steps for step in range(stop) for draw in rank.draws(step)[0].tolist()]
         middle = data.draw(st.integers(0, stop))
         rest = plan.steps(n, Ranks(0, ranks), "partial", epoch=1, start=steps[0].consumed(middle))
         again = [(rest.size(step), rest.draws(step)[0].tolist()) for step in range(len(rest))]

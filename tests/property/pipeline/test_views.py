@@ -22,14 +22,17 @@ def samples(batch: Any) -> list[tuple[int, str]]:
     views = [np.moveaxis(column, 1, 0) for column in (batch.a, batch.a_mask, batch.b)]
     parts = zip(batch.row.tolist(), *views, strict=True)
     return [
-        (row, hashlib.sha256(b"".join(map(np.ascontiguousarray, own))).hexdigest()) for row, *own in parts
+        (row, hashlib.sha256(b"".join(map(np.ascontiguousarray, images))).hexdigest())
+        for row, *images in parts
     ]
 
 
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
 @settings(max_examples=8)
 @given(st.data())
-def test_any_stop_on_any_number_of_ranks(thumbnails: Path, data: st.DataObject) -> None:
+def test_views_are_the_same_after_any_stop_on_any_number_of_ranks(
+    thumbnails: Path, data: st.DataObject
+) -> None:
     counts = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 4)))
     ranks, batch_size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
     transforms = {
@@ -85,18 +88,18 @@ def test_boxes_masks_and_keypoints_lie_on_what_each_view_shows(annotated: Path, 
 def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any, keypoints: Any) -> None:
     """The first object of a scene is the bright rectangle of its image."""
     columns = (images, boxes, masks, ids, segmentation, keypoints)
-    for image, own, parts, found, classes, points in zip(*columns, strict=True):
+    for image, image_boxes, image_masks, numbers, classes, points in zip(*columns, strict=True):
         bright = image[0] > 100
         assert np.mean((classes > 0) != bright) < 0.1
-        if 0 not in found % 100:
+        if 0 not in numbers % 100:
             assert bright.mean() < 0.02
             continue
-        first = int(np.flatnonzero(found % 100 == 0)[0])
-        assert np.mean((parts[first] > 0) != bright) < 0.1
+        first = int(np.flatnonzero(numbers % 100 == 0)[0])
+        assert np.mean((image_masks[first] > 0) != bright) < 0.1
         rows, seen = (np.flatnonzero(bright.any(axis)) for axis in (1, 0))
         if len(rows) and len(seen):
             edges = [seen[0], rows[0], seen[-1] + 1, rows[-1] + 1]
-            np.testing.assert_allclose(own[first], edges, atol=1.5)
+            np.testing.assert_allclose(image_boxes[first], edges, atol=1.5)
         for x, y, visible in points[first]:
             row, column = (min(int(at), len(image[0]) - 1) for at in (y, x))
             assert not visible or bright[row, column]

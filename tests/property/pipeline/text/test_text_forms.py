@@ -1,4 +1,4 @@
-"""Batches of every form, stopped anywhere and resumed on any number of ranks."""
+"""Batches of text in every form, stopped anywhere and resumed on any number of ranks."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def global_batches(loaders: list[Any], steps: int | None = None) -> list[Counter[Any]]:
-    """The samples of each row of each step that is no repetition, and its lines of arrays without padding.
+    """For each step, the samples and the tokens of each row, without padding and padding rows.
 
-    Of streams each token by itself, with its sample.
+    Streams have no such rows: each token counts, with its sample.
     """
     passes = [itertools.islice(loader, steps) for loader in loaders]
     lines = functools.partial(lines_of, pad_id=loaders[0].pad_id)
@@ -95,7 +95,7 @@ def lines_of(batch: Any, pad_id: int) -> Iterator[Any]:
 
 @functools.cache
 def whole(shards: Path, form: str) -> Counter[Any]:
-    """What an epoch of one rank hands out; of streams every token of the dataset."""
+    """The rows of an epoch on one rank; for streams every token of the dataset."""
     if form == "streams":
         return Counter((row, token) for row, (ids, _) in read_sequences(shards).items() for token in ids)
     found = sum(global_batches([make(shards, batch_size=4, **FORMS[form][1])]), Counter())
@@ -120,18 +120,18 @@ def test_every_row_is_the_same_after_any_stop_on_any_number_of_ranks(
         loader.load_state_dict(first[0].state_dict())
     found = sum(parts + global_batches(second), Counter())
     left_out = whole(datasets[name], form) - found
-    assert not found - whole(datasets[name], form), "neither repeated nor another"
-    # The last tokens of an epoch, at most as many as there are streams, have no place.
+    assert not found - whole(datasets[name], form), "a row is repeated or differs"
+    # The last tokens of an epoch, at most as many as there are streams, are in no batch.
     assert left_out.total() <= (4 * max(before, after) if form == "streams" else 0)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=settings.default.max_examples // 16)
 @given(ranks=st.permutations([1, 2, 3, 4, 6]), stop=st.integers(1, 99))
-def test_batches_of_one_number_of_samples_go_on_the_same_after_any_stop(
+def test_global_batches_of_twelve_samples_are_the_same_on_any_number_of_ranks(
     datasets: dict[str, Path], form: str, ranks: list[int], stop: int
 ) -> None:
-    """Of 12 samples at each step, on one number of ranks after the other."""
+    """Three numbers of ranks follow each other in an epoch."""
     name, options = FORMS[form]
     found: list[Counter[Any]] = []
     state = None
