@@ -1,8 +1,9 @@
-"""Malformed annotations of every kind, and the outcome of each: the table of docs/reference/errors.md."""
+"""Tests of malformed annotations of COCO, YOLO and Pascal VOC: the table of docs/reference/errors.md."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from PIL import Image
 
 import stoker
 
-PAGE = Path(__file__).parents[5] / "docs" / "reference" / "errors.md"
 NAN, INFINITY = float("nan"), float("inf")
 SQUARE = [1, 1, 5, 1, 5, 5]
 READ = ""  # the object is read
@@ -150,20 +150,19 @@ VOC: dict[str, tuple[str, str]] = {
 }
 
 
-def _rows() -> list[tuple[str, str, str]]:
-    tables = {"COCO": COCO, "YOLO": YOLO, "Pascal VOC": VOC}
-    return [(name, kind, case[1]) for name, table in tables.items() for kind, case in table.items()]
+TABLES: dict[str, dict[str, Any]] = {"COCO": COCO, "YOLO": YOLO, "Pascal VOC": VOC}
+CASES = [(name, kind, case[1]) for name, table in TABLES.items() for kind, case in table.items()]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], set[str]]:
+def reasons_of(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], set[str]]:
     """The reasons for which each kind was left out: all kinds of a format are in one conversion."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda descriptor: None)
-        made = {"COCO": _coco, "YOLO": _yolo, "Pascal VOC": _voc}
+        conversions = {"COCO": _coco, "YOLO": _yolo, "Pascal VOC": _voc}
         return {
             (name, kind): reasons
-            for name, convert in made.items()
+            for name, convert in conversions.items()
             for kind, reasons in convert(tmp_path_factory.mktemp("source")).items()
         }
 
@@ -182,10 +181,9 @@ def _coco(folder: Path) -> dict[str, set[str]]:
     _picture(folder / "a.png")
     annotations: list[Any] = []
     for number, (change, _) in enumerate(COCO.values()):
-        one: Any = {"id": number, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3, 3]}
         if isinstance(change, dict):
-            one |= change
-            annotations.append({name: value for name, value in one.items() if value is not ...})
+            changed = {"id": number, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3, 3], **change}
+            annotations.append({name: value for name, value in changed.items() if value is not ...})
         else:
             annotations.append(change)
     content = {
@@ -229,17 +227,13 @@ def _by_image(table: dict[str, Any], skips: list[dict[str, str]]) -> dict[str, s
     return reasons
 
 
-@pytest.mark.parametrize(("name", "kind", "reason"), _rows())
-def test_what_is_malformed_is_left_out_with_its_reason(
-    found: dict[tuple[str, str], set[str]], name: str, kind: str, reason: str
+@pytest.mark.parametrize(("name", "kind", "reason"), CASES)
+def test_a_malformed_annotation_is_left_out_with_its_reason(
+    reasons_of: dict[tuple[str, str], set[str]], name: str, kind: str, reason: str
 ) -> None:
-    assert found[name, kind] == ({reason} if reason else set())
+    assert reasons_of[name, kind] == ({reason} if reason else set())
 
 
-def test_the_page_has_all_of_them() -> None:
-    rows = [
-        row
-        for row in PAGE.read_text().splitlines()
-        if row.startswith(("| COCO |", "| YOLO |", "| Pascal VOC |"))
-    ]
-    assert rows == [f"| {name} | {kind} | {reason or 'read'} |" for name, kind, reason in _rows()]
+def test_the_page_of_errors_has_every_case(documented_rows: Callable[[Iterable[str]], list[str]]) -> None:
+    rows = [f"| {name} | {kind} | {reason or 'read'} |" for name, kind, reason in CASES]
+    assert documented_rows(TABLES) == rows

@@ -1,4 +1,4 @@
-"""The choice of classes in a conversion: some stay, some get another name."""
+"""Tests of conversions that keep some classes of objects, or give them other names."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from stoker.errors import ConfigError, SourceError
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def test_other_objects_are_left_out_and_no_image(folder: Path) -> None:
+def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> None:
     whole = convert(folder, document(), "whole").annotations(range(4))
     dataset = convert(folder, document(), classes=["zebra", "ape"], skip_other_classes=True)
     assert (len(dataset), dataset.classes, dataset.category_ids) == (4, ("zebra", "ape"), (90, 3))
@@ -28,7 +28,7 @@ def test_other_objects_are_left_out_and_no_image(folder: Path) -> None:
         convert(folder, document(), "none", classes=["gnu"], skip_other_classes=True)
 
 
-def test_classes_of_one_name_become_one(folder: Path) -> None:
+def test_classes_that_get_one_name_become_one_class(folder: Path) -> None:
     path = folder / "instances.json"
     convert(folder, document(), "whole")
     mapped = ["--map", "mouse:animal", "--map", "zebra:animal"]
@@ -59,7 +59,7 @@ def test_a_class_that_others_join_keeps_its_id(folder: Path) -> None:
     assert (dataset.classes, dataset.category_ids) == (("ape", "horse"), (3, 90))
 
 
-def test_labels_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> None:
+def test_classes_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> None:
     for name in ("cat", "dog", "eel"):
         (tmp_path / "src" / name).mkdir(parents=True)
         (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
@@ -79,6 +79,6 @@ def test_labels_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> Non
         ({"ape": 3}, "must have names of classes"),
     ],
 )
-def test_what_is_no_map_of_classes_is_refused(folder: Path, value: Any, says: str) -> None:
+def test_a_value_that_is_no_map_of_classes_is_refused(folder: Path, value: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         convert(folder, document(), class_map=value)

@@ -1,8 +1,9 @@
-"""Open Images, CrowdHuman and MOTChallenge become shards, and their malformed objects are counted."""
+"""Tests of Open Images, CrowdHuman and MOTChallenge as sources, and of their malformed objects."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from stoker.formats.dataset.columns.run_lengths import mask_of_runs
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
-PAGE = Path(__file__).parents[6] / "docs" / "reference" / "errors.md"
 HEADER = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsGroupOf"
 GOOD = "a,xclick,/m/01,1,0.1,0.5,0.1,0.5,1,0"
 
@@ -125,7 +125,7 @@ def mot(folder: Path, *lines: str) -> Path:
     return folder
 
 
-MADE = {
+WRITE: dict[str, Callable[..., Path]] = {
     "Open Images": open_images,
     "Open Images, masks": open_images_masks,
     "CrowdHuman": crowdhuman,
@@ -133,28 +133,26 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_what_is_malformed_is_left_out_with_its_reason(name: str, tmp_path: Path) -> None:
-    for number, (kind, (line, reason)) in enumerate(TABLES[name].items()):
-        source = MADE[name](tmp_path / f"{number}", line)
-        masks = source.parent / "masks"
-        instances = masks if masks.exists() else None
-        summary = stoker.convert(source, tmp_path / f"out{number}", instances=instances, allow_loss=1)
-        assert dict(summary.skipped) == ({reason: 1} if reason else {}), kind
+CASES = [(name, kind, *case) for name, table in TABLES.items() for kind, case in table.items()]
 
 
-def test_the_page_has_all_of_them() -> None:
-    rows = [
-        row for row in PAGE.read_text().splitlines() if row.startswith(tuple(f"| {one} |" for one in TABLES))
-    ]
-    assert rows == [
-        f"| {name} | {kind} | {reason or 'read'} |"
-        for name, table in TABLES.items()
-        for kind, (_, reason) in table.items()
-    ]
+@pytest.mark.parametrize(("name", "kind", "malformed", "reason"), CASES)
+def test_a_malformed_object_is_left_out_with_its_reason(
+    tmp_path: Path, name: str, kind: str, malformed: Any, reason: str
+) -> None:
+    source = WRITE[name](tmp_path / "source", malformed)
+    masks = source.parent / "masks"
+    instances = masks if masks.exists() else None
+    summary = stoker.convert(source, tmp_path / "out", instances=instances, allow_loss=1)
+    assert dict(summary.skipped) == ({reason: 1} if reason else {})
 
 
-def test_open_images_has_names_of_classes_and_flags(tmp_path: Path) -> None:
+def test_the_page_of_errors_has_every_case(documented_rows: Callable[[Iterable[str]], list[str]]) -> None:
+    rows = [f"| {name} | {kind} | {reason or 'read'} |" for name, kind, _, reason in CASES]
+    assert documented_rows(TABLES) == rows
+
+
+def test_open_images_has_names_of_classes_groups_and_flags(tmp_path: Path) -> None:
     source = open_images(tmp_path, "a,xclick,/m/02,1,0,1,0,1,0,1")
     (tmp_path / "oidv7-class-descriptions-boxable.csv").write_text("LabelName,DisplayName\n/m/01,Zebra\n")
     stoker.convert(source, tmp_path / "out")
@@ -176,13 +174,17 @@ def test_open_images_has_masks_of_objects_in_the_size_of_the_image(tmp_path: Pat
     rows, columns = np.nonzero(mask_of_runs(found.runs[0], 20, 30))
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (2, 9, 4, 13)
     assert found.area == pytest.approx([8 * 10])
+
+
+def test_masks_are_given_if_and_only_if_the_csv_names_them(tmp_path: Path) -> None:
+    source = open_images_masks(tmp_path / "a")
     with pytest.raises(ConfigError, match=r"the folder of the masks is not given(?s:.)*--instances DIR"):
         stoker.convert(source, tmp_path / "other")
     with pytest.raises(ConfigError, match="the CSV names no masks of objects"):
         stoker.convert(open_images(tmp_path / "b"), tmp_path / "other", instances=tmp_path / "a" / "masks")
 
 
-def test_crowdhuman_has_people_and_crowds_that_are_ignored(tmp_path: Path) -> None:
+def test_ignored_boxes_of_crowdhuman_are_crowds(tmp_path: Path) -> None:
     ignored = [PERSON | {"extra": {"ignore": 1}}, PERSON | {"tag": "mask", "fbox": [9, 9, 3, 3]}]
     stoker.convert(crowdhuman(tmp_path, *ignored), tmp_path / "out")
     dataset = stoker.open(tmp_path / "out")
@@ -203,13 +205,17 @@ def test_crowdhuman_has_visible_parts_or_heads_if_asked(kind: str, name: str, tm
     assert found.classes == (name,)
     assert found.annotations([0, 1]).boxes.tolist() == [[1, 2, 5, 5]] * 3
     assert found.annotations([0]).crowd.tolist() == [kind == "head"] * 2
+
+
+def test_a_box_of_people_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    source = crowdhuman(tmp_path / "c")
     with pytest.raises(ConfigError, match="person_box must be full, visible or head, not 'vbox'"):
         stoker.convert(source, tmp_path / "other", person_box="vbox")
     with pytest.raises(ConfigError, match="person_box is for sources of the format crowdhuman"):
         stoker.convert(open_images(tmp_path / "o"), tmp_path / "other", person_box="head")
 
 
-def test_mot_has_tracks_from_0_and_what_is_ignored(tmp_path: Path) -> None:
+def test_mot_has_pixels_from_0_tracks_and_ignored_objects(tmp_path: Path) -> None:
     for name in ("A", "B"):
         mot(tmp_path / "train" / name)
     stoker.convert(tmp_path / "train", tmp_path / "out")
@@ -222,23 +228,28 @@ def test_mot_has_tracks_from_0_and_what_is_ignored(tmp_path: Path) -> None:
     assert len(dataset.select(objects="ignored == 0").annotations(range(4))) == 2
 
 
-def test_sources_that_cannot_be_used_say_why(tmp_path: Path) -> None:
+def test_open_images_without_its_images_or_columns_is_refused(tmp_path: Path) -> None:
     source = open_images(tmp_path / "o")
     with pytest.raises(SourceError, match=r"(?s)not one of the 1 images that x.csv names.*--images DIR"):
         stoker.convert(source, tmp_path / "out", images=tmp_path)
     source.write_text("ImageID,LabelName\na,b\n")
     with pytest.raises(SourceError, match="the CSV has no column XMax, XMin, YMax, YMin"):
         stoker.convert(source, tmp_path / "out", source_format="open_images")
+
+
+def test_crowdhuman_without_a_line_of_people_is_refused(tmp_path: Path) -> None:
     lines = crowdhuman(tmp_path / "c")
     lines.write_text("7\n")
     with pytest.raises(SourceError, match="no line of the file is an object with ID and gtboxes"):
         stoker.convert(lines, tmp_path / "out")
+
+
+def test_a_sequence_of_mot_without_truth_or_size_is_refused(tmp_path: Path) -> None:
     sequence = mot(tmp_path / "m")
     (sequence / "gt" / "gt.txt").unlink()
     with pytest.raises(SourceError, match=r"a sequence has no gt/gt\.txt"):
         stoker.convert(sequence, tmp_path / "out")
     (sequence / "seqinfo.ini").write_text("[Sequence]\nseqLength=many\n")
-    with pytest.raises(
-        SourceError, match=r"(?s)the sequence cannot be read.*seqLength, imWidth and imHeight"
-    ):
+    message = r"(?s)the sequence cannot be read.*seqLength, imWidth and imHeight"
+    with pytest.raises(SourceError, match=message):
         stoker.convert(sequence, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Broken COCO files: the source refuses some, and leaves out parts of others with a reason."""
+"""Tests of broken COCO files: some are refused, and others lose parts with a reason."""
 
 import json
 from pathlib import Path
@@ -22,39 +22,30 @@ def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
         list_coco_file(write(folder, content), folder / "images")
 
 
+# A change of an annotation for each reason; test_malformed_annotations.py has all kinds of changes.
 BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"image_id": 4, "category_id": 3}, "instances.json", "object of an unknown image"),
     ({"image_id": None, "category_id": 3}, "instances.json", "annotation without an image"),
     ({"category_id": 4}, "a.png", "object of an unknown category"),
-    ({"category_id": None}, "a.png", "object of an unknown category"),
-    ({"bbox": [1, 1, 0, 3]}, "a.png", "object without an area"),
     ({"bbox": [1, 1, 2, -3]}, "a.png", "object without an area"),
-    ({"bbox": [1, 1, float("nan"), 3]}, "a.png", "object without a box"),
-    ({"bbox": [1, 1, float("inf"), 3]}, "a.png", "object without a box"),
-    ({"bbox": [1, 1, 3]}, "a.png", "object without a box"),
     ({"bbox": [1e300, 1, 1e300, 3]}, "a.png", "object without a box"),
     ({"iscrowd": "no"}, "a.png", "object with an iscrowd that is no number"),
-    ({"bbox": "1 1 3 3"}, "a.png", "object without a box"),
-    ({"bbox": [1, "2", 3, 3]}, "a.png", "object without a box"),
-    ({"bbox": [30, 1, 3, 3]}, "a.png", "object outside its image"),
     ({"bbox": [1, -9, 3, 9]}, "a.png", "object outside its image"),
     ({"segmentation": {"size": [20, 30], "counts": "0"}}, "a.png", "broken run lengths"),
     ({"segmentation": {"size": [20, 30], "counts": [500, -1]}}, "a.png", "broken run lengths"),
-    ({"segmentation": {"size": [20, 30], "counts": "\u00e4"}}, "a.png", "broken run lengths"),
     ({"segmentation": {"counts": [600]}}, "a.png", "run lengths without a size"),
     ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
     ({"segments_info": []}, "a.png", "panoptic annotation"),
     ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
     ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon whose last point has no y"),
     ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon with values that are no numbers"),
-    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon with values that are no numbers"),
     ({"keypoints": [1, 2, 2, 900, 1, 2, 0, 0, 0]}, "a.png", "keypoint far outside its image"),
     ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
 ]
 
 
 @pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
-def test_a_broken_annotation_is_skipped_with_a_reason(
+def test_a_broken_annotation_is_left_out_with_key_and_reason(
     folder: Path, change: dict[str, Any], key: str, reason: str
 ) -> None:
     content = document()
@@ -62,10 +53,10 @@ def test_a_broken_annotation_is_skipped_with_a_reason(
         {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
     )
     dataset = convert(folder, content)
-    told = [skip for skip in left_out(dataset) if skip[1].startswith(reason)]
-    assert [skip[0] for skip in told] == [key]
-    assert "annotation 500 of instances.json" in told[0][2]
-    assert dataset.manifest.skipped == {told[0][1]: 1}
+    ((skipped_key, skipped_reason, detail),) = left_out(dataset)
+    assert (skipped_key, skipped_reason[: len(reason)]) == (key, reason)
+    assert "annotation 500 of instances.json" in detail
+    assert dataset.manifest.skipped == {skipped_reason: 1}
     # If one part of an object is broken, the rest is kept.
     whole = not reason.startswith(("polygon", "keypoint"))
     assert len(dataset.annotations(range(4))) == 5 - whole
@@ -83,7 +74,7 @@ def test_a_keypoint_far_outside_becomes_unlabelled(folder: Path) -> None:
     assert found[0].tolist() == [[4.5, 5.5, 2], [0, 0, 0], [-29.5, -0.5, 1]]
 
 
-def test_a_file_that_is_listed_twice_costs_no_object_uncounted(folder: Path) -> None:
+def test_objects_of_an_image_that_is_listed_twice_are_counted(folder: Path) -> None:
     content = document()
     content["images"].append({"id": 40, "file_name": "./a.png"})
     content["annotations"].append({"id": 500, "image_id": 40, "category_id": 3, "bbox": [1, 1, 3, 3]})
@@ -104,14 +95,14 @@ def test_links_that_are_not_followed_are_not_called_missing(folder: Path) -> Non
     assert "leave out --no-follow-links" in str(caught.value)
 
 
-def test_a_size_of_four_hundred_digits_is_none(folder: Path) -> None:
+def test_a_height_of_four_hundred_digits_counts_as_unknown(folder: Path) -> None:
     content = document()
     expected = convert(folder, content).annotations(range(4)).id.tolist()
     content["images"][0]["height"] = 10**400
     assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
 
 
-def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
+def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> None:
     content = document()
     content["images"] += [
         {"id": 11, "file_name": "gone.png"},
@@ -150,7 +141,7 @@ def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
         ),
     ],
 )
-def test_files_that_are_no_coco_are_refused(folder: Path, content: str, says: str) -> None:
+def test_a_file_that_is_no_coco_is_refused(folder: Path, content: str, says: str) -> None:
     (folder / "x.json").write_text(content)
     with pytest.raises(SourceError, match=says):
         stoker.convert(folder / "x.json", folder / "out", images=folder / "images")
@@ -180,7 +171,7 @@ def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
         list_coco_file(write(folder, content), folder / "images")
 
 
-def test_a_shard_of_broken_images_alone(folder: Path) -> None:
+def test_a_conversion_goes_on_after_a_shard_of_broken_images_alone(folder: Path) -> None:
     (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
     dataset = convert(folder, document(), shard_records=1)
     assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]

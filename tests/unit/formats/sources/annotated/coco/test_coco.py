@@ -1,4 +1,4 @@
-"""COCO's JSON becomes shards whose annotations are those of the file."""
+"""Tests of COCO's JSON as a source: the dataset has the annotations of the file."""
 
 import copy
 import gzip
@@ -46,7 +46,7 @@ def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None
     assert stoker.verify(dataset.path, decode=True).ok
 
 
-def test_positions_of_a_selection_in_any_order(folder: Path) -> None:
+def test_annotations_of_a_selection_are_read_in_any_order(folder: Path) -> None:
     dataset = convert(folder, document()).select([3, 1, 0])
     found = dataset.annotations([1, 2, 1])
     assert found.owner.tolist() == [0, 0, 1, 2, 2]
@@ -60,7 +60,7 @@ def test_the_manifest_names_keypoints(folder: Path) -> None:
     assert info.skeleton == ((0, 1), (0, 2))
 
 
-def test_swaps_come_from_names() -> None:
+def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
     assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
     assert swap_of(("eye left", "eye right")) == (1, 0)
     assert swap_of(("a", "b")) == (0, 1)
@@ -82,7 +82,7 @@ def test_ids_may_be_text(folder: Path) -> None:
         convert(folder, content, "other")
 
 
-def test_members_may_come_in_any_order(folder: Path) -> None:
+def test_members_of_the_file_may_come_in_any_order(folder: Path) -> None:
     content = document()
     turned = dict(reversed(content.items()))
     one, other = convert(folder, content), convert(folder, turned, "other")
@@ -128,7 +128,7 @@ def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(fold
     assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
 
 
-def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
+def test_unusual_values_of_crowd_and_area_are_read(folder: Path) -> None:
     content = document()
     one = content["annotations"][1]
     for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
@@ -166,10 +166,13 @@ def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
     assert dataset.tasks == {"boxes"}
 
 
-def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
+def test_the_same_command_gives_the_same_dataset(folder: Path) -> None:
     one = convert(folder, document(), seed=3, shards=2, num_threads=1)
     other = convert(folder, document(), "other", seed=3, shards=2, num_threads=4)
     assert one.fingerprint == other.fingerprint
+
+
+def test_splits_have_the_objects_of_their_images(folder: Path) -> None:
     stoker.convert(write(folder, document()), folder / "split", images=folder / "images", val="50%", shards=1)
     train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
     assert len(train) + len(val) == 4

@@ -1,4 +1,4 @@
-"""Keypoints of COCO's objects: their number, and which ones a conversion skips."""
+"""Tests of the keypoints of COCO's objects: their number, and those that are left out."""
 
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,7 @@ def _document(numbers: list[int], categories: list[dict[str, Any]]) -> dict[str,
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "majority"])
-def test_one_object_of_five_keypoints_at_the_front_costs_the_others_nothing(
-    folder: Path, declared: bool
-) -> None:
+def test_an_object_with_too_many_keypoints_does_not_cost_others_theirs(folder: Path, declared: bool) -> None:
     categories = CATEGORIES if declared else [{"id": 3, "name": "ape"}]
     dataset = convert(folder, _document([5, 3, 0, 3], categories))
     found = dataset.annotations(range(4)).keypoints
@@ -35,7 +33,7 @@ def test_one_object_of_five_keypoints_at_the_front_costs_the_others_nothing(
     }
 
 
-def test_a_category_that_declares_counts_more_than_a_majority(folder: Path) -> None:
+def test_the_number_that_a_category_declares_outweighs_the_majority(folder: Path) -> None:
     dataset = convert(folder, _document([5, 3, 5], CATEGORIES))
     assert dataset.manifest.annotations.keypoints == tuple(NAMES)
     assert list(dataset.manifest.skipped.values()) == [2]
@@ -51,7 +49,9 @@ def test_a_category_that_declares_counts_more_than_a_majority(folder: Path) -> N
         ("4 5 2", "keypoints that are no triples of numbers"),
     ],
 )
-def test_keypoints_that_cannot_be_used_are_named(folder: Path, points: Any, reason: str) -> None:
+def test_keypoints_that_cannot_be_read_are_left_out_with_a_reason(
+    folder: Path, points: Any, reason: str
+) -> None:
     content = _document([3, 3], CATEGORIES)
     content["annotations"][0]["keypoints"] = points
     dataset = convert(folder, content)

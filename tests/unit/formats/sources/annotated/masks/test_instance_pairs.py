@@ -1,7 +1,8 @@
-"""Masks whose values number objects become boxes, classes and masks of objects."""
+"""Tests of masks whose values number objects: their boxes, classes and run lengths."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_objects_of_voc_take_their_classes_from_the_mask_of_classes(tmp_path: Pa
     np.testing.assert_array_equal(whole, [stored == value for value in (1, 2, 3)])
 
 
-def test_values_of_class_and_number_are_plain_labels(tmp_path: Path) -> None:
+def test_values_of_class_and_number_without_names_are_labels(tmp_path: Path) -> None:
     values = blank(np.uint16)
     values[2:5, 2:5], values[8:12, 8:12], values[0, 0] = 1001, 2003, 255
     photo(tmp_path / "images" / "a.jpg")
@@ -121,41 +122,52 @@ def test_run_lengths_are_those_of_pycocotools() -> None:
         assert one.area == coco_mask.area(encoded)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("missing", "image without a mask of objects"),
-        ("cut", "mask of objects that is left out"),
-        ("jpeg", "image without a mask of objects"),
-        ("float", "mask of objects that is left out"),
-        ("colours", "mask of objects that is left out"),
-        ("other size", "image of another size than its annotations say"),
-        ("background", "object without a class in the mask of classes"),
-        ("class beyond the names", "object of an unknown category"),
-    ],
-)
-def test_a_mask_of_objects_that_cannot_be_used_is_counted(tmp_path: Path, change: str, reason: str) -> None:
+Change = Callable[[Path, Path], object]
+"""A change of a mask of objects and of its mask of classes, given the paths of both."""
+
+
+def replaced(suffix: str, values: np.ndarray[Any, Any]) -> Change:
+    """Replace the mask of objects by a file with another suffix."""
+
+    def change(objects: Path, classes: Path) -> None:
+        objects.unlink()
+        save(objects.with_suffix(suffix), values)
+
+    return change
+
+
+def with_classes(values: np.ndarray[Any, Any]) -> Change:
+    return lambda objects, classes: save(classes, values)
+
+
+def enlarged(objects: Path, classes: Path) -> None:
+    for mask in (objects, classes):
+        save(mask, np.ones((H + 1, W), np.uint8))
+
+
+LEFT_OUT = "mask of objects that is left out"
+CHANGES: dict[str, tuple[Change, str]] = {
+    "missing": (lambda objects, classes: objects.unlink(), "image without a mask of objects"),
+    "cut short": (lambda objects, classes: objects.write_bytes(objects.read_bytes()[:-30]), LEFT_OUT),
+    "JPEG": (replaced(".jpg", blank()), LEFT_OUT),
+    "floats": (replaced(".tif", blank(np.float32)), LEFT_OUT),
+    "colours": (replaced(".png", np.zeros((H, W, 3), np.uint8)), LEFT_OUT),
+    "other size": (enlarged, "image of another size than its annotations say"),
+    "background": (with_classes(blank()), "object without a class in the mask of classes"),
+    "class beyond the names": (with_classes(blank() + 21), "object of an unknown category"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_mask_of_objects_that_cannot_be_used_is_counted(
+    tmp_path: Path, change: Change, reason: str
+) -> None:
     root = voc(tmp_path / "VOC")
-    classes, objects = root / "SegmentationClass", root / "SegmentationObject"
     for folder in ("JPEGImages", "SegmentationClass", "SegmentationObject"):
         file = next((root / folder).iterdir())
         (root / folder / f"2007_000002{file.suffix}").write_bytes(file.read_bytes())
-    bad = objects / "2007_000002.png"
-    if change in ("missing", "float", "jpeg"):
-        bad.unlink()
-    if change == "cut":
-        bad.write_bytes(bad.read_bytes()[:-30])
-    if change == "float":
-        save(bad.with_suffix(".tif"), blank(np.float32))
-    if change == "colours":
-        save(bad, np.zeros((H, W, 3), np.uint8))
-    if change == "other size":
-        save(bad, np.ones((H + 1, W), np.uint8))
-        save(classes / bad.name, np.ones((H + 1, W), np.uint8))
-    if change == "background":
-        save(classes / bad.name, blank())
-    if change == "class beyond the names":
-        save(classes / bad.name, np.full((H, W), 21, np.uint8))
+    classes, objects = root / "SegmentationClass", root / "SegmentationObject"
+    change(objects / "2007_000002.png", classes / "2007_000002.png")
     summary = stoker.convert(
         root / "JPEGImages", tmp_path / "out", masks=classes, instances=objects, allow_loss=1
     )
@@ -163,13 +175,13 @@ def test_a_mask_of_objects_that_cannot_be_used_is_counted(tmp_path: Path, change
     assert len(stoker.open(tmp_path / "out").annotations([0])) == 3
 
 
-def test_masks_of_objects_without_classes_say_what_is_missing(tmp_path: Path) -> None:
+def test_masks_of_objects_without_classes_are_refused_with_the_option(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC")
     with pytest.raises(SourceError, match=r"(?s)no mask of 1 has an object.*--masks DIR"):
         stoker.convert(root / "JPEGImages", tmp_path / "out", instances=root / "SegmentationObject")
 
 
-def test_masks_of_objects_refuse_labels_and_mapped_classes(tmp_path: Path) -> None:
+def test_masks_of_objects_beside_labels_or_mapped_classes_are_refused(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC")
     classes, objects = root / "SegmentationClass", root / "SegmentationObject"
     with pytest.raises(ConfigError, match="mask_map"):

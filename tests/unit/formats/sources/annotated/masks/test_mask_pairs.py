@@ -1,4 +1,4 @@
-"""Images with masks of classes become shards."""
+"""Tests of images with masks of classes as a source."""
 
 import json
 import os
@@ -91,10 +91,8 @@ def test_a_flipped_bit_in_a_mask_is_found(root: Path, container: Any) -> None:
     with pytest.raises(CorruptRecordError, match="the mask's checksum") as caught:
         dataset.mask(2)
     assert caught.value.key == "b/1.jpg"
-    problems = stoker.verify(dataset.path).problems
-    assert any(
-        problem.message.startswith("the mask's checksum") and problem.record == 2 for problem in problems
-    )
+    messages = [problem.message for problem in stoker.verify(dataset.path).problems if problem.record == 2]
+    assert any(message.startswith("the mask's checksum") for message in messages)
 
 
 def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
@@ -129,7 +127,7 @@ def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
     assert caplog.messages == [said]
 
 
-def test_the_names_of_cityscapes(tmp_path: Path) -> None:
+def test_masks_of_cityscapes_are_found_by_their_endings(tmp_path: Path) -> None:
     for kind in ("leftImg8bit/train/ulm", "gtFine/train/ulm"):
         (tmp_path / kind).mkdir(parents=True)
     for i in range(2):
@@ -151,7 +149,7 @@ def test_the_names_of_cityscapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(decode(dataset.mask(1)), values(2))
 
 
-def test_folders_may_be_nested_differently(root: Path) -> None:
+def test_masks_are_found_in_folders_that_are_nested_differently(root: Path) -> None:
     for path in list((root / "masks").rglob("*.png")):
         path.rename(root / "masks" / path.name)
     assert len(convert(root)) == 4
@@ -179,7 +177,9 @@ def test_a_name_that_occurs_twice_matches_no_mask(root: Path) -> None:
         (None, "image without a mask"),
     ],
 )
-def test_an_image_with_a_broken_mask_is_skipped(root: Path, content: bytes | None, reason: str) -> None:
+def test_an_image_whose_mask_cannot_be_used_is_left_out(
+    root: Path, content: bytes | None, reason: str
+) -> None:
     path = root / "masks" / "a" / "2.png"
     path.unlink()
     if content is not None:
@@ -190,7 +190,7 @@ def test_an_image_with_a_broken_mask_is_skipped(root: Path, content: bytes | Non
     assert (skip["key"], skip["reason"]) == ("a/2.jpg", reason)
 
 
-def test_objects_stay_with_their_images(root: Path) -> None:
+def test_objects_stay_with_their_images_if_an_image_has_no_mask(root: Path) -> None:
     for i in range(4):
         file = root / "labels" / f"{'ab'[i % 2]}/{i}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ def test_objects_stay_with_their_images(root: Path) -> None:
     assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
 
 
-def test_masks_beside_labels(root: Path) -> None:
+def test_a_list_with_labels_may_have_masks(root: Path) -> None:
     (root / "list.csv").write_text("path,label\nimages/a/0.jpg,x\nimages/b/1.jpg,y\nimages/b/3.jpg,y\n")
     stoker.convert(root / "list.csv", root / "out", masks=root / "masks", val="50%")
     train, val = (stoker.open(root / "out" / split) for split in ("train", "val"))
@@ -240,33 +240,40 @@ def test_shard_sizes_count_images_and_masks(root: Path) -> None:
     assert len(convert(root, shard_size=size).manifest.shards) == 2
 
 
-def test_invalid_options_are_refused(root: Path) -> None:
+def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="ignore_index"):
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
         stoker.convert(root / "images", root / "out", source_format="pairs")
-    with pytest.raises(
-        ConfigError, match="images is for sources of the format crowdhuman or open_images or coco"
-    ):
+    message = "images is for sources of the format crowdhuman or open_images or coco"
+    with pytest.raises(ConfigError, match=message):
         stoker.convert(root / "images", root / "out", images=root)
+
+
+def test_an_unknown_source_format_is_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
         stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant
+
+
+def test_a_folder_without_masks_is_refused(root: Path) -> None:
     (root / "none").mkdir()
     with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
         stoker.convert(root / "images", root / "out", masks=root / "none")
+
+
+def test_a_dataset_without_masks_has_no_mask_to_read(root: Path) -> None:
     stoker.convert(root / "images", root / "plain")
     with pytest.raises(DatasetError, match="mask_offset"):
         stoker.open(root / "plain").mask(0)
 
 
+def test_masks_of_no_image_are_ignored(root: Path) -> None:
+    (root / "masks" / "a" / "other.tif").write_bytes(tiff(1))
+    (root / "masks" / "a" / "other.png").write_bytes(png(Image.fromarray(values())))
+    assert len(convert(root)) == 4
+
+
 def test_two_masks_of_an_image_are_refused(root: Path) -> None:
-    extra = root / "masks" / "a" / "other.tif"
-    extra.write_bytes(tiff(1))
-    kept = root / "masks" / "a" / "other.png"
-    kept.write_bytes(png(Image.fromarray(values())))
-    convert(root)  # of no image
-    first = next(iter((root / "images" / "a").iterdir()))
-    second = root / "masks" / "a" / f"{first.stem}.tif"
-    second.write_bytes(tiff(1))
-    with pytest.raises(SourceError, match=f"more than one mask: a/{first.stem}.png, a/{first.stem}.tif"):
-        stoker.convert(root / "images", root / "again", masks=root / "masks")
+    (root / "masks" / "a" / "0.tif").write_bytes(tiff(1))
+    with pytest.raises(SourceError, match=r"more than one mask: a/0\.png, a/0\.tif"):
+        convert(root)

@@ -1,4 +1,4 @@
-"""A ``data.yaml`` of Ultralytics or Roboflow becomes a dataset for each of its splits."""
+"""Tests of a ``data.yaml`` of Ultralytics or Roboflow, which becomes a dataset for each of its splits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ NAMES = "names: [person, car]\n"
 
 
 def _images(folder: Path, names: str, labels: Path | None = None) -> None:
-    """Images of the letters ``names``, each with one object of the class of its position."""
+    """Write an image for each letter of ``names``, with an object of class 0 and class 1 in turn."""
     labels = labels or Path(str(folder).replace("images", "labels"))
     for number, name in enumerate(names):
-        for where in (folder, labels):
-            where.mkdir(parents=True, exist_ok=True)
+        for directory in (folder, labels):
+            directory.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
         (labels / f"{name}.txt").write_text(f"{number % 2} 0.5 0.5 0.5 0.5\n")
 
 
 def _convert(file: Path, **options: Any) -> dict[str, list[str]]:
-    """Keys of each split, from which objects are found, too."""
+    """Convert a source, check that each image of each split has its object, and return the keys by split."""
     summary = stoker.convert(file, file.parent / "shards", **options)
     found = {}
     for split, folder in summary.datasets.items():
@@ -41,7 +41,7 @@ def _convert(file: Path, **options: Any) -> dict[str, list[str]]:
     return found
 
 
-def test_roboflow_counts_its_folders_from_a_folder_below(tmp_path: Path) -> None:
+def test_paths_of_roboflow_start_at_a_folder_below_the_file(tmp_path: Path) -> None:
     for split, names in (("train", "ab"), ("valid", "c"), ("test", "d")):
         _images(tmp_path / split / "images", names)
     (tmp_path / "data.yaml").write_text(
@@ -55,7 +55,7 @@ def test_roboflow_counts_its_folders_from_a_folder_below(tmp_path: Path) -> None
     assert _convert(tmp_path / "data.yaml") == found
 
 
-def test_paths_start_at_path_and_may_be_lists_and_several_folders(tmp_path: Path) -> None:
+def test_a_split_may_be_several_folders_or_a_list_below_path(tmp_path: Path) -> None:
     _images(tmp_path / "set" / "images" / "one", "ab")
     _images(tmp_path / "set" / "images" / "two", "c")
     _images(tmp_path / "elsewhere", "d", tmp_path / "elsewhere")
