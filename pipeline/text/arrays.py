@@ -49,10 +49,10 @@ class _FieldFunctions:
 
     def __call__(self, samples: Mapping[str, Any], length: Any = None) -> dict[str, Any]:
         """Return the arrays of all functions."""
-        made: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for field, function in self.functions:
-            made.update(function(samples[field], length[field]))
-        return made
+            arrays.update(function(samples[field], length[field]))
+        return arrays
 
 
 def default_batchify(
@@ -137,10 +137,10 @@ class ArrayMaker:
     def of_padded(self, rows: Sequence[Padded]) -> Mapping[str, Any]:
         """Return the arrays of a batch that was read as padded rows of each field."""
         assert self._pads is not None, "called only with fill"
-        made: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for pad, padded in zip(self._pads, rows, strict=True):
-            made.update(pad.of_padded(padded))
-        return made
+            arrays.update(pad.of_padded(padded))
+        return arrays
 
     def __call__(
         self,
@@ -156,7 +156,7 @@ class ArrayMaker:
             groups: (rows + 1,) int64, first sequence of each packed row, and the number of sequences; None
                 without packing.
             shape: (n, length), or (n, length, length, ...) for several planned lengths.
-            context: The place of the batch.
+            context: Epoch, step and sequences of the batch.
 
         Raises:
             ConfigError: ``batchify`` did not return a dict.
@@ -165,8 +165,8 @@ class ArrayMaker:
         if isinstance(self._mask, SpanCorruption):
             fields, sequences = _SPANS, self._mask(sequences[0], context)
         elif self._mask is not None:
-            sequences = [self._mask(one, context, field) for field, one in enumerate(sequences)]
-        each: list[Any] = list(sequences if groups is None else (Packed(one, groups) for one in sequences))
+            sequences = [self._mask(ids, context, field) for field, ids in enumerate(sequences)]
+        each: list[Any] = list(sequences if groups is None else (Packed(ids, groups) for ids in sequences))
         samples: Any = dict(zip(fields, each, strict=True))
         length: Any = shape[1] if len(shape) == 2 else shape[1:]
         if len(shape) == 1 + len(fields) > 2:
@@ -175,13 +175,13 @@ class ArrayMaker:
             samples = each[0]
             if groups is None and self._flattens:
                 length *= shape[0]  # tokens of the padded batch, so that each padded shape has one flat shape
-        made = self._batchify(samples, length, context)
-        if not isinstance(made, dict):
+        arrays = self._batchify(samples, length, context)
+        if not isinstance(arrays, dict):
             raise ConfigError(
-                f"batchify must make a dict of arrays, found {type(made).__name__}",
+                f"batchify must make a dict of arrays, found {type(arrays).__name__}",
                 hint="Wrap it: Dict({'tokens': Stack()}).",
             )
-        return made if self.slices is None else self.slices.cut(made, shape)
+        return arrays if self.slices is None else self.slices.cut(arrays, shape)
 
 
 def probe_arrays(
@@ -198,6 +198,6 @@ def probe_arrays(
     groups = np.array([0, 1]) if in_rows else None
     count = 1 if planner.batching.stream is None else widths[0] + 1
     sequences = [Ragged(np.zeros(count, reader.dtype), np.array([0, count]))] * len(reader.fields)
-    made = maker(sequences, groups, (1, *widths), context)
-    shapes = {name: tuple(size if fixed else None for size in np.shape(made[name])[1:]) for name in made}
-    return {name: (np.asarray(value).dtype.name, shapes[name]) for name, value in made.items()}
+    arrays = maker(sequences, groups, (1, *widths), context)
+    shapes = {name: tuple(size if fixed else None for size in np.shape(arrays[name])[1:]) for name in arrays}
+    return {name: (np.asarray(value).dtype.name, shapes[name]) for name, value in arrays.items()}

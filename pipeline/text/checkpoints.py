@@ -140,8 +140,8 @@ class CheckpointedText(SharedLoader):
             CheckpointError: The state is of another dataset or configuration; the error names what differs.
         """
         state, ledger = self._prepared(state, allow)
-        own = {"world_size", "history"}
-        if not isinstance(state, Mapping) or not own <= state.keys():
+        text_entries = {"world_size", "history"}
+        if not isinstance(state, Mapping) or not text_entries <= state.keys():
             raise CheckpointError(
                 "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
             )
@@ -149,7 +149,7 @@ class CheckpointedText(SharedLoader):
         state, begun = self._with_batch_size(state)
         world_size = begun.world_size if begun else self._ranks.world_size
         lightning.check_resume(state["world_size"], world_size, "batches")
-        super().load_state_dict({name: value for name, value in state.items() if name not in own})
+        super().load_state_dict({name: value for name, value in state.items() if name not in text_entries})
         history, is_new = resumed(state, self._next.position, world_size)
         if is_new:
             self._next = State(self._next.epoch, 0, self._identity)
@@ -170,30 +170,30 @@ class CheckpointedText(SharedLoader):
         If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
         ranks with batches of C. Otherwise the epoch goes on as it was begun.
         """
-        known, found = state["identity"], self._identity["batch_size"]
+        known, current = state["identity"], self._identity["batch_size"]
         saved = known.get("batch_size") if isinstance(known, Mapping) else None
-        if saved == found or type(saved) is not int or type(found) is not int or saved < 1:
+        if saved == current or type(saved) is not int or type(current) is not int or saved < 1:
             return state, None
-        identity = {**known, "batch_size": found}
+        identity = {**known, "batch_size": current}
         if identity != self._identity:
             return state, None  # the check of the state then names what differs
         parts = checked_history([*state["history"], [state["world_size"], 0]])
         whole = parts[-1][0] * saved
         if self._planner.depends_on_ranks:
-            if whole != self._ranks.world_size * found:
+            if whole != self._ranks.world_size * current:
                 raise CheckpointError(
-                    f"batch_size was {saved} and is {found}, which changes the last batch of each bucket",
+                    f"batch_size was {saved} and is {current}, which changes the last batch of each bucket",
                     hint=f"Resume with batch_size={saved}, or with {whole} samples of all ranks at a step. "
                     'To change it otherwise, begin with last_batch="drop" or "pad".',
                 )
             return {**state, "identity": identity}, Begun(parts[-1][0], saved)
-        if wrong := [world for world, _ in parts if world * saved % found]:
+        if wrong := [world for world, _ in parts if world * saved % current]:
             raise CheckpointError(
-                f"batch_size was {saved} and is {found}, and a step of {wrong[0]} ranks had "
+                f"batch_size was {saved} and is {current}, and a step of {wrong[0]} ranks had "
                 f"{wrong[0] * saved} samples, which are no whole number of batches",
                 hint=f"Resume with a batch_size that divides {wrong[0] * saved}.",
             )
-        ranks = [world * saved // found for world, _ in parts]
+        ranks = [world * saved // current for world, _ in parts]
         history = [[world, part[1]] for world, part in zip(ranks, state["history"], strict=False)]
         return {**state, "identity": identity, "world_size": ranks[-1], "history": history}, None
 
@@ -246,9 +246,9 @@ class CheckpointedText(SharedLoader):
         return {"global_batch": size and size * self._ranks.world_size, "last_batch": batching.last_batch}
 
     def _options_elsewhere(self) -> dict[str, Any]:
-        given = self._given_options
-        framework = framework_of(given.get("output", "numpy"))
-        options: dict[str, Any] = {"dtype": ids_dtype(given.get("dtype"), framework.ids_dtype)}
+        given_options = self._given_options
+        framework = framework_of(given_options.get("output", "numpy"))
+        options: dict[str, Any] = {"dtype": ids_dtype(given_options.get("dtype"), framework.ids_dtype)}
         if slices := self._config.maker.slices:
             options["context"] = slices.rank, slices.size
             options["context_slices"] = slices.form

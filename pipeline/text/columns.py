@@ -45,7 +45,7 @@ def document_begins(slices: TokenSlices) -> npt.NDArray[np.bool_]:
 
 def column_names(
     columns: Sequence[str] | None,
-    made: Mapping[str, Any],
+    arrays: Mapping[str, Any],
     dataset: SampleSource,
     batching: BatchingConfig,
     *,
@@ -56,7 +56,7 @@ def column_names(
 
     Args:
         columns: Names that the user gave; None for all arrays that are made.
-        made: Arrays that the batchify function makes, by name.
+        arrays: Arrays that the batchify function makes, by name.
         dataset: Dataset or mixture; its columns of numbers and strings can be named, too.
         batching: How sequences form batches.
         fields: Fields that the loader reads.
@@ -65,12 +65,12 @@ def column_names(
     Raises:
         ConfigError: There is no such column.
     """
-    names = tuple(made) if columns is None else list_of_names("columns", columns)
+    names = tuple(arrays) if columns is None else list_of_names("columns", columns)
     if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
-    known = {*made, "mask", "row"}
+    known = {*arrays, "mask", "row"}
     if batching.stream is not None:
-        known = {*made, "row", "begins"}
+        known = {*arrays, "row", "begins"}
     elif batching.pack is None:
         known |= batchable_columns(dataset)
     for name in names:

@@ -42,8 +42,8 @@ class ContextSlices:
         """The length of a row must be a multiple of this number."""
         return self.size * (2 if self.form == "balanced" else 1)
 
-    def positions(self, length: int) -> npt.NDArray[np.int64]:
-        """Places of this rank's tokens in rows of ``length`` tokens, (length / size,) int64.
+    def token_indices(self, length: int) -> npt.NDArray[np.int64]:
+        """Indices of this rank's tokens in rows of ``length`` tokens, (length / size,) int64.
 
         Raises:
             ConfigError: The length is no multiple of :attr:`multiple`.
@@ -54,8 +54,8 @@ class ContextSlices:
                 hint=f"Give pad_multiple={self.multiple}, or boundaries or pack that are multiples of it.",
             )
         parts = np.arange(length).reshape(self.multiple, -1)
-        own = [self.rank] if self.form == "contiguous" else [self.rank, self.multiple - 1 - self.rank]
-        return parts[own].ravel()
+        slices = [self.rank] if self.form == "contiguous" else [self.rank, self.multiple - 1 - self.rank]
+        return parts[slices].ravel()
 
     def cut(self, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
         """Return the arrays of a batch, cut to this rank's part.
@@ -67,22 +67,22 @@ class ContextSlices:
         Raises:
             ConfigError: No array has rows of this length.
         """
-        own = self.positions(shape[1])
-        found = {}
+        indices = self.token_indices(shape[1])
+        cut_arrays = {}
         for name, value in arrays.items():
             whole = value
             if np.shape(value)[:2] == shape[:2]:
                 if name == "labels" and self.shifts_labels:
                     whole = np.full_like(value, -100)
                     whole[:, :-1] = value[:, 1:]
-                whole = np.ascontiguousarray(whole[:, own])
-            found[name] = whole
-        if all(found[name] is arrays[name] for name in arrays):
+                whole = np.ascontiguousarray(whole[:, indices])
+            cut_arrays[name] = whole
+        if all(cut_arrays[name] is arrays[name] for name in arrays):
             raise ConfigError(
                 "no array of the batch has rows of tokens that could be divided among context-parallel ranks",
                 hint="Name columns such as 'input_ids', with rows that are padded or packed.",
             )
-        return found
+        return cut_arrays
 
 
 def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlices | None:
@@ -125,4 +125,4 @@ def check_lengths(
     if fields > 1:
         raise ConfigError("context slices rows of one field", hint="Choose one: fields=('answer',)")
     for length in [pad_multiple] if edges is None else edges.ravel().tolist():
-        slices.positions(length)
+        slices.token_indices(length)

@@ -69,8 +69,8 @@ class TextLoader(CheckpointedText):
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields
-            it is one number for all or one for each; all sequences of a sample have the same place in the
-            row.
+            it is one number for all or one for each; all sequences of a sample are in the same segment of the
+            same row.
         stream: Tokens that each row takes of its stream, for models whose state goes from batch to batch: row
             i goes on in row i of the next one. The documents of an epoch are cut into one stream for each row
             of all ranks. Columns are "input_ids"; "targets", the token that follows each; and "begins", True

@@ -80,7 +80,7 @@ class MadeText(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return sum(getattr(one, "nbytes", 0) for one in self.arrays.values())
+        return sum(getattr(array, "nbytes", 0) for array in self.arrays.values())
 
 
 class TextBatchProducer:
@@ -156,22 +156,22 @@ class TextBatchProducer:
             mask, samples = self._schedule.mask(oldest.steps[0]), len(oldest.batches[0].rows)
             return MadeText(self._arrays(oldest, padded), mask, oldest.slices, samples)
 
-    def complete(self, made: MadeText) -> FinishedBatch:
+    def complete(self, collected: MadeText) -> FinishedBatch:
         """Return the batch that this producer, or one of the same epoch on another machine, has collected."""
         stream = self._adapter.copy_stream
         with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
-            batch = self._config.batch_type(*(self._column(made, name) for name in self._config.columns))
+            batch = self._config.batch_type(*(self._column(collected, name) for name in self._config.columns))
         ready = stream.ready(batch) if stream else None
-        return FinishedBatch(batch, made.samples, ready=ready)
+        return FinishedBatch(batch, collected.samples, ready=ready)
 
-    def _arrays(self, one: _Start, padded: list[Padded] | None) -> Mapping[str, Any]:
+    def _arrays(self, start: _Start, padded: list[Padded] | None) -> Mapping[str, Any]:
         """The arrays of a batch, from its padded rows if they have been read."""
         reader, maker = self._config.reader, self._config.maker
         if padded is not None:
             return maker.of_padded(padded)
-        sequences = reader.read(one.slices, one.locations)
+        sequences = reader.read(start.slices, start.locations)
         self._release()
-        return maker(sequences, one.slices.groups, one.batches[0].shape, self._context(one))
+        return maker(sequences, start.slices.groups, start.batches[0].shape, self._context(start))
 
     def _read_padded(self, start: _Start) -> Sequence[list[Padded] | None]:
         """Read all batches at once as padded rows of each field; None for each batch to be read alone."""
@@ -207,18 +207,18 @@ class TextBatchProducer:
             seed=self._config.planner.batching.seed,
         )
 
-    def _column(self, made: MadeText, name: str) -> Any:
+    def _column(self, collected: MadeText, name: str) -> Any:
         value: Any
-        if name in made.arrays:
-            value = made.arrays[name]
+        if name in collected.arrays:
+            value = collected.arrays[name]
         elif name == "mask":
-            value = made.mask
-        elif name == "begins" and made.slices.opens is not None:
-            value = document_begins(made.slices)
+            value = collected.mask
+        elif name == "begins" and collected.slices.opens is not None:
+            value = document_begins(collected.slices)
         elif name == "row":
-            value = self._rows(made.slices)
+            value = self._rows(collected.slices)
         else:
-            value = batched_values(self._config.dataset, name, made.slices.positions)
+            value = batched_values(self._config.dataset, name, collected.slices.positions)
         # A number such as max_seqlen stays a number: it is an argument of a GPU kernel.
         if isinstance(value, int):
             return value

@@ -1,4 +1,4 @@
-"""Parts of the token reader: places of payloads, read-ahead by the kernel, and tokens for training."""
+"""Parts of the token reader: byte ranges of payloads, read-ahead by the kernel, and tokens for training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE = 8  # of the memory: smaller datasets stay in the page cache
 
 
 class PayloadLocations(NamedTuple):
-    """The places of the payloads of N samples in the data files, from the index.
+    """The byte ranges of the payloads of N samples in the data files, from the index.
 
     Attributes:
         positions: (N,) int64, positions of the samples in the dataset.
@@ -39,7 +39,7 @@ class PayloadLocations(NamedTuple):
     tokens: Int64
 
     def part(self, each: slice) -> PayloadLocations:
-        """The places of some of the payloads."""
+        """The byte ranges of some of the payloads."""
         return PayloadLocations._make(column[each] for column in self)
 
 

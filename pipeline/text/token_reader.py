@@ -105,7 +105,7 @@ class TokenReader:
         return np.stack(columns, axis=1, dtype=np.int64)
 
     def locate(self, positions: Int64) -> PayloadLocations:
-        """Return the places of the payloads of samples."""
+        """Return the byte ranges of the payloads of samples."""
         shard, offset, length, crc = (self._values(name, positions) for name in _WHERE)
         tokens = np.empty((len(positions), len(self._columns)), np.int64)
         for field, name in enumerate(self._columns):
@@ -139,25 +139,25 @@ class TokenReader:
 
         Args:
             slices: The P slices of samples.
-            locations: The places of the payloads of these samples, (P,).
+            locations: The byte ranges of the payloads of these samples, (P,).
             earlier: (N,) bool, further samples that will have been read whole before.
         """
         first, end = self._bounds(slices, locations)
         bounds = np.stack((first.min(axis=1), end.max(axis=1)), axis=1)
-        found: Int64 = bounds * self._stored.itemsize
+        byte_bounds: Int64 = bounds * self._stored.itemsize
         whole = ~self._read_whole[locations.positions]
         if earlier is not None:
             whole &= ~earlier[locations.positions]
-        found[whole, 0] = 0
-        found[whole, 1] = locations.length[whole]
-        return found
+        byte_bounds[whole, 0] = 0
+        byte_bounds[whole, 1] = locations.length[whole]
+        return byte_bounds
 
     def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
         """Read the sequences of a batch, P in each field.
 
         Args:
             slices: The P slices of samples.
-            locations: Where the payloads of these samples lie, (P,).
+            locations: The byte ranges of the payloads of these samples, (P,).
 
         Raises:
             CorruptRecordError: A payload cannot be read, or is damaged; the error names the sample.
@@ -174,7 +174,7 @@ class TokenReader:
 
         Args:
             slices: The P slices of samples, one batch after the other.
-            locations: Where the payloads of these samples lie, (P,).
+            locations: The byte ranges of the payloads of these samples, (P,).
             shapes: Rows of each batch, and the padded length of each field, at least that of its sequences.
             fill: Padding.
         """
@@ -182,13 +182,16 @@ class TokenReader:
         self._read(locations, self._edges(slices, locations), list(chain.from_iterable(ids)), fill)
         offsets = _offsets(slices)
         trained = self._trained(slices, locations, offsets)
-        found, end = [], 0
+        padded, end = [], 0
         for batch in ids:
             first, end = end, end + len(batch[0])
             pairs = zip(trained, offsets, strict=True)
-            flags = (one if one is None else one[of_field[first] : of_field[end]] for one, of_field in pairs)
-            found.append(list(map(Padded, batch, slices.lengths[first:end].T, flags)))
-        return found
+            flags = (
+                field_flags if field_flags is None else field_flags[of_field[first] : of_field[end]]
+                for field_flags, of_field in pairs
+            )
+            padded.append(list(map(Padded, batch, slices.lengths[first:end].T, flags)))
+        return padded
 
     def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> Int64:
         """(P, D, 4) int64, the bytes of each slice in its payload, as ``read_tokens`` takes them."""
@@ -209,15 +212,15 @@ class TokenReader:
         self, slices: TokenSlices, locations: PayloadLocations, offsets: Int64
     ) -> list[npt.NDArray[np.bool_] | None]:
         """(T,) bool for each field, the tokens of P slices that a model is trained on; None if all are."""
-        found: list[npt.NDArray[np.bool_] | None] = []
+        trained: list[npt.NDArray[np.bool_] | None] = []
         for name, column, bounds in zip(map(trained_column, self.fields), self._chosen, offsets, strict=True):
             if name not in self._dataset.types:
-                found.append(None)
+                trained.append(None)
                 continue
             runs, tokens = self._dataset.lists(name, slices.positions), locations.tokens[:, column]
             closing = np.where(slices.begins + np.diff(bounds) < tokens, self.special_tokens.closing, 0)
-            found.append(trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds))
-        return found
+            trained.append(trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds))
+        return trained
 
     def close(self) -> None:
         """Close the data files."""

@@ -55,7 +55,7 @@ class StokerError(Exception):
         message: What is wrong, in one sentence.
         path: File or folder concerned.
         shard: Name of the shard file.
-        record: Position of the record in its shard, from 0.
+        record: Number of the record in its shard, from 0.
         key: The sample's name in its source.
         hint: What to do about it.
     """

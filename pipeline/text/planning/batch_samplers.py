@@ -84,22 +84,22 @@ def _given_sampler(make: Any, lengths: npt.NDArray[Any], shared: dict[str, Any])
             hint="Give seed, world_size, shuffle, last_batch and balance to the loader; membership follows "
             "shuffle. To set one otherwise, give a function that changes the keyword arguments it gets.",
         )
-    made = make(lengths, **shared)
-    if not isinstance(made, BatchSampler):
+    sampler = make(lengths, **shared)
+    if not isinstance(sampler, BatchSampler):
         raise ConfigError(
-            f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}",
+            f"batch_sampler must make a stoker.bucketing.BatchSampler, found {sampler!r}",
             hint="Give a class of stoker.bucketing, or a functools.partial of one.",
         )
-    if made.lengths.shape != lengths.shape:
+    if sampler.lengths.shape != lengths.shape:
         raise ConfigError(
             f"batch_sampler must cover the samples of the epoch: it got lengths of shape {lengths.shape}, "
-            f"and its sampler has {made.lengths.shape}",
+            f"and its sampler has {sampler.lengths.shape}",
             hint="Give the sampler a length or a cost for each sample; choose samples with dataset.select() "
             "or sampler=.",
         )
-    if made.world_size != shared["world_size"]:
+    if sampler.world_size != shared["world_size"]:
         raise ConfigError(
-            f"batch_sampler must plan for {shared['world_size']} ranks, found {made.world_size}",
+            f"batch_sampler must plan for {shared['world_size']} ranks, found {sampler.world_size}",
             hint="Pass on the keyword arguments that the loader calls it with.",
         )
-    return made
+    return sampler

@@ -105,8 +105,8 @@ class BatchingConfig:
     @property
     def boundaries(self) -> npt.NDArray[np.int64] | None:
         """(K,) or (K, D) int64, the boundaries that ``buckets`` gives; None if it gives none."""
-        given = self.buckets
-        return None if given is None or isinstance(given, (int, str)) else as_edges(given)
+        buckets = self.buckets
+        return None if buckets is None or isinstance(buckets, (int, str)) else as_edges(buckets)
 
     @property
     def _gives_buckets(self) -> bool:
@@ -117,13 +117,13 @@ class BatchingConfig:
             return
         others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
         others |= {"balance": self.balance, "max_sequences": self.max_sequences}
-        given = [name for name, value in others.items() if value is not None]
-        given += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
-        given += ["pad_multiple"] * (self.pad_multiple != 1)
-        if given:
+        without_effect = [name for name, value in others.items() if value is not None]
+        without_effect += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
+        without_effect += ["pad_multiple"] * (self.pad_multiple != 1)
+        if without_effect:
             raise ConfigError(
-                f"{given[0]} has no effect beside stream, whose rows are full",
-                hint=f"Leave out {given[0]}, and give batch_size.",
+                f"{without_effect[0]} has no effect beside stream, whose rows are full",
+                hint=f"Leave out {without_effect[0]}, and give batch_size.",
             )
         if self.last_batch == "pad":
             raise ConfigError(
@@ -167,20 +167,20 @@ class BatchingConfig:
             )
 
 
-def _as_capacity(given: Any) -> int | tuple[int, ...] | None:
-    if isinstance(given, (list, tuple, np.ndarray)) and len(given):
-        return tuple(whole_number("pack", each, 1) for each in given)
-    return optional_number("pack", given, 1)
+def _as_capacity(pack: Any) -> int | tuple[int, ...] | None:
+    if isinstance(pack, (list, tuple, np.ndarray)) and len(pack):
+        return tuple(whole_number("pack", each, 1) for each in pack)
+    return optional_number("pack", pack, 1)
 
 
-def as_buckets(given: Any) -> Buckets:
+def as_buckets(buckets: Any) -> Buckets:
     """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays.
 
     Raises:
-        ConfigError: ``given`` is a text other than "auto".
+        ConfigError: ``buckets`` is a text other than "auto".
     """
-    if isinstance(given, str) and given != "auto":
-        raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {given!r}')
-    if isinstance(given, np.integer):
-        return int(given)
-    return np.asarray(given) if isinstance(given, (list, tuple)) else given
+    if isinstance(buckets, str) and buckets != "auto":
+        raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {buckets!r}')
+    if isinstance(buckets, np.integer):
+        return int(buckets)
+    return np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets

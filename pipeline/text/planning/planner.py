@@ -116,8 +116,8 @@ class TextPlanner:
         number = batching.buckets if isinstance(batching.buckets, int) else FEW_BUCKETS
         method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
         lengths = flat_lengths(self._usual_lengths())
-        found = bucket_boundaries(lengths, number, method, multiple_of=batching.pad_multiple)
-        return length_table(found.boundaries)
+        buckets = bucket_boundaries(lengths, number, method, multiple_of=batching.pad_multiple)
+        return length_table(buckets.boundaries)
 
     @property
     def splits(self) -> bool:

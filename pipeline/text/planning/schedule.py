@@ -83,7 +83,7 @@ class TextSchedule:
     def slices(self, epoch: TextEpoch, batches: Sequence[Batch], step: int) -> TokenSlices:
         """The sequences of this rank's ``batches`` at the steps from ``step`` on, batch after batch."""
         batch, leaving = batches[0], self.leaving
-        rows = batch.rows if len(batches) == 1 else np.concatenate([one.rows for one in batches])
+        rows = batch.rows if len(batches) == 1 else np.concatenate([part.rows for part in batches])
         slices = epoch.token_slices(rows)
         if not leaving.ledger:
             return slices

@@ -94,14 +94,14 @@ class StreamPlanner(TextPlanner):
         return self.batching.batch_size * world_size
 
     def _make_plan(self, epoch: int, history: History, begun: Begun | None) -> BatchPlan:
-        found = self._streams.get((epoch, history), self._make_streams)
-        widths = found.streams.widths(partial=self.batching.last_batch == "partial")[found.done :]
-        streams = self._rows(self._world_size)
-        sizes = np.full(len(widths), streams, np.int64)
-        first, last = found.done * streams, (found.done + len(widths)) * streams
+        cached = self._streams.get((epoch, history), self._make_streams)
+        widths = cached.streams.widths(partial=self.batching.last_batch == "partial")[cached.done :]
+        rows = self._rows(self._world_size)
+        sizes = np.full(len(widths), rows, np.int64)
+        first, last = cached.done * rows, (cached.done + len(widths)) * rows
         return BatchPlan(
             rows=narrowed(np.arange(first, last), last),
-            starts=np.arange(len(widths)) * streams,
+            starts=np.arange(len(widths)) * rows,
             sizes=sizes,
             valid=sizes,
             lengths=widths[:, None],

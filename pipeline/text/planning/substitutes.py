@@ -1,4 +1,4 @@
-"""Substitutes for sequences of excluded samples: other sequences that fit into their place in the batch."""
+"""Substitutes for sequences of excluded samples: other sequences that fit into the same rows of the batch."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def with_substitutes(
         return slices
     positions, begins, lengths = slices.positions.copy(), slices.begins.copy(), slices.lengths.copy()
     for i in bad.tolist():
-        line, place, table = i, 0, epoch.lengths if epoch.planned is None else epoch.planned
+        row, index, table = i, 0, epoch.lengths if epoch.planned is None else epoch.planned
         limit = np.array(batch.shape[1:], np.int64)
         if slices.groups is not None:
-            line = int(np.searchsorted(slices.groups, i, side="right")) - 1
-            place, limit, table = i - int(slices.groups[line]), lengths[i].copy(), epoch.lengths
+            row = int(np.searchsorted(slices.groups, i, side="right")) - 1
+            index, limit, table = i - int(slices.groups[row]), lengths[i].copy(), epoch.lengths
         allowed = _Allowed(epoch, table, excluded, groups, position=int(positions[i]), limit=limit)
-        draw = allowed.find((*key, _SUBSTITUTE, int(batch.rows[line]), place))
+        draw = allowed.find((*key, _SUBSTITUTE, int(batch.rows[row]), index))
         positions[i], begins[i] = epoch.samples(np.array([draw]))[0], 0
         lengths[i] = np.minimum(epoch.lengths[draw], limit) if table is epoch.lengths else epoch.lengths[draw]
     return slices._replace(positions=positions, begins=begins, lengths=lengths)
 
 
 class _Allowed:
-    """The draws that can take the place of the sample at ``position``.
+    """The draws that can replace the sample at ``position``.
 
     Args:
         epoch: The draws of the epoch.
@@ -98,12 +98,12 @@ class _Allowed:
         allowed = draws[self._are_allowed(draws)]
         if not allowed.size:
             raise ConfigError(
-                f"no sample could take the place of sample {self._position}", hint="Exclude fewer samples."
+                f"no sample could replace sample {self._position}", hint="Exclude fewer samples."
             )
         fitting = allowed[self._fit(allowed)]
         if not fitting.size and self._table is not self._epoch.lengths:
             raise ConfigError(
-                f"no sample fits into the place of sample {self._position}", hint="Exclude fewer samples."
+                f"no sample is short enough to replace sample {self._position}", hint="Exclude fewer samples."
             )
         chosen = fitting if fitting.size else allowed
         return int(chosen[int(hash_words((*key, _ATTEMPTS))[0] % np.uint64(chosen.size))])

@@ -23,36 +23,38 @@ class Mesh:
 
 
 @pytest.mark.parametrize("form", ["balanced", "contiguous"])
-def test_slices_of_all_ranks_are_the_rows(shards: Path, form: str) -> None:
-    given: dict[str, Any] = {"pack": 48, "batch_size": 3, "columns": COLUMNS}
-    whole = list(text_shards.make(shards, **given))
-    loaders = [text_shards.make(shards, context=(rank, 4), context_slices=form, **given) for rank in range(4)]
+def test_the_slices_of_all_ranks_are_the_rows(shards: Path, form: str) -> None:
+    options: dict[str, Any] = {"pack": 48, "batch_size": 3, "columns": COLUMNS}
+    whole = list(text_shards.make(shards, **options))
+    loaders = [
+        text_shards.make(shards, context=(rank, 4), context_slices=form, **options) for rank in range(4)
+    ]
     assert loaders[0].element_spec()[0].shape == (12,)
-    assert loaders[0].state_dict() == text_shards.make(shards, **given).state_dict()
+    assert loaders[0].state_dict() == text_shards.make(shards, **options).state_dict()
     parts = np.arange(48).reshape(8, 6)
     for batches in zip(whole, *loaders, strict=True):
         expected, slices = batches[0], batches[1:]
         shifted = np.full_like(expected.labels, -100)
         shifted[:, :-1] = expected.labels[:, 1:]
-        for rank, own in enumerate(slices):
+        for rank, part in enumerate(slices):
             # Megatron-LM: view(2 * size, -1), of which rank r takes r and 2 * size - 1 - r.
-            at = parts[[rank, 7 - rank]] if form == "balanced" else parts[[2 * rank, 2 * rank + 1]]
+            indices = parts[[rank, 7 - rank]] if form == "balanced" else parts[[2 * rank, 2 * rank + 1]]
             for name, values in (("input_ids", expected.input_ids), ("labels", shifted)):
-                assert np.array_equal(getattr(own, name), values[:, at.ravel()]), (rank, name)
-            assert np.array_equal(own.segment_ids, expected.segment_ids[:, at.ravel()])
-            assert np.array_equal(own.cu_seqlens, expected.cu_seqlens)
+                assert np.array_equal(getattr(part, name), values[:, indices.ravel()]), (rank, name)
+            assert np.array_equal(part.segment_ids, expected.segment_ids[:, indices.ravel()])
+            assert np.array_equal(part.cu_seqlens, expected.cu_seqlens)
 
 
-def test_padded_rows_and_a_mesh(shards: Path) -> None:
-    given: dict[str, Any] = {"pad_multiple": 8, "columns": ("input_ids", "labels")}
-    whole = list(text_shards.make(shards, **given))
-    for batch, own in zip(whole, text_shards.make(shards, context=Mesh(1, 2), **given), strict=True):
+def test_a_mesh_gives_the_slice_of_its_rank_of_padded_rows(shards: Path) -> None:
+    options: dict[str, Any] = {"pad_multiple": 8, "columns": ("input_ids", "labels")}
+    whole = list(text_shards.make(shards, **options))
+    for batch, part in zip(whole, text_shards.make(shards, context=Mesh(1, 2), **options), strict=True):
         length = batch.input_ids.shape[1] // 4
-        assert np.array_equal(own.input_ids, batch.input_ids[:, length : 3 * length])
+        assert np.array_equal(part.input_ids, batch.input_ids[:, length : 3 * length])
 
 
-def test_mistakes_are_named(shards: Path) -> None:
-    for given, what in [
+def test_contexts_that_do_not_fit_are_refused(shards: Path) -> None:
+    for options, message in [
         ({"context": 4}, "context must be a DeviceMesh of one dimension, or rank and size, found 4"),
         ({"context": (4, 4)}, "context has rank 4 of 4"),
         (
@@ -63,5 +65,5 @@ def test_mistakes_are_named(shards: Path) -> None:
         ({"context": (0, 4), "buckets": None}, "rows of 1 tokens cannot be divided"),
         ({"context": (0, 1), "fields": ("q", "a"), "pad_multiple": 2}, "rows of one field"),
     ]:
-        with pytest.raises(ConfigError, match=what):
-            text_shards.make(shards, **given)
+        with pytest.raises(ConfigError, match=message):
+            text_shards.make(shards, **options)

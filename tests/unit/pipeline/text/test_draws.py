@@ -22,8 +22,8 @@ from stoker.pipeline.order.mixtures.mixture import Mixture
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    write(made := tmp_path_factory.mktemp("text"), "a", 60)
-    return write(made, "b", 24, format="lmdb", seed=4).parent
+    write(root := tmp_path_factory.mktemp("text"), "a", 60)
+    return write(root, "b", 24, format="lmdb", seed=4).parent
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def mixture(folder: Path) -> Mixture:
     return mix([(folder / "a", 0.75), (folder / "b", 0.25)], samples=80)
 
 
-def test_weights_with_and_without_replacement(folder: Path) -> None:
+def test_texts_are_drawn_by_weight_with_and_without_replacement(folder: Path) -> None:
     dataset = stoker.open(folder / "a")
     loader = load(dataset, sampler=Weighted("tokens_length", samples=3000))
     share = Counter(rows(loader))
@@ -48,14 +48,14 @@ def test_classes_are_drawn_equally_often(folder: Path) -> None:
     classes = np.r_[np.zeros(50, int), np.ones(10, int)]
     loader = load(folder / "a", sampler=ClassBalanced(classes, samples=100))
     for _ in range(3):
-        found = Counter(rows(loader))
-        assert sum(found[row] for row in range(50)) == 50
-        assert {found[row] for row in range(50, 60)} == {5}
+        counts = Counter(rows(loader))
+        assert sum(counts[row] for row in range(50)) == 50
+        assert {counts[row] for row in range(50, 60)} == {5}
     with pytest.raises(DatasetError, match="no column 'label'"):
         load(folder / "a", sampler=ClassBalanced())
 
 
-def test_batches_of_a_sampler_are_drawn_anew_without_shuffle(folder: Path) -> None:
+def test_batches_of_a_sampler_come_in_random_order_of_lengths(folder: Path) -> None:
     loader = load(folder / "a", sampler=Weighted(np.ones(60)), columns=("input_ids",))
     widths = [batch.input_ids.shape[1] for batch in loader]
     assert len(set(widths)) == 3
@@ -63,17 +63,17 @@ def test_batches_of_a_sampler_are_drawn_anew_without_shuffle(folder: Path) -> No
 
 
 def test_a_sampler_of_the_user_decides_the_draws(folder: Path) -> None:
-    class Own:
+    class FirstSamples:
         def __init__(self, n: int) -> None:
             self.n = n
 
         def order(self, dataset: Any, shuffled: Any, seed: int) -> Sequential:
             return Sequential(self.n)
 
-    assert sorted(rows(load(folder / "a", sampler=Own(13)))) == list(range(13))
-    everything = load(folder / "a", sampler=Own(60))
-    assert sorted(rows(everything)) == list(range(60))
-    assert same(list(load(folder / "a", shuffle=True)), list(load(folder / "a", sampler=Own(60))))
+    assert sorted(rows(load(folder / "a", sampler=FirstSamples(13)))) == list(range(13))
+    whole = load(folder / "a", sampler=FirstSamples(60))
+    assert sorted(rows(whole)) == list(range(60))
+    assert same(list(load(folder / "a", shuffle=True)), list(load(folder / "a", sampler=FirstSamples(60))))
 
 
 def test_a_mixture_has_exact_shares_and_a_column_dataset(folder: Path, mixture: Mixture) -> None:
@@ -99,7 +99,7 @@ def test_a_mixture_has_exact_shares_and_a_column_dataset(folder: Path, mixture: 
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 90}, {"pack": 31}, {"pack": 31, "max_tokens": 100}])
-def test_a_mixture_is_drawn_with_every_kind_of_batch(mixture: Mixture, options: dict[str, Any]) -> None:
+def test_a_mixture_has_its_shares_in_every_kind_of_batch(mixture: Mixture, options: dict[str, Any]) -> None:
     expected = int(mixture.column("tokens_length")[:60].sum())
     loader = load(mixture, shuffle=True, columns=("input_ids", "attention_mask"), **options)
     shorter = sum(int(batch.attention_mask.sum()) for batch in loader) - expected
@@ -128,11 +128,12 @@ def test_the_longest_sample_has_a_bucket_even_if_the_first_epoch_does_not_draw_i
 
 def test_draws_do_not_depend_on_the_size_of_chunks(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(load(mixture))
+    # The chunks of the product are longer than any epoch of a test.
     monkeypatch.setattr("stoker.pipeline.text.planning.planner._CHUNK", 7)
     assert rows(load(mixture)) == whole
 
 
-def test_a_mixture_without_shuffle_is_mixed(mixture: Mixture) -> None:
+def test_a_mixture_without_shuffle_alternates_its_datasets(mixture: Mixture) -> None:
     batches = load(mixture, shuffle=False, buckets=1, columns=("dataset",))
     drawn = np.concatenate([batch.dataset for batch in batches])
     assert [4 < part.sum() < 16 for part in np.split(drawn, 2)] == [True, True]
@@ -148,25 +149,25 @@ def test_shapes_lists_the_shapes_of_all_epochs(folder: Path, last_batch: str) ->
         columns=("input_ids",),
     )
     epochs = [{batch.input_ids.shape for batch in loader} for _ in range(8)]
-    everything = set().union(*epochs)
-    assert min(map(len, epochs)) < len(everything)
+    shapes = set().union(*epochs)
+    assert min(map(len, epochs)) < len(shapes)
     for epoch in range(8):
         loader.set_epoch(epoch)
-        assert everything <= set(loader.shapes())
+        assert shapes <= set(loader.shapes())
 
 
 def test_a_stream_continues_from_epoch_to_epoch(folder: Path) -> None:
     part = stoker.open(folder / "a").select(np.arange(10, 40))
     loader = load(part, shuffle=True, samples_per_epoch=20)
     passes = [rows(loader) for _ in range(3)]
-    assert [len(one) for one in passes] == [20, 20, 20]
+    assert list(map(len, passes)) == [20, 20, 20]
     assert Counter(itertools.chain(*passes)) == dict.fromkeys(range(30), 2)
     assert len(set(passes[0])) == 20, "a round is whole before the next begins"
     longer = load(part, shuffle=True, samples_per_epoch=75)
     assert sorted(Counter(rows(longer)).values()) == [2] * 15 + [3] * 15
 
 
-def test_the_length_of_a_stream_is_that_of_its_samples(mixture: Mixture) -> None:
+def test_epochs_of_a_stream_have_the_length_of_their_samples(mixture: Mixture) -> None:
     loader = load(mixture, samples_per_epoch=4 * 9, last_batch="drop", shuffle=True)
     assert loader.has_equal_epochs
     assert [len(list(loader)) for _ in range(5)] == [9] * 5 == [len(loader)] * 5
@@ -254,15 +255,15 @@ def test_balance_gives_ranks_about_equal_work(folder: Path, balance: Any, pack: 
     def uneven(**options: Any) -> float:
         """How much more the rank with most has than the mean, over all full steps."""
         columns = ("cu_seqlens", "segment_ids") if pack else ("lengths",)
-        given = {"shuffle": True, "batch_size": 8 if not pack else 2, "pack": pack, "last_batch": "drop"}
+        shared = {"shuffle": True, "batch_size": 8 if not pack else 2, "pack": pack, "last_batch": "drop"}
         ranks = [
-            load(folder / "a", rank=r, world_size=2, columns=columns, **given, **options) for r in (0, 1)
+            load(folder / "a", rank=r, world_size=2, columns=columns, **shared, **options) for r in (0, 1)
         ]
-        found = []
-        for step in zip(*(loader for loader in ranks), strict=True):
+        ratios = []
+        for step in zip(*ranks, strict=True):
             works = [work(batch) for batch in step]
-            found.append(max(works) / np.mean(works))
-        return float(np.mean(found))
+            ratios.append(max(works) / np.mean(works))
+        return float(np.mean(ratios))
 
     def work(batch: Any) -> int:
         if not pack:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import rewrite_index
+from helpers.data.datasets import flip_bit, rewrite_index
 from helpers.data.shards.text_shards import N, make, same
 
 import stoker
@@ -20,7 +20,7 @@ from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, Load
 COLUMNS = ("input_ids", "attention_mask", "row")
 
 
-def test_every_sample_comes_once_with_its_own_tokens(
+def test_every_sample_comes_once_with_its_tokens(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     loader = make(shards, columns=COLUMNS)
@@ -34,7 +34,7 @@ def test_every_sample_comes_once_with_its_own_tokens(
     assert loader.pad_id == 256, "of bytes, as the dataset says"
 
 
-def test_shapes_lists_few_shapes_before_the_first_batch(shards: Path) -> None:
+def test_shapes_lists_all_shapes_of_batches_and_they_are_few(shards: Path) -> None:
     for options in (
         {},
         {"max_tokens": 200},
@@ -103,13 +103,13 @@ def test_without_shuffle_every_epoch_is_the_same_and_in_order_within_a_bucket(sh
 def test_ranks_see_one_shape_at_each_step_and_every_sample_once(
     shards: Path, options: dict[str, Any], last_batch: str
 ) -> None:
-    given = {"batch_size": None if options else 5, "last_batch": last_batch, **options}
-    given["columns"] = ("input_ids", "row", "mask")
-    each = [list(make(shards, rank=r, world_size=3, **given)) for r in range(3)]
-    assert len({len(batches) for batches in each}) == 1
-    for step in zip(*each, strict=True):
+    arguments = {"batch_size": None if options else 5, "last_batch": last_batch, **options}
+    arguments["columns"] = ("input_ids", "row", "mask")
+    ranks = [list(make(shards, rank=r, world_size=3, **arguments)) for r in range(3)]
+    assert len({len(batches) for batches in ranks}) == 1
+    for step in zip(*ranks, strict=True):
         assert len({batch.input_ids.shape for batch in step}) == 1
-    rows = [row for batches in each for batch in batches for row in batch.row[batch.mask].tolist()]
+    rows = [row for batches in ranks for batch in batches for row in batch.row[batch.mask].tolist()]
     assert len(rows) == len(set(rows))
     assert len(rows) == N if last_batch != "drop" else N - 15 <= len(rows) <= N
 
@@ -124,14 +124,14 @@ def test_a_batch_sampler_makes_the_batches(shards: Path) -> None:
     def padding(loader: stoker.TextLoader) -> int:
         return sum(int((batch.lengths.max() - batch.lengths).sum()) for batch in loader)
 
-    sorted_ones = load(windows(6))
-    assert padding(sorted_ones) < padding(load(windows(1))) / 2
-    assert sorted(row for batch in sorted_ones for row in batch.row) == list(range(N))
-    assert len(sorted_ones) == 13
-    assert not sorted_ones.has_equal_epochs
+    by_length = load(windows(6))
+    assert padding(by_length) < padding(load(windows(1))) / 2
+    assert sorted(row for batch in by_length for row in batch.row) == list(range(N))
+    assert len(by_length) == 13
+    assert not by_length.has_equal_epochs
     with pytest.raises(CheckpointError, match="batch_sampler was"):
-        load(windows(2)).load_state_dict(sorted_ones.state_dict())
-    load(windows(6)).load_state_dict(sorted_ones.state_dict())
+        load(windows(2)).load_state_dict(by_length.state_dict())
+    load(windows(6)).load_state_dict(by_length.state_dict())
     budget = partial(TokenBudgetSampler, max_tokens=200, boundaries=np.array([8, 30]), batch_multiple=4)
     assert {len(batch.row) for batch in load(budget, last_batch="drop")} == {24, 4}
     with pytest.raises(ConfigError, match=r"must make a stoker\.bucketing\.BatchSampler, found 3"):
@@ -160,11 +160,11 @@ def test_several_fields_have_windows_by_default_which_pad_less_than_buckets(
     )
     assert windows.boundaries is None
     assert len({shape[1:] for shape in buckets.shapes()}) <= 8
-    found = list(windows)
-    assert sum(a.size for batch in found for a in batch) < sum(a.size for batch in buckets for a in batch)
+    batches = list(windows)
+    assert sum(a.size for batch in batches for a in batch) < sum(a.size for batch in buckets for a in batch)
     if "batch_size" in size:
         sampler = partial(SortedBucketSampler, batch_size=8)
-        assert same(found, list(stoker.TextLoader(shards, batch_sampler=sampler, shuffle=True)))
+        assert same(batches, list(stoker.TextLoader(shards, batch_sampler=sampler, shuffle=True)))
 
 
 @pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
@@ -175,16 +175,16 @@ def test_fields_are_read_in_the_order_that_was_asked_for(
     columns = [prefix + name for prefix in prefixes for name in ("input_ids", "lengths")]
     for *arrays, rows in make(shards, fields=fields, columns=(*columns, "row")):
         for field, ids, lengths in zip(fields, arrays[::2], arrays[1::2], strict=True):
-            found = [one[:length].tolist() for one, length in zip(ids, lengths, strict=True)]
-            assert found == [sequences[row]["qa".index(field)] for row in rows]
+            texts = [row_ids[:length].tolist() for row_ids, length in zip(ids, lengths, strict=True)]
+            assert texts == [sequences[row]["qa".index(field)] for row in rows]
 
 
 def test_batchify_makes_the_arrays(shards: Path) -> None:
     flat = make(shards, batchify=Flatten(outputs=("input_ids", "cu_seqlens"), max_sequences=8))
     assert next(iter(flat)).cu_seqlens.shape == (10,)
     pair = make(shards, fields=None, batchify=Dict({"q": Pad(side="left"), "a": Pad(prefix="target_")}))
-    made = ("input_ids", "attention_mask")
-    assert next(iter(pair))._fields == (*made, *(f"target_{name}" for name in made))
+    names = ("input_ids", "attention_mask")
+    assert next(iter(pair))._fields == (*names, *(f"target_{name}" for name in names))
     with pytest.raises(ConfigError, match="dict"):
         make(shards, batchify=List())
 
@@ -202,7 +202,7 @@ def test_element_spec_describes_the_columns(shards: Path) -> None:
     assert make(shards, pack=40).element_spec()[0].shape == (40,)
 
 
-def test_a_selection_is_loaded(shards: Path) -> None:
+def test_a_loader_of_a_selection_draws_its_samples_only(shards: Path) -> None:
     dataset = stoker.open(shards)
     chosen = np.flatnonzero(dataset.column("q_length") > 20)
     loader = make(shards)
@@ -215,27 +215,34 @@ def test_a_selection_is_loaded(shards: Path) -> None:
         part.load_state_dict(loader.state_dict())
 
 
-@pytest.mark.parametrize("verify", [True, False])
-def test_a_damaged_payload_is_named(shards: Path, tmp_path: Path, verify: bool) -> None:
-    folder = shutil.copytree(shards, tmp_path / "copy")
-    dataset = stoker.open(folder)
+@pytest.fixture
+def damaged(shards: Path, tmp_path: Path) -> stoker.Dataset:
+    """A copy of the dataset in which row 50 is damaged."""
+    dataset = stoker.open(shutil.copytree(shards, tmp_path / "damaged"))
+    flip_bit(dataset, 50)
+    return dataset
+
+
+def test_without_verify_a_damaged_payload_is_loaded(damaged: stoker.Dataset) -> None:
+    loader = make(damaged.path, verify=False)
+    assert len(list(loader)) == len(loader)
+
+
+def test_a_damaged_payload_is_named_after_the_batches_before_it(damaged: stoker.Dataset) -> None:
     row = 50
-    file = dataset.data_files[dataset.column("shard")[row]]
-    data = bytearray(file.read_bytes())
-    data[dataset.column("offset")[row]] ^= 1
-    file.write_bytes(data)
-    loader = make(folder, verify=verify)
-    if not verify:
-        assert len(list(loader)) == len(loader)
-        return
     received: list[Any] = []
     with pytest.raises(CorruptRecordError, match="checksum") as error:
-        received.extend(loader)
-    rows = [batch.row for batch in make(folder, verify=False, columns=("row",))]
-    assert len(received) == next(step for step, found in enumerate(rows) if row in found)
-    assert error.value.shard == dataset.manifest.shards[dataset.column("shard")[row]].name
-    assert error.value.record == dataset.column("record")[row]
-    assert error.value.key == dataset.keys([row])[0]
+        received.extend(make(damaged.path))
+    rows = [batch.row for batch in make(damaged.path, verify=False, columns=("row",))]
+    assert len(received) == next(step for step, batch_rows in enumerate(rows) if row in batch_rows)
+    assert error.value.shard == damaged.manifest.shards[damaged.column("shard")[row]].name
+    assert error.value.record == damaged.column("record")[row]
+    assert error.value.key == damaged.keys([row])[0]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[Path], Path]:
+    return lambda folder: shutil.copytree(folder, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("by", [-1, 1])
@@ -251,14 +258,7 @@ def test_a_payload_of_another_length_than_its_tokens_is_named(
     assert error.value.key == stoker.open(shards).keys([50])[0]
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Callable[[Path], Path]:
-    return lambda folder: shutil.copytree(folder, tmp_path / "copy")
-
-
-def test_a_closed_loader_is_refused_and_stats_count_batches(
-    shards: Path, copy: Callable[[Path], Path]
-) -> None:
+def test_close_unmaps_the_shards_and_ends_the_loader(shards: Path, copy: Callable[[Path], Path]) -> None:
     folder, maps = copy(shards), Path("/proc/self/maps")
     with make(folder) as loader:
         list(loader)
@@ -270,7 +270,7 @@ def test_a_closed_loader_is_refused_and_stats_count_batches(
         iter(loader)
 
 
-def test_rows_number_the_samples_as_the_loaders_dataset_does(shards: Path) -> None:
+def test_the_column_row_holds_positions_in_the_loaders_dataset(shards: Path) -> None:
     selected = stoker.open(shards).select("q_length > 20")
     for dataset in (selected, stoker.mix([(selected, 1), (stoker.open(shards).select([9, 3]), 1)])):
         for batch in make(dataset, columns=("row", "key", "q_length")):

@@ -20,18 +20,18 @@ WAYS: list[dict[str, Any]] = [{}, {"buckets": None}, {"pack": 40}, {"max_tokens"
 
 def masked_samples(loaders: list[Any]) -> dict[int, tuple[list[int], list[int]]]:
     """Token ids and labels of each sample, of rows that are padded or packed."""
-    found = {}
+    samples = {}
     for batch in itertools.chain(*loaders):
         for ids, labels, segments, rows in zip(*batch, strict=True):
             for segment, row in enumerate(np.atleast_1d(rows).tolist(), 1):
                 if row >= 0:
-                    found[row] = (ids[segments == segment].tolist(), labels[segments == segment].tolist())
-    return found
+                    samples[row] = (ids[segments == segment].tolist(), labels[segments == segment].tolist())
+    return samples
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("options", WAYS)
-def test_a_sample_is_masked_alike_padded_or_packed_and_on_any_ranks(
+def test_a_sample_has_the_same_mask_padded_packed_and_on_any_ranks(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], options: dict[str, Any], world_size: int
 ) -> None:
     columns = ("input_ids", "labels", "segment_ids", "row")
@@ -40,10 +40,10 @@ def test_a_sample_is_masked_alike_padded_or_packed_and_on_any_ranks(
     loaders = [
         make(shards, mask=TOKENS, columns=columns, rank=r, world_size=world_size, **options) for r in ranks
     ]
-    found = masked_samples(loaders)
-    assert len(found) == N
-    assert found == whole
-    for row, (ids, labels) in found.items():
+    samples = masked_samples(loaders)
+    assert len(samples) == N
+    assert samples == whole
+    for row, (ids, labels) in samples.items():
         true = sequences[row][0]
         hidden = np.array(labels) != -100
         assert np.array_equal(np.array(labels)[hidden], np.array(true)[hidden])
@@ -86,13 +86,13 @@ def test_inputs_and_targets_are_packed_into_rows_of_two_lengths(shards: Path) ->
         for ids, mask, labels, row in zip(*batch, strict=True)
     }
     packed = make(shards, mask=SPANS, pack=(64, 40), batch_size=4, columns=columns)
-    found = {}
+    packed_samples = {}
     for batch in packed:
         assert (batch.input_ids.shape[1], batch.labels.shape[1]) == (64, 40)
         for ids, segments, labels, targets, rows in zip(*batch, strict=True):
             for segment, row in enumerate(rows[rows >= 0].tolist(), 1):
-                found[row] = (ids[segments == segment].tolist(), labels[targets == segment].tolist())
-    assert found == single
+                packed_samples[row] = (ids[segments == segment].tolist(), labels[targets == segment].tolist())
+    assert packed_samples == single
 
 
 def test_an_excluded_sample_has_a_substitute_that_fits_inputs_and_targets(shards: Path) -> None:
@@ -105,11 +105,11 @@ def test_an_excluded_sample_has_a_substitute_that_fits_inputs_and_targets(shards
     assert len(rows) == 2 * N
 
 
-def test_a_state_names_another_mask(shards: Path) -> None:
+def test_a_loader_with_another_mask_refuses_a_state(shards: Path) -> None:
     state = make(shards, mask=TOKENS).state_dict()
-    for other in (None, MaskTokens(0.2, mask_id=260, vocabulary=256)):
+    for mask in (None, MaskTokens(0.2, mask_id=260, vocabulary=256)):
         with pytest.raises(CheckpointError, match="mask was 'MaskTokens"):
-            make(shards, mask=other).load_state_dict(state)
+            make(shards, mask=mask).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_mask_that_does_not_fit_is_refused(shards: Path, options: dict[str, An
         make(shards, **options)
 
 
-def test_a_batchify_function_may_ask_for_epoch_step_and_rows(shards: Path) -> None:
+def test_a_batchify_function_can_take_epoch_step_and_rows(shards: Path) -> None:
     seen: list[BatchContext] = []
 
     def batchify(samples: Ragged, length: int, context: BatchContext) -> dict[str, Any]:

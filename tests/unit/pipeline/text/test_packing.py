@@ -11,13 +11,13 @@ from helpers.data.shards.text_shards import N, make
 import stoker
 
 
-def test_packed_rows_hold_whole_sequences_with_their_own_ids(
+def test_packed_rows_hold_whole_sequences_with_distinct_segment_ids(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     loader = make(
         shards, pack=40, columns=("input_ids", "segment_ids", "position_ids", "cu_seqlens", "max_seqlen")
     )
-    found = []
+    packed = []
     shapes = set()
     for ids, segments, positions, cu_seqlens, max_seqlen in loader:
         assert max_seqlen == 40
@@ -25,9 +25,9 @@ def test_packed_rows_hold_whole_sequences_with_their_own_ids(
         shapes.add((ids.shape, cu_seqlens.shape))
         for row, segment, position in zip(ids, segments, positions, strict=True):
             for number in range(1, segment.max() + 1):
-                found.append(row[segment == number].tolist())
-                assert position[segment == number].tolist() == list(range(len(found[-1])))
-    assert sorted(found) == sorted(q for q, _ in sequences.values())
+                packed.append(row[segment == number].tolist())
+                assert position[segment == number].tolist() == list(range(len(packed[-1])))
+    assert sorted(packed) == sorted(q for q, _ in sequences.values())
     assert len(shapes) == len(loader.shapes())
 
 
@@ -51,11 +51,11 @@ def test_rows_are_packed_anew_in_each_epoch(shards: Path) -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_the_fields_of_a_sample_have_one_row_and_one_segment(
+def test_all_fields_of_a_sample_have_the_same_row_and_segment(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], world_size: int
 ) -> None:
     columns = ("q_input_ids", "q_segment_ids", "a_input_ids", "a_segment_ids", "row")
-    found = []
+    seen = []
     for rank in range(world_size):
         loader = make(
             shards, fields=("q", "a"), pack=(60, 20), columns=columns, rank=rank, world_size=world_size
@@ -66,11 +66,11 @@ def test_the_fields_of_a_sample_have_one_row_and_one_segment(
                 for segment, row in enumerate(rows[rows >= 0].tolist(), 1):
                     assert q[q_segments == segment].tolist() == sequences[row][0]
                     assert a[a_segments == segment].tolist() == sequences[row][1]
-                    found.append(row)
-    assert set(found) == set(range(N))
+                    seen.append(row)
+    assert set(seen) == set(range(N))
 
 
-def test_a_largest_length_cuts_sequences_before_they_are_packed(shards: Path) -> None:
+def test_max_length_cuts_sequences_before_they_are_packed(shards: Path) -> None:
     loader = make(shards, pack=40, max_length=5, too_long="truncate", columns=("segment_ids",))
     most = max(np.bincount(row[row > 0]).max() for batch in loader for row in batch.segment_ids)
     assert most == 5

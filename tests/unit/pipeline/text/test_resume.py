@@ -30,15 +30,15 @@ def test_an_epoch_resumes_after_any_batch(shards: Path, options: dict[str, Any])
 
 def test_an_epoch_resumes_several_times(shards: Path) -> None:
     whole = list(make(shards))
-    state, found = make(shards).state_dict(), []
+    state, received = make(shards).state_dict(), []
     for _ in range(len(whole)):
         loader = make(shards)
         loader.load_state_dict(state)
-        found += _take(loader, 2)
+        received += _take(loader, 2)
         state = loader.state_dict()
         if state["epoch"]:
             break
-    assert same(found, whole)
+    assert same(received, whole)
 
 
 def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
@@ -119,12 +119,12 @@ def _global_batches(shards: Path, world_size: int, batch_size: int, state: Any, 
     """The rows of each remaining global batch, sorted."""
     ranks = []
     for rank in range(world_size):
-        given = {"columns": ("row", "mask"), "last_batch": "drop", **options}
-        loader = make(shards, rank=rank, world_size=world_size, batch_size=batch_size, **given)
+        arguments = {"columns": ("row", "mask"), "last_batch": "drop", **options}
+        loader = make(shards, rank=rank, world_size=world_size, batch_size=batch_size, **arguments)
         if state is not None:
             loader.load_state_dict(state)
         rows = (batch.row[batch.mask].ravel() for batch in loader)
-        ranks.append([each[each >= 0] for each in rows])
+        ranks.append([rank_rows[rank_rows >= 0] for rank_rows in rows])
     return [sorted(itertools.chain(*(row.tolist() for row in step))) for step in zip(*ranks, strict=True)]
 
 
@@ -142,35 +142,35 @@ def _global_batches(shards: Path, world_size: int, batch_size: int, state: Any, 
         {"balance": "tokens", "last_batch": "partial"},
     ],
 )
-def test_another_batch_size_with_the_same_global_batch_goes_on_with_the_same_batches(
+def test_the_same_global_batch_of_another_batch_size_resumes_with_the_same_batches(
     shards: Path, options: dict[str, Any]
 ) -> None:
-    given = {"last_batch": "drop", "columns": ("row", "mask"), **options}
-    loader = make(shards, rank=0, world_size=4, batch_size=2, **given)
+    arguments = {"last_batch": "drop", "columns": ("row", "mask"), **options}
+    loader = make(shards, rank=0, world_size=4, batch_size=2, **arguments)
     _take(loader, 2)
     state = loader.state_dict()
     whole = _global_batches(shards, 4, 2, None, **options)
     assert len(whole) > 3
     for world_size, batch_size in ((2, 4), (1, 8), (4, 2), (8, 1)):
         assert _global_batches(shards, world_size, batch_size, state, **options) == whole[2:]
-    if given["last_batch"] == "partial" and "pack" not in given and "fields" not in given:
+    if arguments["last_batch"] == "partial" and "pack" not in arguments and "fields" not in arguments:
         return
     # On a global batch of half the size, no sample is lost or repeated.
     rest = _global_batches(shards, 1, 4, state, **options)
     assert set(itertools.chain(*rest)).isdisjoint(itertools.chain(*whole[:2]))
 
 
-def test_a_batch_size_that_cannot_go_on_is_refused(shards: Path) -> None:
+def test_a_batch_size_that_does_not_fit_the_state_is_refused(shards: Path) -> None:
     dropping = make(shards, last_batch="drop", batch_size=6).state_dict()
     with pytest.raises(CheckpointError, match="no whole number of batches"):
         make(shards, last_batch="drop", batch_size=4).load_state_dict(dropping)
-    words = r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks"
-    with pytest.raises(CheckpointError, match=words):
+    message = r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks"
+    with pytest.raises(CheckpointError, match=message):
         make(shards, batch_size=4).load_state_dict(make(shards, batch_size=8).state_dict())
 
 
 @pytest.mark.parametrize("size", [{"batch_size": 8}, {"max_tokens": 160}])
-def test_a_state_of_several_fields_from_before_the_k_d_split_goes_on_with_its_buckets(
+def test_a_state_of_several_fields_with_buckets_resumes_with_its_buckets(
     shards: Path, size: dict[str, int]
 ) -> None:
     old = make(shards, fields=None, buckets=8, **size)  # the default of 0.1
@@ -190,17 +190,17 @@ def test_a_state_of_several_fields_from_before_the_k_d_split_goes_on_with_its_bu
         make(shards, fields=None, seed=8, **size).load_state_dict(state)
 
 
-def test_a_begun_epoch_goes_on_with_its_buckets_through_several_batch_sizes(shards: Path) -> None:
+def test_an_epoch_keeps_its_buckets_through_several_batch_sizes(shards: Path) -> None:
     """All have 12 samples at each step, but would deal the last batches of buckets differently."""
     columns = ("row", "mask")
     state = make(shards, rank=0, world_size=4, batch_size=3, columns=columns).state_dict()
     whole = _global_batches(shards, 4, 3, None, last_batch="partial")
-    found: list[list[int]] = []
+    received: list[list[int]] = []
     for world_size, batch_size, steps in ((4, 3, 2), (3, 4, 3), (6, 2, 1), (1, 12, 99)):
-        found += _global_batches(shards, world_size, batch_size, state, last_batch="partial")[:steps]
+        received += _global_batches(shards, world_size, batch_size, state, last_batch="partial")[:steps]
         loader = make(shards, rank=0, world_size=world_size, batch_size=batch_size, columns=columns)
         loader.load_state_dict(state)
         _take(loader, steps)
         state = loader.state_dict()
-    assert found == whole
+    assert received == whole
     assert (state["epoch"], state["world_size"], state["identity"]["batch_size"]) == (1, 1, 12)

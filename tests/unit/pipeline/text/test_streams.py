@@ -17,8 +17,12 @@ COLUMNS = ("input_ids", "targets", "begins", "row")
 
 
 def streams(shards: Path, world_size: int = 1, **options: Any) -> list[Any]:
-    given = {"stream": 7, "batch_size": 6, "columns": COLUMNS, **options}
-    return [make(shards, rank=rank, world_size=world_size, **given) for rank in range(world_size)]
+    """A loader of streams for each rank."""
+    defaults = {"stream": 7, "batch_size": 6, "columns": COLUMNS}
+    return [
+        make(shards, rank=rank, world_size=world_size, **{**defaults, **options})
+        for rank in range(world_size)
+    ]
 
 
 def joined(loaders: list[Any], steps: int | None = None) -> list[np.ndarray[Any, Any]]:
@@ -26,22 +30,22 @@ def joined(loaders: list[Any], steps: int | None = None) -> list[np.ndarray[Any,
     passes = [list(itertools.islice(loader, steps)) for loader in loaders]
 
     def rows(step: tuple[Any, ...], column: int) -> np.ndarray[Any, Any]:
-        return np.stack([each[column] for each in step], 1).reshape(-1, step[0][column].shape[1])
+        return np.stack([batch[column] for batch in step], 1).reshape(-1, step[0][column].shape[1])
 
     steps_of_all = list(zip(*passes, strict=True))
     columns = range(len(loaders[0].columns))
-    return [np.concatenate([rows(step, one) for step in steps_of_all], axis=1) for one in columns]
+    return [np.concatenate([rows(step, column) for step in steps_of_all], axis=1) for column in columns]
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_each_row_goes_on_in_the_next_batch(
+def test_each_row_continues_in_the_next_batch(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], shuffle: bool
 ) -> None:
     ids, targets, begins, rows = joined(streams(shards, shuffle=shuffle))
     order = list(dict.fromkeys(rows.reshape(-1).tolist()))
     assert (order == list(range(len(order)))) is not shuffle
     text = [token for row in order for token in sequences[row][0]]
-    total = sum(len(one[0]) for one in sequences.values())
+    total = sum(len(q) for q, _ in sequences.values())
     assert ids.size == (total - 1) // 6 * 6, "all but the last tokens, fewer than there are streams"
     assert ids.reshape(-1).tolist() == text[: ids.size]
     assert targets.reshape(-1)[:-1].tolist() == text[1 : ids.size]
@@ -50,7 +54,7 @@ def test_each_row_goes_on_in_the_next_batch(
     assert (begins.reshape(-1) == starts).all()
 
 
-def test_each_epoch_has_its_own_order_and_all_steps_but_the_last_are_full(shards: Path) -> None:
+def test_epochs_differ_in_order_and_all_steps_but_the_last_are_full(shards: Path) -> None:
     (loader,) = streams(shards)
     first, second = list(loader), list(loader)
     assert len(first) == len(second) == len(loader)
@@ -62,14 +66,14 @@ def test_each_epoch_has_its_own_order_and_all_steps_but_the_last_are_full(shards
 
 
 @pytest.mark.parametrize(("world_size", "batch_size"), [(2, 3), (3, 2), (6, 1)])
-def test_ranks_own_streams_of_their_own(shards: Path, world_size: int, batch_size: int) -> None:
+def test_the_streams_of_all_ranks_are_those_of_one(shards: Path, world_size: int, batch_size: int) -> None:
     whole = joined(streams(shards))
     parts = joined(streams(shards, world_size, batch_size=batch_size))
     assert all((a == b).all() for a, b in zip(whole, parts, strict=True))
 
 
 @pytest.mark.parametrize(("world_size", "batch_size"), [(1, 6), (2, 3), (3, 2)])
-def test_streams_go_on_after_any_stop_with_as_many_rows(
+def test_streams_resume_after_any_stop_with_the_same_number_of_rows(
     shards: Path, world_size: int, batch_size: int
 ) -> None:
     whole = joined(streams(shards))
@@ -83,10 +87,10 @@ def test_streams_go_on_after_any_stop_with_as_many_rows(
         assert all((a[:, stop * 7 :] == b).all() for a, b in zip(whole, joined(rest), strict=True))
 
 
-def test_on_another_number_of_rows_the_rest_of_the_epoch_is_cut_anew(
+def test_another_number_of_rows_cuts_the_rest_of_the_epoch_anew(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
-    total = sum(len(one[0]) for one in sequences.values())
+    total = sum(len(q) for q, _ in sequences.values())
     for first_world, stop, second_world, second_stop, third_world in ((2, 3, 3, 4, 1), (1, 20, 2, 2, 3)):
         seen: list[tuple[np.ndarray[Any, Any], ...]] = []
         state: Any = None
@@ -101,12 +105,12 @@ def test_on_another_number_of_rows_the_rest_of_the_epoch_is_cut_anew(
         tokens = np.concatenate([np.stack((ids, rows)).reshape(2, -1) for ids, _, _, rows in seen], axis=1)
         left_out = total - tokens.shape[1]
         assert 0 < left_out <= 6 * max(first_world, second_world, third_world)
-        found, counts = np.unique(tokens, axis=1, return_counts=True)
-        for (token, row), count in zip(found.T.tolist(), counts.tolist(), strict=True):
+        distinct, counts = np.unique(tokens, axis=1, return_counts=True)
+        for (token, row), count in zip(distinct.T.tolist(), counts.tolist(), strict=True):
             assert count <= sequences[row][0].count(token)
 
 
-def test_any_cut_of_streams_hides_the_same_tokens(shards: Path) -> None:
+def test_a_mask_hides_the_same_tokens_however_streams_are_cut(shards: Path) -> None:
     mask = MaskTokens(0.3, mask_id=260, vocabulary=256)
     options: dict[str, Any] = {"mask": mask, "columns": ("input_ids", "labels", "begins")}
     plain = joined(streams(shards))[0]
@@ -114,12 +118,12 @@ def test_any_cut_of_streams_hides_the_same_tokens(shards: Path) -> None:
     assert 0.2 < (labels >= 0).mean() < 0.4
     assert (labels[labels >= 0] == plain[labels >= 0]).all()
     assert (ids[labels < 0] == plain[labels < 0]).all()
-    for world_size, other in ((1, {"stream": 5}), (2, {"batch_size": 3})):
-        found = joined(streams(shards, world_size, **options, **other))
-        assert same([(ids, labels)], [found[:2]])
+    for world_size, cut in ((1, {"stream": 5}), (2, {"batch_size": 3})):
+        columns = joined(streams(shards, world_size, **options, **cut))
+        assert same([(ids, labels)], [columns[:2]])
 
 
-def test_samples_cannot_leave_a_stream(shards: Path) -> None:
+def test_a_loader_of_streams_refuses_to_exclude_samples(shards: Path) -> None:
     (loader,) = streams(shards)
     with pytest.raises(ConfigError, match="exclude needs batches of samples"):
         loader.exclude([3])

@@ -35,13 +35,13 @@ def tokenizer(tmp_path: Path) -> Any:
     tokenizers = pytest.importorskip("tokenizers")
     names = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *(f"w{i}" for i in range(WORDS))]
     vocab = {name: number for number, name in enumerate(names)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[UNK]"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    made.post_processor = tokenizers.processors.TemplateProcessing(
+    word_level = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[UNK]"))
+    word_level.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    word_level.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    made.save(str(tmp_path / "t.json"))
-    return made
+    word_level.save(str(tmp_path / "t.json"))
+    return word_level
 
 
 @pytest.fixture
@@ -59,19 +59,19 @@ def test_truncation_keeps_the_closing_special_tokens(
 ) -> None:
     tokenizer.enable_truncation(9)
     expected = sorted(encoding.ids for encoding in tokenizer.encode_batch(lines))
-    given: dict[str, Any] = {"fields": None, "too_long": "truncate", **options}
+    all_options: dict[str, Any] = {"fields": None, "too_long": "truncate", **options}
     if "pack" in options:
-        loader = make(tmp_path / "d", **given)
-        found = [
+        loader = make(tmp_path / "d", **all_options)
+        truncated = [
             row[segments == number].tolist()
             for batch in loader
             for row, segments in zip(batch.input_ids, batch.segment_ids, strict=True)
             for number in range(1, segments.max() + 1)
         ]
     else:
-        loader = make(tmp_path / "d", columns=("input_ids", "lengths"), **given)
-        found = [row[:n].tolist() for batch in loader for row, n in zip(*batch, strict=True)]
-    assert sorted(found) == expected
+        loader = make(tmp_path / "d", columns=("input_ids", "lengths"), **all_options)
+        truncated = [row[:n].tolist() for batch in loader for row, n in zip(*batch, strict=True)]
+    assert sorted(truncated) == expected
 
 
 def test_each_field_keeps_its_closing_special_tokens(
@@ -85,14 +85,14 @@ def test_each_field_keeps_its_closing_special_tokens(
     columns = ("long_input_ids", "long_lengths", "short_input_ids", "short_lengths", "row")
     options: dict[str, Any] = {"fields": None, "max_length": 6, "too_long": "truncate", "columns": columns}
     for batch in make(tmp_path / "two", **options):
-        for ids, count, other, other_count, row in zip(*batch, strict=True):
+        for ids, count, short_ids, short_count, row in zip(*batch, strict=True):
             assert ids[:count].tolist() == tokenizer.encode(lines[row]).ids
             short = files[1].read_text().splitlines()[row]
-            assert other[:other_count].tolist() == tokenizer.encode(short).ids
+            assert short_ids[:short_count].tolist() == tokenizer.encode(short).ids
 
 
 @pytest.mark.usefixtures("lines")
-def test_truncation_to_special_tokens_alone_is_refused(tmp_path: Path) -> None:
+def test_truncation_that_leaves_only_special_tokens_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="to 2 tokens leaves no room beside the 2 special tokens"):
         make(tmp_path / "d", fields=None, max_length=2, too_long="truncate")
 
@@ -123,7 +123,7 @@ def document(tmp_path: Path) -> Path:
     return tmp_path / "long"
 
 
-def test_pieces_of_a_long_document_are_read_alone(document: Path) -> None:
+def test_a_piece_of_a_long_document_is_read_without_the_rest(document: Path) -> None:
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", prefetch=1)
     text = (document.parent / "long.txt").read_bytes()
     tracemalloc.start()
@@ -141,7 +141,9 @@ def test_pieces_of_a_long_document_are_read_alone(document: Path) -> None:
         loader.close()
 
 
-def test_a_payload_in_pieces_is_checked_once(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checksum_of_a_payload_in_pieces_is_compared_once(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checked: list[int] = []
     read_tokens = token_reader.read_tokens
 
@@ -150,6 +152,7 @@ def test_a_payload_in_pieces_is_checked_once(document: Path, monkeypatch: pytest
         checked.extend(length[mask].tolist())
         return read_tokens(*arguments)
 
+    # How often a checksum is computed shows only in the time of a batch.
     monkeypatch.setattr(token_reader, "read_tokens", spy)
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split")
     assert sum(len(batch.input_ids) for batch in loader) == TOKENS // 100
@@ -165,23 +168,26 @@ def test_a_damaged_payload_in_pieces_is_refused(document: Path) -> None:
         next(iter(make(document, fields=None, pack=100, batch_size=4, too_long="split")))
 
 
-def test_unchecked_pieces_are_read_alone(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchecked_piece_is_read_ahead_without_the_rest(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", verify=False)
-    asked: list[int] = []
+    requested: list[int] = []
+    # What the kernel is asked to read ahead shows only in its page cache.
     shards = loader._config.reader._shards
-    spy = SimpleNamespace(will_need=lambda *where: asked.extend(where[2].tolist()), close=shards.close)
+    spy = SimpleNamespace(will_need=lambda *where: requested.extend(where[2].tolist()), close=shards.close)
     read_tokens = token_reader.read_tokens
     monkeypatch.setattr(token_reader, "read_tokens", lambda _, *rest: read_tokens(shards, *rest))
     monkeypatch.setattr(loader._config.reader, "_shards", spy)
     list(loader)
-    assert max(asked[40:]) == 200
+    assert max(requested[40:]) == 200
 
 
 class Evicted:
     """A loader near the end of a remote document in pieces, after the cache has evicted all of it.
 
     Attributes:
-        loader: The loader. Eight batches of 4,000 tokens of its pass are left, so the next pass begins after$
+        loader: The loader. Eight batches of 4,000 tokens of its pass are left, so the next pass begins after
             the first one.
         fetched: Bytes of each request since then.
         damage: Functions, each of which changes the answer to a request.
@@ -197,6 +203,7 @@ class Evicted:
             data = fetch(files, file, start, stop)
             return self.damage.pop()(data) if self.damage else data
 
+        # Storage that counts requests and damages answers; a file:// address has none.
         monkeypatch.setattr(CachedFiles, "fetch", counted)
         dataset = stoker.open(f"file://{document}", cache=document.parent / "cache")
         self.loader = make(
@@ -220,18 +227,18 @@ class Evicted:
 
 @pytest.fixture
 def evict(document: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Evicted]]:
-    with ExitStack() as made:
+    with ExitStack() as loaders:
 
         def make_evicted(**options: Any) -> Evicted:
             evicted = Evicted(document, monkeypatch, **options)
-            made.callback(evicted.loader.close)
+            loaders.callback(evicted.loader.close)
             return evicted
 
         yield make_evicted
 
 
 @pytest.mark.parametrize("verify", [True, False])
-def test_pieces_of_a_remote_document_are_fetched_alone(
+def test_a_piece_of_a_remote_document_is_fetched_without_the_rest(
     document: Path, evict: Callable[..., Evicted], verify: bool
 ) -> None:
     text = (document.parent / "long.txt").read_bytes()
@@ -280,9 +287,7 @@ def test_a_cache_smaller_than_its_documents_gives_the_same_pieces(tmp_path: Path
 
 
 @pytest.mark.parametrize("train_on", [None, "a"])
-def test_rows_that_are_padded_as_they_are_read_are_those_of_numpy(
-    tmp_path: Path, train_on: str | None
-) -> None:
+def test_rows_padded_while_reading_equal_rows_padded_by_numpy(tmp_path: Path, train_on: str | None) -> None:
     lines = [json.dumps({"q": "why " * (1 + i % 4), "a": "so " * (i % 9)}) for i in range(90)]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
     stoker.convert_text(
@@ -299,7 +304,7 @@ def test_rows_that_are_padded_as_they_are_read_are_those_of_numpy(
             )
             assert fast._config.reads_padded
             assert not slow._config.reads_padded
-            for one, other in zip(fast, slow, strict=True):
-                for x, y in zip(one, other, strict=True):
-                    assert x.dtype == y.dtype
-                    assert x.tolist() == y.tolist()
+            for fast_batch, slow_batch in zip(fast, slow, strict=True):
+                for array, expected in zip(fast_batch, slow_batch, strict=True):
+                    assert array.dtype == expected.dtype
+                    assert array.tolist() == expected.tolist()

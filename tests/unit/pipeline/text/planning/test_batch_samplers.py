@@ -14,7 +14,7 @@ from stoker.bucketing import SortedBucketSampler
 from stoker.errors import ConfigError
 
 
-def test_a_sampler_by_costs_decides_batches_and_not_tokens(
+def test_a_sampler_by_costs_changes_batches_but_no_tokens(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     def costs(lengths: Any, **shared: Any) -> SortedBucketSampler:
@@ -37,18 +37,18 @@ def test_a_sampler_by_costs_decides_batches_and_not_tokens(
     ],
 )
 def test_a_sampler_of_other_samples_or_ranks_is_refused(shards: Path, change: Any, message: str) -> None:
-    def other(lengths: Any, **shared: Any) -> SortedBucketSampler:
+    def sampler(lengths: Any, **shared: Any) -> SortedBucketSampler:
         lengths, shared = change(lengths, shared)
         return SortedBucketSampler(lengths, 4, **shared)
 
     with pytest.raises(ConfigError, match=message):
-        make(shards, batch_size=None, batch_sampler=other)
+        make(shards, batch_size=None, batch_sampler=sampler)
 
 
 @pytest.mark.parametrize("name", ["last_batch", "seed", "balance", "membership"])
 def test_a_partial_cannot_fix_an_argument_of_the_loader(shards: Path, name: str) -> None:
-    given = {"last_batch": "drop", "seed": 3, "balance": "tokens", "membership": "frozen"}[name]
-    fixed = partial(SortedBucketSampler, batch_size=4, **{name: given})
+    values = {"last_batch": "drop", "seed": 3, "balance": "tokens", "membership": "frozen"}
+    fixed = partial(SortedBucketSampler, batch_size=4, **{name: values[name]})
     with pytest.raises(ConfigError, match=f"batch_sampler fixes {name}, which the loader sets"):
         make(shards, batch_size=None, batch_sampler=fixed)
 
@@ -64,5 +64,5 @@ def test_without_shuffle_and_buckets_batches_are_in_the_order_of_the_dataset(
     assert rows == list(range(N // 8 * 8 if last_batch == "drop" else N))
     ranks = [list(make(shards, **options, rank=r, world_size=3, columns=("row",))) for r in range(3)]
     for step, batches in enumerate(zip(*ranks, strict=True)):
-        dealt = np.stack([batch.row for batch in batches], axis=1).reshape(-1)
-        assert dealt[: N - 24 * step].tolist() == list(range(24 * step, min(24 * step + 24, N)))
+        global_batch = np.stack([batch.row for batch in batches], axis=1).reshape(-1)
+        assert global_batch[: N - 24 * step].tolist() == list(range(24 * step, min(24 * step + 24, N)))

@@ -16,26 +16,29 @@ from stoker.bucketing import Pad
 from stoker.errors import ConfigError
 
 
-def test_long_sequences_are_refused_truncated_or_split(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+@pytest.mark.parametrize("options", [{"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}])
+def test_long_sequences_are_refused_or_truncated(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], options: dict[str, Any]
 ) -> None:
-    for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
-        with pytest.raises(ConfigError, match=r"sample \d+ has") as caught:
-            make(shards, **options)
-        row = int(caught.value.message.split()[1])
-        assert len(sequences[row][0]) > 10
-        batches = list(make(shards, too_long="truncate", **options))
-        found = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
-        expected = [token for q, _ in sequences.values() for token in q[:10]]
-        assert sorted(found.tolist()) == sorted(expected)
-    pieces = [q[begin : begin + 10] for q, _ in sequences.values() for begin in range(0, len(q), 10)]
-    found = [
+    with pytest.raises(ConfigError, match=r"sample \d+ has") as caught:
+        make(shards, **options)
+    row = int(caught.value.message.split()[1])
+    assert len(sequences[row][0]) > 10
+    batches = list(make(shards, too_long="truncate", **options))
+    tokens = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
+    expected = [token for q, _ in sequences.values() for token in q[:10]]
+    assert sorted(tokens.tolist()) == sorted(expected)
+
+
+def test_long_sequences_can_be_split(shards: Path, sequences: dict[int, tuple[list[int], list[int]]]) -> None:
+    expected = [q[begin : begin + 10] for q, _ in sequences.values() for begin in range(0, len(q), 10)]
+    pieces = [
         row[segment == number].tolist()
         for batch in make(shards, pack=10, too_long="split")
         for row, segment in zip(batch.input_ids, batch.segment_ids, strict=True)
         for number in range(1, segment.max() + 1)
     ]
-    assert sorted(found) == sorted(pieces)
+    assert sorted(pieces) == sorted(expected)
 
 
 @pytest.mark.parametrize(

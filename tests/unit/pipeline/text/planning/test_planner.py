@@ -48,19 +48,19 @@ def test_plans_of_two_epochs_take_few_bytes_a_sample(options: dict[str, Any], he
     tracemalloc.start()
     try:
         plans = [planner.plan(epoch) for epoch in (0, 1)]
-        found = tracemalloc.get_traced_memory()
+        traced = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert plans[0].rows.dtype == plans[1].rows.dtype == np.int32
     assert plans[0].batch(0).rows.dtype == np.int64
-    assert found[0] / N < held
-    assert found[1] / N < peak
+    assert traced[0] / N < held
+    assert traced[1] / N < peak
 
 
 @pytest.mark.parametrize("options", [{}, {"pack": 40, "batch_size": 3}], ids=["buckets", "packed"])
 def test_a_rank_holds_one_plan_while_a_pass_runs(tmp_path: Path, options: dict[str, Any]) -> None:
     loader = make(write_shards(tmp_path), prefetch=1, **options)
-    planner = loader._config.planner
+    planner = loader._config.planner  # a loader does not show its plans
     first = [weakref.ref(planner.plan(0)), weakref.ref(planner.epoch(0))]
     assert planner.plan(0) is first[0]()
     for _ in loader:
