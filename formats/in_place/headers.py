@@ -33,7 +33,7 @@ class ImageHeaders:
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, pixels, after the EXIF orientation has been applied.
         orientation: (N,) uint8, 1 to 8.
-        skipped: Reason why a file is left out, by its position; its header has no meaning.
+        skipped: Reason why a file is left out, by its row in the listing; its header has no meaning.
     """
 
     codec: npt.NDArray[np.uint8]
@@ -66,25 +66,25 @@ def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], 
 def _tasks(files: ListedFiles, headers: ImageHeaders) -> Iterator[tuple[int, Callable[[], None]]]:
     for start in range(0, len(files), _FILES):
         end = min(start + _FILES, len(files))
-        yield end, partial(_read_some, files, headers, start, end)
+        yield end, partial(_read_headers, files, headers, start, end)
 
 
-def _read_some(files: ListedFiles, headers: ImageHeaders, start: int, end: int) -> None:
+def _read_headers(files: ListedFiles, headers: ImageHeaders, start: int, end: int) -> None:
     root = str(files.root)
     starts, text = name_buffers(files)
-    found = probe_jpeg_files(root, starts[start : end + 1], text, files.sizes[start:end])
-    codec, height, width, orientation = found.T
-    turned = orientation >= 5  # orientations 5 to 8 exchange height and width (Exif 2.32, tag 274)
+    headers_of_jpegs = probe_jpeg_files(root, starts[start : end + 1], text, files.sizes[start:end])
+    codec, height, width, orientation = headers_of_jpegs.T
+    is_turned = orientation >= 5  # orientations 5 to 8 exchange height and width (Exif 2.32, tag 274)
     headers.codec[start:end] = codec
-    headers.height[start:end] = np.where(turned, width, height)
-    headers.width[start:end] = np.where(turned, height, width)
+    headers.height[start:end] = np.where(is_turned, width, height)
+    headers.width[start:end] = np.where(is_turned, height, width)
     headers.orientation[start:end] = orientation
     too_large = height.astype(np.int64) * width > MAX_PIXELS
     for i in (start + np.flatnonzero((codec == Codec.OTHER) | too_large)).tolist():
-        _read_one(files, headers, i)
+        _read_whole(files, headers, i)
 
 
-def _read_one(files: ListedFiles, headers: ImageHeaders, i: int) -> None:
+def _read_whole(files: ListedFiles, headers: ImageHeaders, i: int) -> None:
     """Read a whole file, where its start and its end are not enough."""
     key = files.keys[i].as_py()
     try:
@@ -98,6 +98,6 @@ def _read_one(files: ListedFiles, headers: ImageHeaders, i: int) -> None:
 
 
 def name_buffers(files: ListedFiles) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return where the name of each file starts, (N + 1,), and the bytes of all names, without a copy."""
+    """Return the offset of the name of each file, (N + 1,), and the bytes of all names, without a copy."""
     _, starts, text = files.keys.buffers()
     return np.frombuffer(starts, np.int64)[: len(files) + 1], np.frombuffer(text or b"", np.uint8)

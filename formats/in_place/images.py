@@ -36,7 +36,7 @@ __all__ = ["index_images", "is_flat", "is_image_source", "list_images", "write_i
 
 _FORMATS = ("folder", "list")
 _CONVERT = "convert the source, which reads all formats and makes faster shards: stoker convert SOURCE TARGET"
-_NAMED = 5
+_MOST_NAMED = 5
 
 
 def index_images(
@@ -91,8 +91,8 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
         return False
     if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
         return has_list_suffix(path) and Path(path).is_file()
-    found = walk_images(os.path.realpath(path), follow_links=True)
-    names = (one.key for one in found if isinstance(one, FoundFile))
+    files = walk_images(os.path.realpath(path), follow_links=True)
+    names = (file.key for file in files if isinstance(file, FoundFile))
     return any(has_image_suffix(name) or is_array_name(name) for name in names)
 
 
@@ -108,20 +108,23 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
             path=src,
             hint="convert it, which reads every image once: stoker convert URL TARGET",
         )
-    found = find_format(Source(src))
-    if found.name not in _FORMATS:
+    source_format = find_format(Source(src))
+    if source_format.name not in _FORMATS:
         raise SourceError(
-            f"the source has the format {found.name}, which cannot be read in place", path=src, hint=_CONVERT
+            f"the source has the format {source_format.name}, which cannot be read in place",
+            path=src,
+            hint=_CONVERT,
         )
-    if found.name == "folder":
+    if source_format.name == "folder":
         flat = unlabelled or is_flat(src)
-        listing = list_source(Source(src, class_depth=None if flat else 1, unlabelled=flat or None), found)
+        source = Source(src, class_depth=None if flat else 1, unlabelled=flat or None)
     else:
-        listing = list_source(Source(src, unlabelled=unlabelled or None), found)
+        source = Source(src, unlabelled=unlabelled or None)
+    listing = list_source(source, source_format)
     if missing := listing.missing_classes:
-        named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED])
+        named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_MOST_NAMED])
         raise SourceError(
-            f"classes without an image: {named}{', ...' if len(missing) > _NAMED else ''}",
+            f"classes without an image: {named}{', ...' if len(missing) > _MOST_NAMED else ''}",
             path=src,
             hint="repair or remove them, or convert the others: stoker convert --allow-missing-classes",
         )
@@ -159,13 +162,13 @@ def write_image_index(
         SourceError: No file is an image.
     """
     headers = read_headers(listing, threads, progress or (lambda done, total: None))
-    bad = [headers.skipped[i] for i in sorted(headers.skipped)]
-    skipped: list[Skip] = [*listing.skipped, *bad]
-    if len(bad) == len(listing):
+    broken = [headers.skipped[i] for i in sorted(headers.skipped)]
+    skipped: list[Skip] = [*listing.skipped, *broken]
+    if len(broken) == len(listing):
         raise no_images_error("no file is an image", listing.root, skipped)
-    if bad:
-        good = np.delete(np.arange(len(listing)), sorted(headers.skipped))
-        listing, headers = listing.take(good), headers.take(good)
+    if broken:
+        intact = np.delete(np.arange(len(listing)), sorted(headers.skipped))
+        listing, headers = listing.take(intact), headers.take(intact)
     _write_files(folder, listing, headers, _root(listing, home))
     del headers  # before the index is read again, so that a million files take less than 200 MB
     return _manifest(folder, listing, skipped)

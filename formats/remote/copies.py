@@ -26,23 +26,24 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
         StorageError: A URL cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
-        copies = {}
-        found = []
+        urls = {}
+        local = []
         for number, path in enumerate(paths):
-            found.append(Path(path))
+            file = Path(path)
             if is_url(path):
                 folder, _, name = os.fspath(path).rpartition("/")
-                found[-1] = Path(temporary, str(number), name)
-                found[-1].parent.mkdir()
+                file = Path(temporary, str(number), name)
+                file.parent.mkdir()
                 store = Store(folder)
-                store.download(name, found[-1])
+                store.download(name, file)
                 if changed := store.modified(name):
-                    os.utime(found[-1], ns=(changed, changed))
-                copies[found[-1]] = os.fspath(path)
+                    os.utime(file, ns=(changed, changed))
+                urls[file] = os.fspath(path)
+            local.append(file)
         try:
-            yield found
+            yield local
         except SourceError as error:
-            url = copies.get(Path(error.path or ""))
+            url = urls.get(Path(error.path or ""))
             if url is None:
                 raise
             raise SourceError(error.message, path=url, key=error.key, hint=error.hint) from error

@@ -58,7 +58,7 @@ def file_system(url: str) -> tuple[Any, str]:
         raise MissingDependencyError(
             f"a package for this storage is missing: {error}",
             path=url,
-            hint="Install the package that the error names.",
+            hint="install the package that the error names",
         ) from error
     except ValueError as error:
         raise StorageError(f"no such storage: {error}", path=url) from error

@@ -18,7 +18,7 @@ class RangeFile(io.RawIOBase):
         self._store = store
         self._name = name
         self._size = size
-        self._at = 0
+        self._offset = 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -29,13 +29,13 @@ class RangeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the position of the next read, in bytes."""
-        return self._at
+        """Return the offset of the next read, in bytes."""
+        return self._offset
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the position of the next read, and return it."""
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
+        """Move the offset of the next read, and return it."""
+        self._offset = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        return self._offset
 
     def read(self, size: int | None = -1) -> bytes:
         """Return the next ``size`` bytes, fewer at the end of the file.
@@ -43,8 +43,8 @@ class RangeFile(io.RawIOBase):
         Raises:
             StorageError: They cannot be read.
         """
-        left = max(self._size - self._at, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        data = self._store.read_range(self._name, self._at, self._at + length) if length else b""
-        self._at += len(data)
+        remaining = max(self._size - self._offset, 0)
+        length = remaining if size is None or size < 0 else min(size, remaining)
+        data = self._store.read_range(self._name, self._offset, self._offset + length) if length else b""
+        self._offset += len(data)
         return data

@@ -142,14 +142,14 @@ class Store:
             StorageError: They cannot be listed.
         """
         if self.url.startswith(("http://", "https://")):
-            there = look_up(self._info, crawl(self._links, self._root) if names is None else names)
+            facts = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
             self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
-            found = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
-            there = {path.removeprefix(self._root).lstrip("/"): info for path, info in found.items()}
+            listed = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
+            facts = {path.removeprefix(self._root).lstrip("/"): info for path, info in listed.items()}
         return sorted(
             StoredFile(name, int(info.get("size") or 0), modified(info))
-            for name, info in there.items()
+            for name, info in facts.items()
             if name and info.get("type", "file") == "file"
         )
 

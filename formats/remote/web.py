@@ -24,7 +24,7 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
     Raises:
         StorageError: The folders are nested without end.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     folders = [""]
     while folders:
         folder = folders.pop()  # the newest first, so that endless nesting shows soon
@@ -37,11 +37,11 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
             )
         for link in list_links(page):
             name = folder + _within(page, link)
-            if name != folder and name not in found:
-                found[name] = None
+            if name != folder and name not in names:
+                names[name] = None
                 if name.endswith("/"):
                     folders.append(name)
-    return [unquote(name) for name in found if not name.endswith("/")]
+    return [unquote(name) for name in names if not name.endswith("/")]
 
 
 def _within(page: str, link: str) -> str:

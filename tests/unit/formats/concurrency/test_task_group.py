@@ -89,7 +89,7 @@ class DaemonPool(ThreadPoolExecutor):
         super().__init__(1)
         self._task_ended = ended
 
-    def submit(self, task: Callable[[], None]) -> Future[None]:  # type: ignore[override]
+    def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
         future: Future[None] = Future()
 
         def run() -> None:

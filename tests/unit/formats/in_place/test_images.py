@@ -15,7 +15,6 @@ import pytest
 import stoker
 from stoker.augment import Resize
 from stoker.errors import DatasetError, SampleError, SourceError
-from stoker.formats.in_place import cached_images
 from stoker.formats.in_place.images import index_images
 from stoker.formats.verification.verify import verify
 
@@ -26,23 +25,14 @@ LONG_AGO = (1e9, 1e9)
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The sources that were listed, once for each time."""
-    sources: list[Any] = []
-    list_images = cached_images.list_images
-
-    def count(source: Any) -> Any:
-        sources.append(source)
-        return list_images(source)
-
-    monkeypatch.setattr(cached_images, "list_images", count)
-    return sources
+def index_file(dataset: stoker.Dataset) -> int:
+    """The number of the index's file, which is another one after each listing of the source."""
+    return (dataset.path / "index.arrow").stat().st_ino
 
 
-def settled(root: Path) -> None:
-    """Give the folders a time of change before the test, as those of a user have."""
-    for folder in [root, *(one for one in root.rglob("*") if one.is_dir())]:
+def age_folders(root: Path) -> None:
+    """Give the folders a time of change long before the test, as the folders of a user have."""
+    for folder in [root, *(path for path in root.rglob("*") if path.is_dir())]:
         os.utime(folder, LONG_AGO)
 
 
@@ -56,15 +46,16 @@ def test_a_folder_gives_the_batches_of_its_shards(
     photos: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     stoker.convert(photos, tmp_path / "shards")
-    for lie, converted in zip(
-        batches(photos, shuffle=True, **options), batches(tmp_path / "shards", shuffle=True), strict=True
-    ):
-        np.testing.assert_array_equal(lie.label, converted.label)
-        tolerance = 0 if options.get("engine") is None else 2 / 255
-        np.testing.assert_allclose(lie.image, converted.image, atol=tolerance)
+    tolerance = 0 if options.get("engine") is None else 2 / 255
+    converted = batches(tmp_path / "shards", shuffle=True)
+    for batch, expected in zip(batches(photos, shuffle=True, **options), converted, strict=True):
+        np.testing.assert_array_equal(batch.label, expected.label)
+        np.testing.assert_allclose(batch.image, expected.image, atol=tolerance)
 
 
-def test_a_class_is_the_first_folder(photos: Path, encode_picture: Picture) -> None:
+def test_the_class_of_an_image_is_the_folder_at_the_first_level(
+    photos: Path, encode_picture: Picture
+) -> None:
     (photos / "cat" / "white").mkdir()
     (photos / "cat" / "white" / "tom.jpg").write_bytes(encode_picture(1))
     opened = stoker.open(photos)
@@ -83,11 +74,11 @@ def test_all_codecs_and_orientations_have_the_headers_of_a_conversion(
                 data = encode_picture(orientation, kind, orientation)
                 (root / "x" / f"{orientation}.{kind.lower()}").write_bytes(data)
     stoker.convert(root, tmp_path / "shards")
-    lie, converted = stoker.open(root), stoker.open(tmp_path / "shards")
-    assert len(lie) == 10
+    in_place, converted = stoker.open(root), stoker.open(tmp_path / "shards")
+    assert len(in_place) == 10
     for name in ("key", "codec", "height", "width", "orientation", "length", "label"):
-        assert lie.index.arrow(name).equals(converted.index.arrow(name)), name
-    assert [lie.read(i) for i in range(10)] == [converted.read(i) for i in range(10)]
+        assert in_place.index.arrow(name).equals(converted.index.arrow(name)), name
+    assert [in_place.read(i) for i in range(10)] == [converted.read(i) for i in range(10)]
 
 
 def test_a_header_behind_a_long_colour_profile_is_found(photos: Path, encode_picture: Picture) -> None:
@@ -109,28 +100,26 @@ def test_broken_files_are_counted_and_left_out(photos: Path) -> None:
     assert opened.manifest.skipped == {"broken image": 1, "not an image": 2}
 
 
-def test_a_known_folder_is_not_listed_again(photos: Path, listed: list[Any]) -> None:
-    settled(photos)
-    first = stoker.open(photos)
-    assert stoker.open(f"{photos}/").fingerprint == first.fingerprint
-    assert len(listed) == 1
+def test_an_unchanged_folder_is_not_listed_again(photos: Path) -> None:
+    age_folders(photos)
+    first = index_file(stoker.open(photos))
+    assert index_file(stoker.open(f"{photos}/")) == first
     (photos / "cat" / "new.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes())
-    assert len(stoker.open(photos)) == 31
-    assert len(listed) == 2
+    changed = stoker.open(photos)
+    assert len(changed) == 31
+    assert index_file(changed) != first
 
 
-def test_a_folder_that_changes_while_it_is_listed_is_listed_again(photos: Path, listed: list[Any]) -> None:
+def test_a_folder_that_changes_while_it_is_listed_is_listed_again(photos: Path) -> None:
     os.utime(photos / "cat", (1e11, 1e11))  # later than the listing
-    stoker.open(photos)
-    stoker.open(photos)
-    assert len(listed) == 2
+    assert index_file(stoker.open(photos)) != index_file(stoker.open(photos))
 
 
-def test_a_changed_file_is_listed_again(photos: Path, encode_picture: Picture) -> None:
-    settled(photos)
+def test_a_folder_with_a_changed_file_is_listed_again(photos: Path, encode_picture: Picture) -> None:
+    age_folders(photos)
     stoker.open(photos)
     (photos / "dog" / "0.jpg").write_bytes(encode_picture(77, height=40, width=50))
-    settled(photos)
+    age_folders(photos)
     assert stoker.open(photos).column("height")[10] == 40
 
 
@@ -158,11 +147,11 @@ def test_a_file_that_changes_after_it_was_listed_is_an_error_that_names_it(
     with pytest.raises(OSError, match=expected):
         opened.read(13)
     with pytest.warns(UserWarning, match="skipped, 'dog/3.jpg'"):
-        left = batches(opened, on_error="skip", max_bad=1, engine=engine)
-    assert sum(len(batch.label) for batch in left) == 29
+        remaining = batches(opened, on_error="skip", max_bad=1, engine=engine)
+    assert sum(len(batch.label) for batch in remaining) == 29
 
 
-def test_a_folder_without_folders_has_images_alone(photos: Path) -> None:
+def test_a_folder_without_folders_has_images_without_labels(photos: Path) -> None:
     (batch, *_) = batches(photos / "cat")
     assert batch._fields == ("image",)
     assert stoker.open(photos / "cat").classes == ()
@@ -181,7 +170,7 @@ def test_a_list_is_read_in_place(photos: Path) -> None:
     assert batch.score.tolist() == [0.5, 1.0, 0.5, 1.0]
 
 
-def test_selections_and_mixtures_take_folders(photos: Path, tmp_path: Path) -> None:
+def test_a_folder_can_be_selected_from_and_mixed_with_shards(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "shards")
     cats = stoker.open(photos).select(pc.field("label") == 0)
     mixed = stoker.mix([(cats, 1), (tmp_path / "shards", 3)])
@@ -190,7 +179,7 @@ def test_selections_and_mixtures_take_folders(photos: Path, tmp_path: Path) -> N
     assert {key for key in keys if keys.count(key) == 2} == {f"cat/{i}.jpg" for i in range(10)}
 
 
-def test_an_index_of_a_folder_may_move_with_it(photos: Path, tmp_path: Path) -> None:
+def test_an_index_and_its_folder_may_be_moved_together(photos: Path, tmp_path: Path) -> None:
     manifest = index_images(photos, photos.parent / "index")
     assert manifest.index.rows == 30
     (tmp_path / "moved").mkdir()
@@ -198,11 +187,15 @@ def test_an_index_of_a_folder_may_move_with_it(photos: Path, tmp_path: Path) -> 
         folder.rename(tmp_path / "moved" / folder.name)
     moved = stoker.open(tmp_path / "moved" / "index")
     assert moved.read(12) == (tmp_path / "moved" / "photos" / "dog" / "2.jpg").read_bytes()
+
+
+def test_an_index_does_not_replace_a_dataset(photos: Path, tmp_path: Path) -> None:
+    index_images(photos, tmp_path / "index")
     with pytest.raises(DatasetError, match="dataset already"):
-        index_images(tmp_path / "moved" / "photos", tmp_path / "moved" / "index")
+        index_images(photos, tmp_path / "index")
 
 
-def test_verify_finds_changed_and_damaged_files(photos: Path, tmp_path: Path) -> None:
+def test_verify_finds_missing_files_and_with_decoding_damaged_ones(photos: Path, tmp_path: Path) -> None:
     index_images(photos, tmp_path / "index")
     assert verify(tmp_path / "index", decode=True).ok
     damaged = photos / "cat" / "5.jpg"
@@ -211,8 +204,8 @@ def test_verify_finds_changed_and_damaged_files(photos: Path, tmp_path: Path) ->
     os.utime(damaged, ns=(times.st_atime_ns, times.st_mtime_ns))
     (photos / "eel" / "9.jpg").unlink()
     assert [problem.key for problem in verify(tmp_path / "index").problems] == ["eel/9.jpg"]
-    found = verify(tmp_path / "index", decode=True).problems
-    assert [problem.key for problem in found] == ["cat/5.jpg", "eel/9.jpg"]
+    problems = verify(tmp_path / "index", decode=True).problems
+    assert [problem.key for problem in problems] == ["cat/5.jpg", "eel/9.jpg"]
 
 
 def test_a_damaged_listing_is_refused(photos: Path, tmp_path: Path) -> None:
@@ -225,23 +218,26 @@ def test_a_damaged_listing_is_refused(photos: Path, tmp_path: Path) -> None:
         batches(tmp_path / "index")
 
 
-def test_a_class_without_images_is_named(photos: Path) -> None:
+def test_a_class_without_images_is_refused(photos: Path) -> None:
     (photos / "empty").mkdir()
     with pytest.raises(SourceError, match="classes without an image: empty"):
         stoker.open(photos)
 
 
-def test_what_is_not_read_in_place_names_the_command(tmp_path: Path, photos: Path) -> None:
+def test_a_source_that_cannot_be_read_in_place_is_refused_with_a_hint(tmp_path: Path, photos: Path) -> None:
     (tmp_path / "coco.json").write_text('{"images": [], "annotations": [], "categories": []}')
     with pytest.raises(SourceError, match=r"format coco.*\n.*stoker convert"):
         stoker.open(tmp_path / "coco.json")
     with pytest.raises(SourceError, match=r"URL cannot be read in place.*\n.*stoker convert"):
         index_images("memory://bucket/photos", tmp_path / "index")
+
+
+def test_a_missing_folder_is_not_a_dataset(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a dataset"):
         stoker.open(tmp_path / "nothing")
 
 
-def test_jpegs_are_not_read_whole(photos: Path) -> None:
+def test_only_the_start_and_the_end_of_a_jpeg_are_read(photos: Path) -> None:
     def bytes_read() -> int:
         return int(Path("/proc/self/io").read_text().split()[1])
 

@@ -46,11 +46,12 @@ def store(memory: Any, waits: Waits) -> Store:
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, memory: Any, error: Exception, times: int) -> None:
-    original, left = type(memory).cat_file, iter(range(times))
+    """Let the next ``times`` reads of a store in memory fail."""
+    original, failures = type(memory).cat_file, [error] * times
 
     def cat_file(self: Any, path: str, **options: Any) -> bytes:
-        if next(left, None) is not None:
-            raise error
+        if failures:
+            raise failures.pop()
         return bytes(original(self, path, **options))
 
     monkeypatch.setattr(type(memory), "cat_file", cat_file)
@@ -73,7 +74,7 @@ def test_a_failing_server_is_retried_for_about_a_minute(
     assert all(0.05 * 2**i <= seconds < 0.15 * 2**i for i, seconds in enumerate(waits.seconds))
 
 
-def test_a_server_that_recovers_is_read(
+def test_a_server_that_recovers_before_the_last_try_is_read(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, memory, StatusError(503), 9)
@@ -81,11 +82,11 @@ def test_a_server_that_recovers_is_read(
     assert len(waits.seconds) == 9
 
 
-def test_a_server_that_has_answered_is_retried_longer(
+def test_a_refused_connection_is_retried_longer_if_the_server_has_answered_before(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched:
-        fail(patched, memory, refused(), 100)
+    with monkeypatch.context() as patch:
+        fail(patch, memory, refused(), 100)
         with pytest.raises(StorageError, match="refused"):
             store.read("file")
         assert len(waits.seconds) == 5
@@ -108,7 +109,7 @@ def test_permanent_errors_are_raised_at_once(
 
 
 @pytest.mark.usefixtures("every_event")
-def test_tries_are_logged(
+def test_each_retry_is_logged(
     store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail(monkeypatch, memory, StatusError(503), 2)
@@ -134,7 +135,7 @@ def test_tries_are_logged(
         (ValueError("odd"), "check the address"),
     ],
 )
-def test_an_error_says_what_is_known(
+def test_the_hint_fits_the_error_of_the_storage(
     store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, hint: str
 ) -> None:
     fail(monkeypatch, memory, error, 100)
@@ -143,7 +144,8 @@ def test_an_error_says_what_is_known(
     assert hint in str(caught.value.hint)
 
 
-def test_an_answer_cut_short_says_that_the_file_may_have_changed(store: Store) -> None:
+def test_the_hint_for_an_answer_cut_short_is_that_the_file_may_have_changed(store: Store) -> None:
     with pytest.raises(StorageError, match="7 bytes came where 9 were asked for") as caught:
         store.read_range("file", 0, 9)
+    assert caught.value.path == "memory://bucket/file"
     assert "has changed" in str(caught.value.hint)
