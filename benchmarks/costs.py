@@ -35,33 +35,33 @@ class Cost:
 
 
 @contextmanager
-def imagenet_like(given: argparse.Namespace, name: str) -> Iterator[Path]:
+def imagenet_like(args: argparse.Namespace, name: str) -> Iterator[Path]:
     """Yield a temporary folder with photographs of ImageNet's size and quality in ``made`` and ``copies``.
 
     Args:
-        given: Arguments "source", "work" and "copies".
+        args: Arguments "source", "work" and "copies".
         name: Name of the benchmark, for the name of the folder.
     """
-    with tempfile.TemporaryDirectory(prefix=f"stoker-{name}-", dir=given.work) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"stoker-{name}-", dir=args.work) as scratch:
         work = Path(scratch)
-        make_imagenet_like(given.source, work / "made")
-        replicate(work / "made", work / "copies", given.copies)
+        make_imagenet_like(args.source, work / "made")
+        replicate(work / "made", work / "copies", args.copies)
         yield work
 
 
 def costs_in_turns(turns: Mapping[str, Iterable[Any]], rounds: int) -> dict[str, Cost]:
     """Return the median costs of a sample by the name of its loader, after an untimed turn of each."""
     runs = {name: partial(timed, batches) for name, batches in turns.items()}
-    return {name: median(found) for name, found in in_turns(runs, rounds).items()}
+    return {name: median(results) for name, results in in_turns(runs, rounds).items()}
 
 
 def in_turns(runs: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
     """Call functions in turns, and return the results of each by name, without those of the first round."""
-    found: dict[str, list[T]] = {name: [] for name in runs}
+    results: dict[str, list[T]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():
-            found[name].append(run())
-    return {name: results[1:] for name, results in found.items()}
+            results[name].append(run())
+    return {name: values[1:] for name, values in results.items()}
 
 
 def median(costs: Sequence[Cost]) -> Cost:

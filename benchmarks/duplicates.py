@@ -33,12 +33,12 @@ def measure(dataset: Path, images: int, rounds: int) -> tuple[float, float]:
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, "source", rounds=5, copies=1024)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-duplicates-") as work:
-        replicate(given.source, Path(work) / "photographs", given.copies)
+        replicate(args.source, Path(work) / "photographs", args.copies)
         stoker.convert(Path(work) / "photographs", Path(work) / "shards")
-        rate, seconds = measure(Path(work) / "shards", given.copies, given.rounds)
-    print(f"{given.copies:,} images: {rate:,.0f} a second, {seconds:.2f} s of CPU for a thousand")
+        rate, seconds = measure(Path(work) / "shards", args.copies, args.rounds)
+    print(f"{args.copies:,} images: {rate:,.0f} a second, {seconds:.2f} s of CPU for a thousand")
 
 
 if __name__ == "__main__":

@@ -97,10 +97,10 @@ def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str,
         )
         for name, make in FORMS.items()
     }
-    found = in_turns({name: partial(_read, loader) for name, loader in loaders.items()}, rounds)
+    turns = in_turns({name: partial(_read, loader) for name, loader in loaders.items()}, rounds)
     for loader in loaders.values():
         loader.close()
-    return _of_rounds(found)
+    return _of_rounds(turns)
 
 
 def measure_conversion(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
@@ -151,12 +151,12 @@ def _table(title: str, rates: Mapping[str, Rate]) -> str:
 
 def main() -> None:
     """Run from the command line."""
-    given = make_parser(__doc__, "source", "scratch", rounds=5, copies=2048).parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-in-place-", dir=given.work) as scratch:
+    args = make_parser(__doc__, "source", "scratch", rounds=5, copies=2048).parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-in-place-", dir=args.work) as scratch:
         work, photographs = Path(scratch), Path(scratch) / "photographs"
-        replicate(given.source, photographs, given.copies)
-        print(_table("reading", measure_reading(photographs, work, given.rounds)))
-        print(_table("conversion", measure_conversion(photographs, work, given.rounds)))
+        replicate(args.source, photographs, args.copies)
+        print(_table("reading", measure_reading(photographs, work, args.rounds)))
+        print(_table("conversion", measure_conversion(photographs, work, args.rounds)))
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Machines:
-    """What is given.
+    """The machines of a cluster.
 
     Attributes:
         cores: Cores of a worker's machine.
@@ -83,23 +83,23 @@ class Machines:
     ranks: int = 8
 
 
-def model(parts: Parts, given: Machines, nodes: int, link: float) -> Rates:
+def model(parts: Parts, machines: Machines, nodes: int, link: float) -> Rates:
     """Return the rates of a trainer's machine.
 
     Args:
         parts: The cost of an image.
-        given: The machines.
+        machines: The machines.
         nodes: Machines of workers.
         link: Gbit/s of the trainer's link.
     """
     received = parts.received + parts.transfer
     bounds = {
-        "cores": nodes * given.cores / parts.sent,
+        "cores": nodes * machines.cores / parts.sent,
         "link": link * 1e9 / 8 / parts.size,
-        "trainer": min(given.ranks / parts.received, given.trainer_cores / received),
+        "trainer": min(machines.ranks / parts.received, machines.trainer_cores / received),
     }
     bound = min(bounds, key=lambda name: bounds[name])
-    free = max(0.0, given.trainer_cores - bounds[bound] * received)
+    free = max(0.0, machines.trainer_cores - bounds[bound] * received)
     return Rates(round(bounds[bound]), round(free / parts.here), bound)
 
 
@@ -121,19 +121,19 @@ def _measure(dataset: Path, rounds: int) -> dict[str, Parts]:
 def _costs(dataset: Path, dtype: str, rounds: int, nodes: tuple[Any, Any]) -> Parts:
     """The parts of one dtype, medians of the rounds; ``nodes`` are Ray's of the trainer and of the worker."""
     long = stoker.mix([(stoker.open(dataset), 1)], samples=_IMAGES)
-    own = [image_loader(long, dtype, None), image_loader(long, dtype, stoker.RayWorkers(local=False))]
+    loaders = [image_loader(long, dtype, None), image_loader(long, dtype, stoker.RayWorkers(local=False))]
     raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
-    found = []
-    for loader in own:
+    epochs = []
+    for loader in loaders:
         for _ in loader:  # starts everything and warms the page cache
             pass
     for _ in range(rounds):
-        here, _, _ = _epoch(own[0], raylets)
-        received, transfer, sent = _epoch(own[1], raylets)
-        found.append((here, sent, received, transfer))
-    for loader in own:
+        here, _, _ = _epoch(loaders[0], raylets)
+        received, transfer, sent = _epoch(loaders[1], raylets)
+        epochs.append((here, sent, received, transfer))
+    for loader in loaders:
         loader.close()
-    here, sent, received, transfer = (median(one) for one in zip(*found, strict=True))
+    here, sent, received, transfer = (median(one) for one in zip(*epochs, strict=True))
     seconds = (round(one, 7) for one in (here, sent, received, transfer))
     return Parts(3 * SIDE**2, *seconds)
 
@@ -149,9 +149,9 @@ def _epoch(loader: Any, raylets: list[int]) -> list[float]:
     return [(after - earlier) / images for earlier, after in zip(before, used(), strict=True)]
 
 
-def _modelled(parts: Parts, given: Machines) -> list[dict[str, Any]]:
+def _modelled(parts: Parts, machines: Machines) -> list[dict[str, Any]]:
     return [
-        {"nodes": nodes, "link": link, **asdict(model(parts, given, nodes, link))}
+        {"nodes": nodes, "link": link, **asdict(model(parts, machines, nodes, link))}
         for nodes in _NODES
         for link in _LINKS
     ]
@@ -178,12 +178,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each part")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    given = Machines(args.cores, args.trainer_cores, args.ranks)
+    machines = Machines(args.cores, args.trainer_cores, args.ranks)
     with tempfile.TemporaryDirectory(prefix="stoker-model-") as folder:
         workload = replace(WORKLOADS["imagenet"], copies=args.images)
         measured = _measure(make_dataset(workload, PHOTOGRAPHS, Path(folder)), args.rounds)
-    modelled = {dtype: _modelled(parts, given) for dtype, parts in measured.items()}
-    print(f"given: {asdict(given)}")
+    modelled = {dtype: _modelled(parts, machines) for dtype, parts in measured.items()}
+    print(f"given: {asdict(machines)}")
     for dtype, parts in measured.items():
         print(f"measured, {dtype}, for an image: {asdict(parts)}")
         print(f"modelled, {dtype}: images/s, and what bounds the workers\n{_table(modelled[dtype])}")
@@ -192,7 +192,7 @@ def main() -> None:
             "kind": "model: nothing was measured on several machines",
             "machine": describe(allowed_cores()),
             "measured": {dtype: asdict(parts) for dtype, parts in measured.items()},
-            "given": asdict(given),
+            "given": asdict(machines),
             "modelled": modelled,
         }
         write_json(args.json, document)

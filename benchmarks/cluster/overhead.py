@@ -56,7 +56,7 @@ def image_loader(dataset: Any, dtype: str, workers: stoker.RayWorkers | None) ->
 
 def _seconds_by_process() -> dict[str, float]:
     """CPU seconds of this process, of the worker, and of Ray's own processes."""
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for pid in process_tree(os.getpid()):
         try:
             name = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -64,8 +64,8 @@ def _seconds_by_process() -> dict[str, float]:
         except OSError:  # it has just ended
             continue
         kind = "trainer" if pid == os.getpid() else "worker" if b"BatchMaker" in name else "ray"
-        found[kind] += sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-    return dict(found)
+        seconds[kind] += sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return dict(seconds)
 
 
 def _turn(batches: Iterator[Any], count: int, idle: float) -> dict[str, float]:
@@ -105,15 +105,15 @@ def measure(dataset: Path, images: int, rounds: int) -> dict[str, Any]:
 
 
 def _compare(dataset: Any, dtype: str, rounds: int, idle: float) -> dict[str, Any]:
-    loaders = [image_loader(dataset, dtype, one) for one in (None, stoker.RayWorkers(local=False))]
-    own, shared = (chain.from_iterable(repeat(loader)) for loader in loaders)
+    loaders = [image_loader(dataset, dtype, workers) for workers in (None, stoker.RayWorkers(local=False))]
+    alone, shared = (chain.from_iterable(repeat(loader)) for loader in loaders)
     count = len(loaders[0])
     local, worker = [], []
     for turn in range(rounds + 1):
-        one, other = _turn(own, count, idle), _turn(shared, count, idle)
+        alone_turn, shared_turn = _turn(alone, count, idle), _turn(shared, count, idle)
         if turn:  # the first one warms up
-            local.append({"rate": one["rate"], "trainer": one["trainer"]})
-            worker.append(other)
+            local.append({"rate": alone_turn["rate"], "trainer": alone_turn["trainer"]})
+            worker.append(shared_turn)
     for loader in loaders:
         loader.close()
     return {"local": _medians(local), "worker": _medians(worker)}
@@ -134,18 +134,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="turns of each loader that count")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    found = measure(args.dataset, args.images, args.rounds)
-    print(f"Ray's idle processes take {found['idle_cores']:.3f} cores")
+    measured = measure(args.dataset, args.images, args.rounds)
+    print(f"Ray's idle processes take {measured['idle_cores']:.3f} cores")
     for dtype in DTYPES:
-        for name, one in found[dtype].items():
+        for name, one in measured[dtype].items():
             parts = ", ".join(f"{kind} {one[kind]:.3f}" for kind in ("trainer", "worker", "ray"))
             print(f"{dtype} {name}: {one['rate']:,.0f} images/s, {one['cpu_ms']:.3f} ms an image ({parts})")
-        local, worker = found[dtype]["local"], found[dtype]["worker"]
+        local, worker = measured[dtype]["local"], measured[dtype]["worker"]
         print(
             f"{dtype}: {1 - worker['rate'] / local['rate']:.0%} fewer images a second, "
             f"{worker['cpu_ms'] / local['cpu_ms'] - 1:.0%} more CPU time"
         )
-    write_json(args.json, {"machine": describe(allowed_cores()), "measured": found})
+    write_json(args.json, {"machine": describe(allowed_cores()), "measured": measured})
 
 
 if __name__ == "__main__":

@@ -68,14 +68,14 @@ class Part:
 
 
 def _workloads(names: Sequence[str], run: Run, json_out: Path) -> None:
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for name in names:
         workload = WORKLOADS[name]
-        found.append(
+        comparisons.append(
             run_bench(
                 run.dataset(name),
                 workload.peers,
-                own=(),
+                engines=(),
                 rounds=1 if run.quick else run.rounds,
                 size=workload.size,
                 min_seconds=0.1 if run.quick else 2.0,
@@ -83,8 +83,8 @@ def _workloads(names: Sequence[str], run: Run, json_out: Path) -> None:
                 report=report,
             )
         )
-        show(found[-1])
-        write_json(json_out, [to_json(one) for one in found])
+        show(comparisons[-1])
+        write_json(json_out, [to_json(one) for one in comparisons])
 
 
 def _program(
@@ -143,17 +143,17 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="names of parts, with commas between")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the JSON files")
     parser.add_argument("--quick", action="store_true", help="show in some minutes that all parts work")
-    given = parser.parse_args()
-    names = given.parts.split(",")
+    args = parser.parse_args()
+    names = args.parts.split(",")
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"no part named {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    given.results.mkdir(parents=True, exist_ok=True)
-    run = Run(given.source, given.work, given.rounds, given.quick)
+    args.results.mkdir(parents=True, exist_ok=True)
+    run = Run(args.source, args.work, args.rounds, args.quick)
     for number, name in enumerate(names, 1):
         part, start = PARTS[name], time.monotonic()
         report(f"part {number} of {len(names)}, {name}: {part.title}, about {part.minutes:g} minutes")
         try:
-            part.run(run, given.results / f"{name}.json")
+            part.run(run, args.results / f"{name}.json")
         except ConfigError as error:  # such as a disk that this process may not limit
             report(f"{name}: not measured. {error}")
         report(f"{name}: took {(time.monotonic() - start) / 60:.1f} minutes")

@@ -33,7 +33,7 @@ def run_bench(
     rounds: int = 5,
     batch_size: int | None = None,
     num_threads: int | None = None,
-    own: Sequence[str] = ("stoker",),
+    engines: Sequence[str] = ("stoker",),
     size: int | None = None,
     seed: int = 0,
     min_seconds: float = 2.0,
@@ -57,7 +57,7 @@ def run_bench(
         batch_size: Number of images in a batch; by default 64, or 16 with a recipe.
         num_threads: Threads or workers of each loader, which is pinned to as many cores; by default one for
             each core that this process may use.
-        own: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
+        engines: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
         size: Height and width of the output, pixels; None for 224, or with a recipe for its own.
         seed: Seed of order and crops.
         min_seconds: Least time of a turn, which consists of whole epochs.
@@ -94,7 +94,7 @@ def run_bench(
             hint="name a recipe, such as --transforms coco-ssd, for a dataset with boxes",
         )
     plan = ComparisonPlan(
-        peers=(*own, *(name for name in names if name not in own)),
+        peers=(*engines, *(name for name in names if name not in engines)),
         settings=settings,
         cores=tuple(cores[:threads]),
         rounds=rounds,

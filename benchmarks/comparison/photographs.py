@@ -104,9 +104,9 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source")
     parser.add_argument("target", type=Path)
-    given = parser.parse_args()
-    make_imagenet_like(given.source, given.target)
-    sizes = [path.stat().st_size for path in photographs_in(given.target)]
+    args = parser.parse_args()
+    make_imagenet_like(args.source, args.target)
+    sizes = [path.stat().st_size for path in photographs_in(args.target)]
     print(f"{len(sizes)} photographs, {sum(sizes) / len(sizes) / 1000:.1f} KB on average")
 
 

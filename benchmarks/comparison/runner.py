@@ -138,13 +138,13 @@ class PeerProcess:
 
         The files of the peer go into a folder of ``source.scratch``.
         """
-        own = replace(source, scratch=source.scratch / self.name)
-        own.scratch.mkdir(exist_ok=True)
-        given = {"source": own.to_json(), "settings": asdict(settings)}
+        in_scratch = replace(source, scratch=source.scratch / self.name)
+        in_scratch.scratch.mkdir(exist_ok=True)
+        arguments = {"source": in_scratch.to_json(), "settings": asdict(settings)}
         facts = self.ask("import")
         if write:
-            facts |= self.ask("write", **given)
-        return facts | self.ask("prepare", **given)
+            facts |= self.ask("write", **arguments)
+        return facts | self.ask("prepare", **arguments)
 
     def end(self) -> None:
         """End the process and everything that it started."""

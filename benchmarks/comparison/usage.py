@@ -82,6 +82,6 @@ def _unshared(pid: int) -> int:
 
 def _tree(root: int, stats: Mapping[int, list[str]]) -> set[int]:
     members = {root}
-    while found := {pid for pid, fields in stats.items() if int(fields[1]) in members} - members:
-        members |= found
+    while children := {pid for pid, fields in stats.items() if int(fields[1]) in members} - members:
+        members |= children
     return members

@@ -71,16 +71,16 @@ class PeerWorker:
 
     def do_write(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Write the files of a peer that has a format of its own."""
-        peer, given = self._required(), PeerSource.from_json(source)
+        peer, peer_source = self._required(), PeerSource.from_json(source)
         if settings.get("recipe") and self._name.partition("-")[0] not in _WITH_RECIPES:
             raise Unsupported("this comparison has no pipeline with boxes for it")
         start, cpu = time.perf_counter(), usage_of_tree(os.getpid()).cpu_seconds
         if isinstance(peer, WritingPeer):
-            peer.write(given, PeerSettings(**settings))
+            peer.write(peer_source, PeerSettings(**settings))
         seconds = time.perf_counter() - start
         # A file with two names counts once.
-        found = map(Path.stat, given.scratch.rglob("*"))
-        written = sum({one.st_ino: one.st_size for one in found if S_ISREG(one.st_mode)}.values())
+        paths = map(Path.stat, peer_source.scratch.rglob("*"))
+        written = sum({one.st_ino: one.st_size for one in paths if S_ISREG(one.st_mode)}.values())
         return {
             "write_seconds": seconds if written else 0.0,
             "write_cpu_seconds": usage_of_tree(os.getpid()).cpu_seconds - cpu if written else 0.0,
@@ -131,12 +131,12 @@ class PeerWorker:
 
     def do_endure(self, epochs: int) -> dict[str, Any]:
         """Run epochs and return the memory after each, see ``usage.unshared_memory``."""
-        found = []
+        memory = []
         for _ in range(epochs):
             for batch in self._epoch():
                 self._touch(batch)
-            found.append(unshared_memory(os.getpid()))
-        return {"memory": found}
+            memory.append(unshared_memory(os.getpid()))
+        return {"memory": memory}
 
     def do_state(self, scratch: str, steps: int) -> dict[str, Any]:
         """Return the samples of the first batches of an epoch, and the state after them or None."""
@@ -206,7 +206,7 @@ class PeerWorker:
             )
 
 
-def _last_sentence(text: str) -> str:
+def last_sentence(text: str) -> str:
     """Return the last line that is not indented: in a traceback it names the cause."""
     lines = [line for line in text.splitlines() if line[:1].isalnum()]
     return lines[-1] if lines else text
@@ -231,8 +231,8 @@ def _read(batch: Any) -> int:
 
 def _check_text(ids: Any, mask: Any) -> None:
     if ids.dtype != np.int64 or mask.dtype not in (np.int64, np.bool_) or ids.shape != mask.shape:
-        found = f"ids {ids.shape} {ids.dtype} and a mask {mask.shape} {mask.dtype}"
-        raise RuntimeError(f"a batch has {found}, expected int64 ids and a mask of their shape")
+        form = f"ids {ids.shape} {ids.dtype} and a mask {mask.shape} {mask.dtype}"
+        raise RuntimeError(f"a batch has {form}, expected int64 ids and a mask of their shape")
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
@@ -267,7 +267,7 @@ def main() -> None:
         except Unsupported as reason:
             reply = {"unsupported": str(reason)}
         except Exception as error:  # the comparison continues without this peer
-            reply = {"failed": f"{type(error).__name__}: {_last_sentence(str(error))}"}
+            reply = {"failed": f"{type(error).__name__}: {last_sentence(str(error))}"}
         answers.write(json.dumps(reply) + "\n")
 
 

@@ -65,10 +65,17 @@ class Workload:
     size: int = 224
 
 
-def _published(name: str, title: str, own: str, size: int) -> Workload:
+def _published(name: str, title: str, engine: str, size: int) -> Workload:
     """Return the workload that another project has published; its loader has the name of the workload."""
     return Workload(
-        name, title, copies=2048, least=1.0, rivals=(name,), peers=(own, name), dataset="imagenet", size=size
+        name,
+        title,
+        copies=2048,
+        least=1.0,
+        rivals=(name,),
+        peers=(engine, name),
+        dataset="imagenet",
+        size=size,
     )
 
 

@@ -90,17 +90,17 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        print(json.dumps(asdict(_child(given.child))))
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(asdict(_child(args.child))))
         return
     with tempfile.TemporaryDirectory(prefix="stoker-listing-") as folder:
-        for source in make_sources(Path(folder), given.files):
-            found = measure(source)
-            memory, name = found.peak_bytes / found.files, found.name_bytes / found.files
+        for source in make_sources(Path(folder), args.files):
+            listing = measure(source)
+            memory, name = listing.peak_bytes / listing.files, listing.name_bytes / listing.files
             print(
-                f"{source.name}: {found.files:,} files, at most {memory:.0f} bytes of memory per file "
-                f"({name:.0f} for its name), {found.seconds:.1f} s"
+                f"{source.name}: {listing.files:,} files, at most {memory:.0f} bytes of memory per file "
+                f"({name:.0f} for its name), {listing.seconds:.1f} s"
             )
 
 

@@ -66,9 +66,9 @@ def measure_crops(dataset: Dataset) -> None:
         crops = plan.draw(samples.height, samples.width, samples.row, 0, 0).crop.tolist()
         looked_at = handed_over = 0
         for payload, bands, crop in zip(payloads, samples.bands, crops, strict=True):
-            found = _native.splice(payload, bands, tuple(crop))
-            looked_at += len(payload) if found is None else found[3]
-            handed_over += len(payload) if found is None else len(found[0])
+            spliced = _native.splice(payload, bands, tuple(crop))
+            looked_at += len(payload) if spliced is None else spliced[3]
+            handed_over += len(payload) if spliced is None else len(spliced[0])
         print(
             f"RandomResizedCrop(scale={scale}): looks at {looked_at / total:.3f} of the bytes, "
             f"a JPEG that shows the crop has {handed_over / total:.3f}"
@@ -79,15 +79,15 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", rounds=5)
     parser.add_argument("--as-they-are", action="store_true", help="convert the photographs of --source")
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         scratch = Path(folder)
-        photographs = given.source
-        if not given.as_they_are:
+        photographs = args.source
+        if not args.as_they_are:
             photographs = scratch / "photographs"
-            make_imagenet_like(given.source, photographs)
+            make_imagenet_like(args.source, photographs)
         replicate(photographs, scratch / "files", _COPIES)
-        datasets = measure_conversion(scratch / "files", scratch, given.rounds)
+        datasets = measure_conversion(scratch / "files", scratch, args.rounds)
         measure_crops(datasets[True])
 
 

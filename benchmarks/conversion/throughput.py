@@ -115,8 +115,8 @@ def _resize(path: Path, target: Path) -> None:
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", "threads", rounds=5, copies=2048)
-    given = parser.parse_args()
-    print("\n".join(measure(given.source, given.copies, given.rounds, given.threads).lines()))
+    args = parser.parse_args()
+    print("\n".join(measure(args.source, args.copies, args.rounds, args.threads).lines()))
 
 
 if __name__ == "__main__":

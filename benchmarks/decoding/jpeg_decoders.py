@@ -83,11 +83,11 @@ def measure(photos: Path, workload: str, rounds: int, options: list[str]) -> dic
     times = [[ask(worker) for worker in workers] for _ in range(rounds)]
     for worker in workers:
         worker.communicate()
-    found = {
+    milliseconds = {
         name: round(statistics.median(column), 1)
         for name, column in zip(names, zip(*times, strict=True), strict=True)
     }
-    return {**found, "ratio": round(statistics.median(turbo / own for turbo, own in times), 2)}
+    return {**milliseconds, "ratio": round(statistics.median(turbo / own for turbo, own in times), 2)}
 
 
 def main() -> None:
@@ -101,15 +101,15 @@ def main() -> None:
         "--scale", type=float, nargs=2, default=(0.08, 1.0), help="share of the area of a region"
     )
     parser.add_argument("--work", action="store_true", help="be one of the processes that take turns")
-    given = parser.parse_args()
-    if given.work:
-        size = (given.size, given.size)
-        crop = Resize(size) if given.whole else RandomResizedCrop(given.size, scale=tuple(given.scale))
-        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], crop)
+    args = parser.parse_args()
+    if args.work:
+        size = (args.size, args.size)
+        crop = Resize(size) if args.whole else RandomResizedCrop(args.size, scale=tuple(args.scale))
+        work(sorted(args.photos.rglob("*.jpg")), args.workloads[0], crop)
         return
-    options = ["--size", str(given.size), "--scale", *map(str, given.scale), *["--whole"] * given.whole]
-    found = {name: measure(given.photos, name, given.rounds, options) for name in given.workloads}
-    print(json.dumps(found, indent=2))
+    options = ["--size", str(args.size), "--scale", *map(str, args.scale), *["--whole"] * args.whole]
+    results = {name: measure(args.photos, name, args.rounds, options) for name in args.workloads}
+    print(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

@@ -228,11 +228,11 @@ def _load(dataset: stoker.Dataset, kind: _Kind, threads: int, epoch: int) -> int
 def compare(runs: Mapping[str, Callable[[int], int]], rounds: int) -> dict[str, float]:
     """Return the medians of the rates, and of the ratios of Stoker's rate to the others' in each round."""
     rates = [{name: _rate(run, epoch) for name, run in runs.items()} for epoch in range(rounds + 1)][1:]
-    found: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
+    medians: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
     for peer in [name for name in runs if name != "stoker"]:
         ratio = statistics.median(one["stoker"] / one[peer] for one in rates)
-        found[f"over {peer}"] = round(ratio, 2)
-    return found
+        medians[f"over {peer}"] = round(ratio, 2)
+    return medians
 
 
 def _rate(run: Callable[[int], int], epoch: int) -> float:
@@ -252,19 +252,19 @@ def main() -> None:
     parser.add_argument("--codec", nargs="+", choices=list(_KINDS), default=list(_KINDS))
     parser.add_argument("--whole", action="store_true", help="decode whole images, without a crop")
     parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
+    args = parser.parse_args()
     result: dict[str, Any] = {"machine": describe(allowed_cores())}
-    for name in given.codec:
-        if given.whole and name in ("gray", "npy", "heic"):  # only a loader converts these
+    for name in args.codec:
+        if args.whole and name in ("gray", "npy", "heic"):  # only a loader converts these
             continue
         with tempfile.TemporaryDirectory() as folder:
             images, dataset = Path(folder) / "images", Path(folder) / "shards"
-            encode(given.photos, _KINDS[name], images)
+            encode(args.photos, _KINDS[name], images)
             stoker.convert(images, dataset, unlabelled=True)
-            runs = prepare(dataset, images, _KINDS[name], given.threads, whole=given.whole)
-            result[name] = compare(runs, given.rounds)
+            runs = prepare(dataset, images, _KINDS[name], args.threads, whole=args.whole)
+            result[name] = compare(runs, args.rounds)
     print(json.dumps(result, indent=2))
-    write_json(given.json, result)
+    write_json(args.json, result)
 
 
 if __name__ == "__main__":

@@ -130,9 +130,9 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=192)
     parser.add_argument("--mosaics", action="store_true", help="measure mosaics and the letterbox alone")
-    given = parser.parse_args()
-    with imagenet_like(given, "detection") as work:
-        costs = measure(work, given.rounds, given.copies, mosaics_only=given.mosaics)
+    args = parser.parse_args()
+    with imagenet_like(args, "detection") as work:
+        costs = measure(work, args.rounds, args.copies, mosaics_only=args.mosaics)
     console = Console()
     _show(costs, console)
     goals = [
@@ -141,7 +141,7 @@ def main() -> None:
     ]
     show_goals(goals, console)
     loads = {name: 1000 * cost.cpu_seconds for name, cost in costs.items()}
-    write_json(given.json, {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads})
+    write_json(args.json, {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads})
 
 
 def _share(costs: Mapping[str, Cost], kind: str) -> float:

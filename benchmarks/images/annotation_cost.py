@@ -138,27 +138,27 @@ def _draw_mask(path: Path, size: tuple[int, int], objects: list[dict[str, Any]])
     mask.save(path)
 
 
-def _measure(dataset: Path, columns: tuple[str, ...], given: argparse.Namespace) -> Measured:
-    transforms = [RandomHorizontalFlip(), Resize((given.size, given.size)), ToDtype("float32")]
+def _measure(dataset: Path, columns: tuple[str, ...], args: argparse.Namespace) -> Measured:
+    transforms = [RandomHorizontalFlip(), Resize((args.size, args.size)), ToDtype("float32")]
     with stoker.ImageLoader(
         dataset,
-        batch_size=given.batch_size,
+        batch_size=args.batch_size,
         transforms=transforms,
         shuffle=True,
         columns=("image", *columns),
-        num_threads=given.threads,
+        num_threads=args.threads,
         engine="native",
     ) as loader:
         batches, done = _batches(loader), 0
         for _ in range(_WARM_UP):
             next(batches)
         began, used, busy = time.perf_counter(), time.process_time(), _python_seconds()
-        while done < given.batches:
+        while done < args.batches:
             next(batches)
             done += 1
         seconds, used = time.perf_counter() - began, time.process_time() - used
         busy = _python_seconds() - busy
-    return Measured(done * given.batch_size / seconds, 1000 * used / done, 1000 * busy / done)
+    return Measured(done * args.batch_size / seconds, 1000 * used / done, 1000 * busy / done)
 
 
 def _batches(loader: stoker.ImageLoader) -> Any:
@@ -185,10 +185,10 @@ def _medians(rounds: list[dict[str, Measured]]) -> dict[str, Measured]:
     }
 
 
-def _show(found: Mapping[str, Measured], console: Console) -> None:
+def _show(loads: Mapping[str, Measured], console: Console) -> None:
     table = Table("", "images/s", "share", "CPU ms per batch", "in Python")
-    base = found["images only"].images_per_second
-    for name, one in found.items():
+    base = loads["images only"].images_per_second
+    for name, one in loads.items():
         share = one.images_per_second / base
         rates = f"{one.images_per_second:.0f}", f"{share:.2f}"
         table.add_row(name, *rates, f"{one.process_ms:.2f}", f"{one.python_ms:.2f}")
@@ -203,18 +203,18 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--size", type=int, default=320, help="height and width of the output")
     parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
-    dataset = given.dataset or make_annotated(given.source, given.work / "objects")
+    args = parser.parse_args()
+    dataset = args.dataset or make_annotated(args.source, args.work / "objects")
     rounds = [
-        {name: _measure(dataset, columns, given) for name, columns in _LOADS.items()}
-        for _ in range(given.rounds)
+        {name: _measure(dataset, columns, args) for name, columns in _LOADS.items()}
+        for _ in range(args.rounds)
     ]
-    found, console = _medians(rounds), Console()
-    _show(found, console)
-    share = found["+ boxes"].images_per_second / found["images only"].images_per_second
+    loads, console = _medians(rounds), Console()
+    _show(loads, console)
+    share = loads["+ boxes"].images_per_second / loads["images only"].images_per_second
     show_goals([Goal("boxes: share of the rate of images alone", _AIM, share)], console)
-    figures = {name: asdict(one) for name, one in found.items()}
-    write_json(given.json, {"machine": describe(allowed_cores()), "loads": figures})
+    figures = {name: asdict(one) for name, one in loads.items()}
+    write_json(args.json, {"machine": describe(allowed_cores()), "loads": figures})
 
 
 if __name__ == "__main__":

@@ -31,40 +31,40 @@ _TIMES_OTHERS = 2.0
 
 def goals(comparison: Comparison) -> list[Goal]:
     """Return the goals of the loaders that were measured."""
-    found = []
+    goals = []
     base = comparison.rate_of("stoker")
     for name, (words, share) in _AIMED.items():
-        own = comparison.rate_of(f"stoker-{name}")
-        if own is None:
+        rate_with = comparison.rate_of(f"stoker-{name}")
+        if rate_with is None:
             continue
         if base is not None:
-            found.append(Goal(f"{words}: share of the rate without it", share, own / base))
+            goals.append(Goal(f"{words}: share of the rate without it", share, rate_with / base))
         for other in _LOADERS[1:]:
             rate = comparison.rate_of(f"{other}-{name}")
             if rate is not None:
-                found.append(Goal(f"{words}: times {other}", _TIMES_OTHERS, own / rate))
-    return found
+                goals.append(Goal(f"{words}: times {other}", _TIMES_OTHERS, rate_with / rate))
+    return goals
 
 
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", "work", "threads", "json", rounds=5)
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=["photographs", "short256"])
-    given = parser.parse_args()
+    args = parser.parse_args()
     console = Console()
     documents = []
-    for workload in (WORKLOADS[name] for name in given.workloads):
+    for workload in (WORKLOADS[name] for name in args.workloads):
         comparison = run_bench(
-            make_dataset(workload, given.source, given.work),
+            make_dataset(workload, args.source, args.work),
             [
                 name
                 for end in ("", *(f"-{added}" for added in _ADDED))
                 for loader in _LOADERS
                 if (name := f"{loader}{end}") in PEERS
             ],
-            own=(),
-            rounds=given.rounds,
-            num_threads=given.threads,
+            engines=(),
+            rounds=args.rounds,
+            num_threads=args.threads,
             workload=workload.title,
             report=report,
         )
@@ -72,7 +72,7 @@ def main() -> None:
         aimed = goals(comparison)
         show_goals(aimed, console)
         documents.append({**to_json(comparison), "goals": [goal.to_json() for goal in aimed]})
-    write_json(given.json, documents)
+    write_json(args.json, documents)
 
 
 if __name__ == "__main__":

@@ -69,13 +69,13 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
 
 def main() -> None:
     """Run from the command line."""
-    given = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512).parse_args()
-    with imagenet_like(given, "captions") as work:
-        costs = measure(work / "copies", work, given.rounds)
+    args = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512).parse_args()
+    with imagenet_like(args, "captions") as work:
+        costs = measure(work / "copies", work, args.rounds)
     for name, cost in costs.items():
         print(f"{name:<24}{1 / cost.seconds:8,.0f} images/s{1000 * cost.cpu_seconds:8.3f} CPU ms an image")
     figures = {name: asdict(cost) for name, cost in costs.items()}
-    write_json(given.json, {"machine": describe(allowed_cores()), **figures})
+    write_json(args.json, {"machine": describe(allowed_cores()), **figures})
 
 
 if __name__ == "__main__":

@@ -185,16 +185,16 @@ def _median(costs: list[Cost]) -> Cost:
 
 def main() -> None:
     """Run from the command line."""
-    given = make_parser(__doc__, "source", "json", rounds=7).parse_args()
+    args = make_parser(__doc__, "source", "json", rounds=7).parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-custom-steps-") as scratch:
-        costs = measure(given.source, Path(scratch), given.rounds)
+        costs = measure(args.source, Path(scratch), args.rounds)
     table = Table("a step of", "with it", "without", "bare loop", "overhead", title="CPU ms a sample")
     for name, cost in costs.items():
         shown = (cost.with_step, cost.without, cost.bare, cost.overhead)
         table.add_row(name, *(f"{1000 * seconds:.3f}" for seconds in shown))
     Console().print(table)
     figures = {name: {**asdict(cost), "overhead": cost.overhead} for name, cost in costs.items()}
-    write_json(given.json, figures)
+    write_json(args.json, figures)
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "dataset", "threads", rounds=5)
     parser.add_argument("--batch-size", type=int, default=64)
-    given = parser.parse_args()
-    print(describe(measure(given.dataset, given.rounds, given.batch_size, given.threads)))
+    args = parser.parse_args()
+    print(describe(measure(args.dataset, args.rounds, args.batch_size, args.threads)))
 
 
 if __name__ == "__main__":

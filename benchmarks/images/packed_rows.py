@@ -49,8 +49,8 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "json")
     parser.add_argument("--samples", type=int, default=1_000_000)
-    given = parser.parse_args()
-    lengths = made_lengths(given.samples)
+    args = parser.parse_args()
+    lengths = made_lengths(args.samples)
     figures = [measure(lengths, budgets) for budgets in _BUDGETS]
     table = Table(
         "patches", "tokens", "rows", "over the bound %", "patches filled %", "tokens filled %", "CPU s"
@@ -67,7 +67,7 @@ def main() -> None:
             f"{one['cpu_seconds']:.1f}",
         )
     Console().print(table)
-    write_json(given.json, {"machine": describe(allowed_cores()), "plans": figures})
+    write_json(args.json, {"machine": describe(allowed_cores()), "plans": figures})
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--size", type=int, default=224)
-    given = parser.parse_args()
-    rates = measure(given.dataset, given.samples, given.epochs, given.rounds, given.size)
+    args = parser.parse_args()
+    rates = measure(args.dataset, args.samples, args.epochs, args.rounds, args.size)
     for way, rate in rates.items():
         print(f"{way:>22}: {rate:8,.0f} images/s")
 

@@ -109,20 +109,20 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512)
     parser.add_argument("--planned", type=int, default=1_000_000, help="images of the plan that is timed")
-    given = parser.parse_args()
-    with imagenet_like(given, "sizes") as work:
-        costs = measure(work / "copies", work, given.rounds)
-    planning = seconds_to_plan(given.planned)
+    args = parser.parse_args()
+    with imagenet_like(args, "sizes") as work:
+        costs = measure(work / "copies", work, args.rounds)
+    planning = seconds_to_plan(args.planned)
     console = Console()
     show_costs(costs, console, "Batches of changing sizes")
-    console.print(f"plan of {given.planned:,} images in buckets: {planning:.2f} s")
-    found = {
+    console.print(f"plan of {args.planned:,} images in buckets: {planning:.2f} s")
+    document = {
         "machine": describe(allowed_cores()),
         "costs": {name: asdict(cost) for name, cost in costs.items()},
-        "planned_images": given.planned,
+        "planned_images": args.planned,
         "seconds_to_plan": planning,
     }
-    write_json(given.json, found)
+    write_json(args.json, document)
 
 
 if __name__ == "__main__":

@@ -117,23 +117,23 @@ class _TorchvisionSamples:
 
 def _compared(costs: Mapping[str, Cost]) -> dict[str, Cost]:
     """The costs of whole samples: views of one decoding, and ten decodings."""
-    found = {}
+    combined = {}
     for name in ("photographs", "restarts"):
         large, small = costs[f"{name}: large"], costs[f"{name}: small"]
-        found[f"{name}: one decoding"] = costs[f"{name}: views"]
-        found[f"{name}: ten decodings"] = Cost(
+        combined[f"{name}: one decoding"] = costs[f"{name}: views"]
+        combined[f"{name}: ten decodings"] = Cost(
             _LARGE[0] * large.seconds + _SMALL[0] * small.seconds,
             _LARGE[0] * large.cpu_seconds + _SMALL[0] * small.cpu_seconds,
         )
-    return found | {name: cost for name, cost in costs.items() if name == "torchvision"}
+    return combined | {name: cost for name, cost in costs.items() if name == "torchvision"}
 
 
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512)
-    given = parser.parse_args()
-    with imagenet_like(given, "views") as work:
-        costs = _compared(measure(work / "copies", work, given.rounds))
+    args = parser.parse_args()
+    with imagenet_like(args, "views") as work:
+        costs = _compared(measure(work / "copies", work, args.rounds))
     console = Console()
     show_costs(costs, console, "DINO's 2 x 224 + 8 x 96", "sample")
     goals = []
@@ -144,12 +144,12 @@ def main() -> None:
             Goal(f"{name}: ten decodings over one, CPU seconds", _LEAST, ten.cpu_seconds / one.cpu_seconds),
         ]
     show_goals(goals, console)
-    found = {
+    document = {
         "machine": describe(allowed_cores()),
         "costs": {name: asdict(cost) for name, cost in costs.items()},
         "goals": {goal.name: {"goal": goal.aim, "found": goal.found} for goal in goals},
     }
-    write_json(given.json, found)
+    write_json(args.json, document)
 
 
 if __name__ == "__main__":

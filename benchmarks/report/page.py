@@ -95,10 +95,10 @@ def _facts(document: Any) -> str:
         "megabytes_per_second": "at most {:g} MB/s",
         "requests_per_second": "at most {:g} requests a second",
     }
-    found = [text.format(document[name]) for name, text in words.items() if name in document]
+    facts = [text.format(document[name]) for name, text in words.items() if name in document]
     if "rounds" in document:
-        found.append(_rounds(document["rounds"]))
-    line = ", ".join(found)
+        facts.append(_rounds(document["rounds"]))
+    line = ", ".join(facts)
     return f"{line[:1].upper()}{line[1:]}."
 
 
@@ -148,9 +148,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--results", type=Path, default=_RESULTS)
     parser.add_argument("--docs", type=Path, default=_ROOT / "docs")
-    given = parser.parse_args()
-    for name, text in make_page(read_results(given.results)).items():
-        path = given.docs / name
+    args = parser.parse_args()
+    for name, text in make_page(read_results(args.results)).items():
+        path = args.docs / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         print(path)

@@ -73,17 +73,17 @@ class Table:
 
     def better(self) -> dict[str, list[str]]:
         """Return the loaders that are better than the best of Stoker, with their figures, by column."""
-        found = {}
+        better = {}
         for number, column in enumerate(self.columns):
             sign = {"most": 1, "least": -1}.get(column.best, 0)
             figures = [(row, row.figures[number]) for row in self.rows]
             ours = [sign * (figure.value or 0) for row, figure in figures if row.ours]
-            found[column.title] = [
+            better[column.title] = [
                 f"{row.title} ({figure.text})"
                 for row, figure in figures
                 if sign and ours and sign * (figure.value or 0) > max(ours)
             ]
-        return {title: names for title, names in found.items() if names}
+        return {title: names for title, names in better.items() if names}
 
 
 def make_table(
@@ -106,9 +106,9 @@ def make_table(
     rows.sort(key=lambda row: sign * (row.figures[0].value or 0))
     named = [Column(name, best) for name, best, *_ in columns]
     if ours:
-        own = max(row.figures[0].value or 0 for row in rows if row.ours)
+        stoker_rate = max(row.figures[0].value or 0 for row in rows if row.ours)
         named.insert(1, Column(ours, ""))
-        rows = [_with_ratio(row, own) for row in rows]
+        rows = [_with_ratio(row, stoker_rate) for row in rows]
     noted = [one for one in loaders if one.get("notes") and not one["missing"]]
     notes = [f"{_TITLES[one['name']]}: {'; '.join(one['notes'])}." for one in noted]
     notes += [f"{_TITLES[one['name']]}: not measured, {one['missing']}." for one in loaders if one["missing"]]
@@ -118,13 +118,13 @@ def make_table(
 def _figure(
     one: Mapping[str, Any], best: str, form: str, value: str | Callable[[Mapping[str, Any]], Any]
 ) -> Figure:
-    found = one[value] if isinstance(value, str) else value(one)
-    return Figure(found if best else None, format(found, form))
+    shown = one[value] if isinstance(value, str) else value(one)
+    return Figure(shown if best else None, format(shown, form))
 
 
-def _with_ratio(row: Row, own: float) -> Row:
+def _with_ratio(row: Row, stoker_rate: float) -> Row:
     first, *others = row.figures
-    return Row(row.name, (first, Figure(None, f"{own / (first.value or own):.1f}"), *others))
+    return Row(row.name, (first, Figure(None, f"{stoker_rate / (first.value or stoker_rate):.1f}"), *others))
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def _images(document: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
         ("peak MiB", "least", ",.0f", lambda peer: peer["peak_rss"] / _MIB),
     )
     titles = {section.part: section.title for section in SECTIONS}
-    found = []
+    tables = []
     for one in document:
         title = titles.get(one["workload"], one["workload"])
-        found.append(make_table(f"{title}, images/s", columns, one["peers"], ours=_RATIO))
-    return tuple(found)
+        tables.append(make_table(f"{title}, images/s", columns, one["peers"], ours=_RATIO))
+    return tuple(tables)
 
 
 def _loaders(title: str, *columns: ColumnSpec) -> Callable[[Any], tuple[Table, ...]]:

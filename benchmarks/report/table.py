@@ -42,11 +42,11 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
     table = Table(title=comparison.workload or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for title in (*_COLUMNS, *_MORE_COLUMNS)[: None if width >= _WIDE else len(_COLUMNS)]:
         table.add_column(title, justify="left" if title == "loader" else "right", no_wrap=True)
-    own = comparison.rate_of(comparison.peers[0].name)
+    first_rate = comparison.rate_of(comparison.peers[0].name)
     measured = sorted(comparison.measured(), key=lambda peer: -peer.rate.median)
     for peer in measured:
         style = "bold green" if peer.name.startswith("stoker") else None
-        table.add_row(*_cells(peer, own)[: len(table.columns)], style=style)
+        table.add_row(*_cells(peer, first_rate)[: len(table.columns)], style=style)
     footnotes = [
         Text(
             f"{TITLES[peer.name]} {_versions(peer)}: {'; '.join(peer.notes) or 'no differences in the work'}",
@@ -66,12 +66,12 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
     return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)
 
 
-def _cells(peer: PeerResult, own: float | None) -> list[str]:
+def _cells(peer: PeerResult, first_rate: float | None) -> list[str]:
     rate = peer.rate
     return [
         TITLES[peer.name],
         f"{rate.median:,.0f}",
-        f"{own / rate.median:.2f}" if own else "",
+        f"{first_rate / rate.median:.2f}" if first_rate else "",
         f"{peer.cpu.median:.2f}",
         f"{1000 * peer.first_batch_seconds:,.0f} ms",
         f"{rate.low:,.0f} to {rate.high:,.0f}",

@@ -49,14 +49,14 @@ def needed(dataset: Dataset, crop: Transform, epoch: int, copy: int = 0) -> Int6
     """
     samples, n = dataset.samples(np.arange(len(dataset))), len(dataset)
     params = compile_image([crop]).draw(samples.height, samples.width, samples.row + copy * n, 0, epoch)
-    found = needed_bytes(samples, [params])
-    if len(found.shard) != 2 * n:
+    ranges = needed_bytes(samples, [params])
+    if len(ranges.shard) != 2 * n:
         raise SystemExit(
             "the dataset has images without restart markers: stoker convert --restarts adds them"
         )
     starts = _starts(dataset)
-    first = starts[found.shard] + found.offset + copy * starts[-1]
-    return np.stack((first[:n], found.length[:n], first[n:], found.length[n:]), axis=1)
+    first = starts[ranges.shard] + ranges.offset + copy * starts[-1]
+    return np.stack((first[:n], ranges.length[:n], first[n:], ranges.length[n:]), axis=1)
 
 
 def _starts(dataset: Dataset) -> Int64:
@@ -119,11 +119,11 @@ def _resident(path: Path) -> npt.NDArray[np.bool_]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         pages = np.zeros(-(-len(mapping) // mmap.PAGESIZE), np.uint8)
         data = np.frombuffer(mapping, np.uint8)
-        found = ctypes.CDLL(None, use_errno=True).mincore(
+        failed = ctypes.CDLL(None, use_errno=True).mincore(
             ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(len(data)), ctypes.c_void_p(pages.ctypes.data)
         )
         del data
-    if found:
+    if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fspath(path))
     present: npt.NDArray[np.bool_] = pages & 1 == 1
     return present
@@ -196,11 +196,11 @@ def main() -> None:
         "--scale", type=float, nargs=2, default=(0.08, 1.0), help="share of the area of a crop"
     )
     parser.add_argument("--copies", type=int, default=16)
-    given = parser.parse_args()
-    dataset, crop = stoker.open(given.dataset), RandomResizedCrop(given.size, scale=tuple(given.scale))
+    args = parser.parse_args()
+    dataset, crop = stoker.open(args.dataset), RandomResizedCrop(args.size, scale=tuple(args.scale))
     for name, share in measure_disk(dataset, crop).items():
         print(f"{name}: {share:.3f}")
-    simulate(dataset, crop, given.copies)
+    simulate(dataset, crop, args.copies)
 
 
 if __name__ == "__main__":

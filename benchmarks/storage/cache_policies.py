@@ -167,16 +167,16 @@ def main() -> None:
     """Print the table, and write it as JSON if asked."""
     parser = make_parser(__doc__, "json")
     parser.add_argument("--dataset", type=Path, help="folder of a dataset that a loader reads")
-    given = parser.parse_args()
-    if given.dataset is not None:
-        _show_loader(given.dataset)
+    args = parser.parse_args()
+    if args.dataset is not None:
+        _show_loader(args.dataset)
         return
-    found = [hit_rates(256, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
+    rates = [hit_rates(256, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
     print("samples in a block  cache  least recent use  next use  optimum")
-    for one in found:
+    for one in rates:
         rates = f"{one.least_recent:16.1%}  {one.next_use:8.1%}  {one.optimum:7.1%}"
         print(f"{one.samples:18}  {one.share:5.0%}  {rates}")
-    write_json(given.json, [asdict(one) for one in found])
+    write_json(args.json, [asdict(one) for one in rates])
 
 
 def _show_loader(shards: Path) -> None:

@@ -61,12 +61,12 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--folders", type=int, default=100)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-index-memory-", dir=given.work) as work:
-        if given.child is not None:
-            _child(given.child, Path(work))
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-index-memory-", dir=args.work) as work:
+        if args.child is not None:
+            _child(args.child, Path(work))
             return
-        make_files(Path(work) / "files", given.files, given.folders)
+        make_files(Path(work) / "files", args.files, args.folders)
         command = [sys.executable, "-m", "stoker.benchmarks.storage.index_memory"]
         subprocess.run([*command, "--child", str(Path(work) / "files")], check=True)
 

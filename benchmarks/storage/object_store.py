@@ -50,14 +50,14 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    given = {**_ENVIRONMENT, "AWS_ENDPOINT_URL": address, "S3_ENDPOINT_URL": address}
-    before = {name: os.environ.get(name) for name in given}
+    variables = {**_ENVIRONMENT, "AWS_ENDPOINT_URL": address, "S3_ENDPOINT_URL": address}
+    before = {name: os.environ.get(name) for name in variables}
     command = [sys.executable, "-m", "stoker.benchmarks.storage.object_store"]
     command += [str(port), str(latency), str(bytes_per_second)]
     # A pipe that is not read would stop the server after some hundreds of requests: it logs each one.
     log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed below
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
-    os.environ.update(given)
+    os.environ.update(variables)
     try:
         _wait(server, port, log)
         _client().create_bucket(Bucket=BUCKET, ACL="public-read")

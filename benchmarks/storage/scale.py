@@ -49,7 +49,7 @@ LATENCIES = (0.01, 0.1)
 
 def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
     """Return seconds of starting an epoch, of resuming and of a batch, and bytes, for each order."""
-    found = []
+    figures = []
     for order in _orders(samples):
         middle = Schedule(
             samples, BATCH, ranks - 1, ranks, start=samples // 2 // (BATCH * ranks) * BATCH * ranks
@@ -60,7 +60,7 @@ def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, 
         steps = 200
         for step in range(steps):
             _rows(order, middle, step)
-        found.append(
+        figures.append(
             {
                 "order": type(order).__name__,
                 "start_seconds": start_seconds,
@@ -69,7 +69,7 @@ def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, 
                 "bytes": max(start_bytes, resume_bytes),
             }
         )
-    return found
+    return figures
 
 
 def _orders(samples: int) -> tuple[Order, ...]:
@@ -100,12 +100,12 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
     Each time is the least of three new processes, which start without the index in the page cache.
     """
     folder = make_dataset(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
-    found = []
+    runs = []
     for _ in range(3):
         evict([folder / "index.arrow"])
-        found.append(run_module("stoker.benchmarks.storage.scale", "--child", folder))
+        runs.append(run_module("stoker.benchmarks.storage.scale", "--child", folder))
     size = (folder / "index.arrow").stat().st_size
-    return {"rows": rows, "index_bytes": size, **{name: min(one[name] for one in found) for name in found[0]}}
+    return {"rows": rows, "index_bytes": size, **{name: min(one[name] for one in runs) for name in runs[0]}}
 
 
 def _child(folder: Path) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _private_bytes() -> int:
 def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200) -> list[dict[str, Any]]:
     """Return the simulated share of time that a machine with eight of the ranks waits, by depth."""
     data = Data(SAMPLE_BYTES)
-    found = []
+    figures = []
     for order in _orders(samples):
         for world in (RANKS_PER_MACHINE, ranks):
             batches = _machine_batches(order, world, samples, steps)
@@ -161,7 +161,7 @@ def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200
                         simulate(batches, data, Storage(latency, connections), STEP_SECONDS, depth)
                         for depth in DEPTHS
                     ]
-                    found.append(
+                    figures.append(
                         {
                             "order": type(order).__name__,
                             "ranks": world,
@@ -170,7 +170,7 @@ def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200
                             "stall": dict(zip(map(str, DEPTHS), stalls, strict=True)),
                         }
                     )
-    return found
+    return figures
 
 
 def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list[npt.NDArray[np.int64]]:
@@ -182,14 +182,14 @@ def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list
 def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]]:
     """Return simulated and measured shares of waiting, for one rank and a small dataset."""
     data, step_seconds = Data(30_000, 64_000_000), 0.05
-    found = []
+    figures = []
     for order in (FullShuffle(samples, 1), BlockShuffle(samples, 1, block=256, window=4)):
         schedule = Schedule(samples, BATCH)
         batches = [_rows(order, schedule, step) for step in range(steps)]
         for latency in LATENCIES:
             for depth in (1, 16):
                 storage = Storage(latency, 64, bytes_per_second=5e9)
-                found.append(
+                figures.append(
                     {
                         "order": type(order).__name__,
                         "latency": latency,
@@ -198,7 +198,7 @@ def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]
                         "measured": measure(batches, data, storage, step_seconds, depth),
                     }
                 )
-    return found
+    return figures
 
 
 def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
@@ -221,26 +221,26 @@ def main() -> None:
     parser = make_parser(__doc__, "json")
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        print(json.dumps(_child(given.child)))
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(_child(args.child)))
         return
-    found: dict[str, Any] = {"machine": describe(allowed_cores()), "order": measure_order()}
-    print_order(found["order"], BILLION, RANKS)
+    document: dict[str, Any] = {"machine": describe(allowed_cores()), "order": measure_order()}
+    print_order(document["order"], BILLION, RANKS)
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         sizes = [
-            (given.rows // 10, SHARD_BYTES),
-            (given.rows // 10, SMALL_SHARD_BYTES),
-            (given.rows, SHARD_BYTES),
+            (args.rows // 10, SHARD_BYTES),
+            (args.rows // 10, SMALL_SHARD_BYTES),
+            (args.rows, SHARD_BYTES),
         ]
         measured = [measure_rows(*size, Path(scratch)) for size in sizes]
-    found["rows"] = [*measured, _extrapolate(*measured)]
-    print_rows(found["rows"])
-    found["reading"] = measure_reading()
-    print_reading(found["reading"])
-    found["staging"] = measure_staging()
-    print_staging(found["staging"])
-    write_json(given.json, found)
+    document["rows"] = [*measured, _extrapolate(*measured)]
+    print_rows(document["rows"])
+    document["reading"] = measure_reading()
+    print_reading(document["reading"])
+    document["staging"] = measure_staging()
+    print_staging(document["staging"])
+    write_json(args.json, document)
 
 
 if __name__ == "__main__":

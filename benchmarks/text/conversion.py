@@ -85,10 +85,10 @@ def processor_time() -> float:
 
 def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
     """Run a conversion in a process of its own."""
-    found: dict[str, float] = run_module(
+    figures: dict[str, float] = run_module(
         "stoker.benchmarks.text.conversion", "--case", case, source, folder / "shards"
     )
-    return found
+    return figures
 
 
 def measure_case(case: str, folder: Path) -> dict[str, float]:

@@ -140,15 +140,15 @@ def learn_tokenizer(text: Path, field: str, path: Path) -> None:
     data = text.read_bytes()
     lines = (gzip.decompress(data) if text.suffix == ".gz" else data).decode().splitlines()
     texts = [json.loads(line)[field] for line in lines]
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=_VOCABULARY, special_tokens=["[PAD]"], initial_alphabet=alphabet, show_progress=False
     )
-    made.train_from_iterator(texts, trainer)
-    made.save(str(path))
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.save(str(path))
 
 
 def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
@@ -191,22 +191,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--png", type=Path)
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         shards = Path(folder, "shards")
-        learn_tokenizer(given.text, given.field, Path(folder, "tokenizer.json"))
+        learn_tokenizer(args.text, args.field, Path(folder, "tokenizer.json"))
         stoker.convert_text(
-            given.text,
+            args.text,
             shards,
             tokenizer=Path(folder, "tokenizer.json"),
-            fields=[given.field],
+            fields=[args.field],
             val="10%",
             seed=0,
         )
-        document = compare(shards, epochs=given.epochs, seed=given.seed)
-    write_json(given.json, document)
-    if given.png:
-        plot(document["runs"], given.png, f"{given.text.name}, {document['machine']['cpu']}")
+        document = compare(shards, epochs=args.epochs, seed=args.seed)
+    write_json(args.json, document)
+    if args.png:
+        plot(document["runs"], args.png, f"{args.text.name}, {document['machine']['cpu']}")
 
 
 def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:

@@ -217,8 +217,8 @@ def main() -> None:
     for name, values in results.items():
         spread = statistics.stdev(values) if len(values) > 1 else float(np.nan)
         print(f"{name:18} mean {statistics.mean(values):.3f}  standard deviation {spread:.3f}")
-    made = {"machine": describe(allowed_cores()), "epochs": options.epochs, "accuracy": results}
-    write_json(options.json, made)
+    document = {"machine": describe(allowed_cores()), "epochs": options.epochs, "accuracy": results}
+    write_json(options.json, document)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def bench(
         transforms=transforms,
         min_visible=min_visible,
         min_size=min_size,
-        own=own,
+        engines=own,
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)

@@ -18,7 +18,7 @@ def test_every_installed_loader_reads_raw_pixels(tmp_path: Path) -> None:
     folder = tmp_path / "val"
     stoker.convert(PHOTOGRAPHS, folder, shards=2, encoding="raw")
     found = run_bench(
-        folder, INSTALLED, rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, own=()
+        folder, INSTALLED, rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, engines=()
     )
     assert {peer.name: peer.missing for peer in found.peers} == dict.fromkeys(INSTALLED, "")
 

@@ -11,7 +11,7 @@ def test_both_engines_and_every_installed_loader_hand_out_batches(dataset: Path)
     found = run_bench(
         dataset,
         ["all"],
-        own=("stoker", "stoker-dali"),
+        engines=("stoker", "stoker-dali"),
         rounds=1,
         batch_size=16,
         size=64,

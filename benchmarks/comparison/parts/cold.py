@@ -47,23 +47,23 @@ def measure(
     """
     threads = num_threads or len(allowed_cores())
     files = stoker.open(dataset).data_files
-    found: dict[str, dict[str, float | str]] = {}
+    results: dict[str, dict[str, float | str]] = {}
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(dataset, Path(scratch))
         rates: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in peers}
         for number in range(rounds):
-            for name in (name for name in peers if name not in found):
+            for name in (name for name in peers if name not in results):
                 report(f"round {number + 1} of {rounds}: {name}, cold and warm")
                 try:
                     for state, values in rates[name].items():
                         values.append(_first_epoch(name, source, threads, files if state == "cold" else []))
                 except PeerGone as reason:
-                    found[name] = {"missing": str(reason)}
+                    results[name] = {"missing": str(reason)}
     for name, states in rates.items():
-        found.setdefault(
+        results.setdefault(
             name, {state: statistics.median(values) for state, values in states.items() if values}
         )
-    return {name: found[name] for name in peers}
+    return {name: results[name] for name in peers}
 
 
 def _first_epoch(name: str, source: PeerSource, threads: int, files: Sequence[Path]) -> float:
@@ -79,9 +79,9 @@ def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "dataset", "threads", rounds=5)
     parser.add_argument("--against", default=",".join(PEERS[1:]))
-    given = parser.parse_args()
-    names = ("stoker", *(name for name in given.against.split(",") if name))
-    for name, rates in measure(given.dataset, names, given.rounds, given.threads, print).items():
+    args = parser.parse_args()
+    names = ("stoker", *(name for name in args.against.split(",") if name))
+    for name, rates in measure(args.dataset, names, args.rounds, args.threads, print).items():
         print(name, rates)
 
 

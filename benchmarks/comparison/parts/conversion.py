@@ -74,10 +74,10 @@ def measure(source: PeerSource, name: str, payload_bytes: int, rounds: int) -> C
             tempfile.TemporaryDirectory(dir=source.scratch) as scratch,
             PeerProcess(name) as process,
         ):
-            own = replace(source, scratch=Path(scratch))
+            in_scratch = replace(source, scratch=Path(scratch))
             try:
                 process.ask("import")
-                written.append(process.ask("write", source=own.to_json(), settings=settings))
+                written.append(process.ask("write", source=in_scratch.to_json(), settings=settings))
             except PeerGone as reason:
                 return Conversion(name, missing=str(reason))
     median = statistics.median
@@ -97,21 +97,21 @@ def _cells(one: Conversion) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = make_part_parser(__doc__, _AGAINST, "dataset", rounds=3)
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        source = open_source(given.dataset, Path(scratch))
+        source = open_source(args.dataset, Path(scratch))
         folder = write_files(source)
         size = sum(path.stat().st_size for path in folder.rglob("*.jpg"))
         loose = replace(source, dataset=folder)
-        found = measure_each(
-            given,
+        results = measure_each(
+            args,
             "writing its files",
-            lambda name: measure(loose if name == "stoker-conversion" else source, name, size, given.rounds),
+            lambda name: measure(loose if name == "stoker-conversion" else source, name, size, args.rounds),
             records=source.records,
-            rounds=given.rounds,
+            rounds=args.rounds,
         )
-    found.sort(key=lambda one: -one.images_per_second)
-    print_table(("images/s", "CPU s per 1,000", "bytes over JPEGs"), found, _cells)
+    results.sort(key=lambda one: -one.images_per_second)
+    print_table(("images/s", "CPU s per 1,000", "bytes over JPEGs"), results, _cells)
 
 
 if __name__ == "__main__":

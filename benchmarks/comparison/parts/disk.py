@@ -76,8 +76,8 @@ def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> Dis
         try:
             with PeerProcess(name) as process:
                 process.begin(source, PeerSettings(num_threads=len(allowed_cores())))
-                own = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
-                evict([*source.shards, *own])
+                written = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
+                evict([*source.shards, *written])
                 group.add(sorted(process_tree(process.pid)))
                 epoch = process.ask("warm_up")
                 read, count = group.read()
@@ -97,19 +97,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_part_parser(__doc__, _AGAINST, "dataset")
     parser.add_argument("--megabytes", type=int, default=150, help="limit of the disk, each second")
     parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
-    given = parser.parse_args(arguments)
-    limits = {"megabytes_per_second": given.megabytes, "requests_per_second": given.requests}
+    args = parser.parse_args(arguments)
+    limits = {"megabytes_per_second": args.megabytes, "requests_per_second": args.requests}
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        source = open_source(given.dataset, Path(scratch))
-        found = measure_each(
-            given,
+        source = open_source(args.dataset, Path(scratch))
+        results = measure_each(
+            args,
             "an epoch from the disk",
-            lambda name: measure(source, name, given.megabytes, given.requests),
+            lambda name: measure(source, name, args.megabytes, args.requests),
             records=source.records,
             **limits,
         )
-    found.sort(key=lambda one: -one.images_per_second)
-    print_table(("images/s", "first batch", "MB read", "requests"), found, _cells)
+    results.sort(key=lambda one: -one.images_per_second)
+    print_table(("images/s", "first batch", "MB read", "requests"), results, _cells)
 
 
 if __name__ == "__main__":

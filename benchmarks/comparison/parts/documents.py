@@ -46,21 +46,21 @@ def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> N
     write_json(path, {"machine": describe(allowed_cores()), **facts, "loaders": figures})
 
 
-def measure_each(given: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:
+def measure_each(args: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:
     """Measure the loaders of ``--against`` one after the other, and write the JSON after each of them.
 
     Args:
-        given: The arguments that the parser of :func:`make_part_parser` has read.
+        args: The arguments that the parser of :func:`make_part_parser` has read.
         what: Name of the measurement, for the lines of progress.
         measure: Takes the name of a loader, and returns its figures as an instance of a dataclass.
         facts: Further values for the JSON.
     """
-    found: list[T] = []
-    for name in given.against:
+    results: list[T] = []
+    for name in args.against:
         report(f"{TITLES[name]}: {what}")
-        found.append(measure(name))
-        write_document(given.json, found, **facts)
-    return found
+        results.append(measure(name))
+        write_document(args.json, results, **facts)
+    return results
 
 
 def print_table(

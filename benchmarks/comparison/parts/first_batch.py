@@ -46,8 +46,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--peer", default="stoker")
-    given = parser.parse_args()
-    first, later = measure(given.dataset, given.processes, given.batch_size, given.peer)
+    args = parser.parse_args()
+    first, later = measure(args.dataset, args.processes, args.batch_size, args.peer)
     for name, seconds in (("first batch", first), ("a later batch", later)):
         if seconds:
             low, middle, high = (1000 * f(seconds) for f in (min, statistics.median, max))

@@ -47,8 +47,8 @@ _PARTS = (*WORKLOADS, "batches", "threads", "cold", "overlap", "conversion")
 class ImageBenchmark:
     """Runs parts of the comparison and keeps their results."""
 
-    def __init__(self, given: argparse.Namespace, console: Console) -> None:
-        self._given = given
+    def __init__(self, args: argparse.Namespace, console: Console) -> None:
+        self._args = args
         self._console = console
         self.comparisons: list[Comparison] = []
         self.goals: list[Goal] = []
@@ -70,7 +70,7 @@ class ImageBenchmark:
         comparison = run_bench(
             dataset,
             workload.peers,
-            own=(),
+            engines=(),
             rounds=self._given.rounds,
             num_threads=self._given.threads,
             size=workload.size,
@@ -80,14 +80,14 @@ class ImageBenchmark:
         show(comparison, self._console)
         self.comparisons.append(comparison)
         for name in ("stoker", "stoker-dali"):
-            own, dali = comparison.rate_of(name), comparison.rate_of("dali")
+            rate, dali = comparison.rate_of(name), comparison.rate_of("dali")
             rivals = [rate for rival in workload.rivals if (rate := comparison.rate_of(rival)) is not None]
-            if name == "stoker" and own and rivals:
+            if name == "stoker" and rate and rivals:
                 self.goals.append(
-                    Goal(f"{workload.title}: times the best of others", workload.least, own / max(rivals))
+                    Goal(f"{workload.title}: times the best of others", workload.least, rate / max(rivals))
                 )
-            elif own and dali:
-                self.goals.append(Goal(f"{workload.title}: dali engine over DALI by hand", 0.95, own / dali))
+            elif rate and dali:
+                self.goals.append(Goal(f"{workload.title}: dali engine over DALI by hand", 0.95, rate / dali))
         if workload.megapixels is None and comparison.rate_of("stoker"):
             seconds, _ = first_batch.measure(dataset)
             median = statistics.median(seconds)
@@ -114,7 +114,7 @@ class ImageBenchmark:
         """Print and return the median images per second of each loader, by the value of the unit."""
         report(f"{unit}: {', '.join(map(str, settings))}")
         dataset = self._dataset(WORKLOADS["short256"])
-        rows = {value: self._rates(dataset, peers, given) for value, given in settings.items()}
+        rows = {value: self._rates(dataset, peers, changed) for value, changed in settings.items()}
         table = Table(unit, *peers, title=f"Images/s by {unit}, short side 256", title_justify="left")
         for value, rates in rows.items():
             table.add_row(str(value), *(f"{rate:,.0f}" if rate else "-" for rate in rates.values()))
@@ -127,44 +127,46 @@ class ImageBenchmark:
     ) -> dict[str, float | None]:
         plan = ComparisonPlan(peers, settings, tuple(allowed_cores()), self._given.rounds)
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-            found = compare(open_source(dataset, Path(scratch)), plan, report)
-        return {name: found.rate_of(name) for name in peers}
+            comparison = compare(open_source(dataset, Path(scratch)), plan, report)
+        return {name: comparison.rate_of(name) for name in peers}
 
     def _cold(self) -> None:
         report("first epochs, cold and warm")
-        given = self._given
-        found = cold.measure(
-            self._dataset(WORKLOADS["raw256"]), rounds=given.rounds, num_threads=given.threads, report=report
+        args = self._args
+        rates_by_loader = cold.measure(
+            self._dataset(WORKLOADS["raw256"]), rounds=args.rounds, num_threads=args.threads, report=report
         )
         table = Table(
             "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"
         )
-        for name, rates in found.items():
+        for name, rates in rates_by_loader.items():
             table.add_row(
                 name, *(f"{rates[state]:,.0f}" if state in rates else "-" for state in ("cold", "warm"))
             )
         self._console.print(table)
-        self.others["cold"] = found
+        self.others["cold"] = rates_by_loader
 
     def _overlap(self) -> None:
-        found = overlap.measure(
+        overlapped = overlap.measure(
             self._dataset(WORKLOADS["photographs"]), self._given.rounds, num_threads=self._given.threads
         )
-        self._console.print(overlap.describe(found))
-        self.others["overlap"] = {**asdict(found), "ratio": found.ratio}
-        self.goals.append(Goal("Epoch with a step over the longer", overlap.MOST, found.ratio, at_most=True))
+        self._console.print(overlap.describe(overlapped))
+        self.others["overlap"] = {**asdict(overlapped), "ratio": overlapped.ratio}
+        self.goals.append(
+            Goal("Epoch with a step over the longer", overlap.MOST, overlapped.ratio, at_most=True)
+        )
 
     def _conversion(self) -> None:
-        found = throughput.measure(
+        rates = throughput.measure(
             self._given.source, _CONVERSION_COPIES, self._given.rounds, self._given.threads
         )
-        self._console.print("\n".join(found.lines()))
-        self.others["conversion"] = asdict(found)
+        self._console.print("\n".join(rates.lines()))
+        self.others["conversion"] = asdict(rates)
         self.goals += [
             Goal(
-                "Conversion to 256 over a Pillow pool", throughput.RESIZE_LEAST, found.resized / found.pillow
+                "Conversion to 256 over a Pillow pool", throughput.RESIZE_LEAST, rates.resized / rates.pillow
             ),
-            Goal("Conversion keeping bytes over cp -r", throughput.COPY_LEAST, found.kept / found.copied),
+            Goal("Conversion keeping bytes over cp -r", throughput.COPY_LEAST, rates.kept / rates.copied),
         ]
 
     def finish(self) -> None:
@@ -188,11 +190,11 @@ def main() -> None:
         "--only", default=",".join(_PARTS), help=f"parts, with commas between: {', '.join(_PARTS)}"
     )
     parser.add_argument("--plot", type=Path, help=".png or .svg file for the picture")
-    given = parser.parse_args()
-    parts = given.only.split(",")
+    args = parser.parse_args()
+    parts = args.only.split(",")
     if unknown := [name for name in parts if name not in _PARTS]:
         parser.error(f"no part named {', '.join(unknown)}; there are {', '.join(_PARTS)}")
-    run = ImageBenchmark(given, Console())
+    run = ImageBenchmark(args, Console())
     try:
         for name in parts:
             run.part(name)

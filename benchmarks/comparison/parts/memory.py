@@ -61,17 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = make_part_parser(__doc__, ("stoker", *installed_rivals()), "dataset")
     parser.add_argument("--epochs", type=int, default=_EPOCHS, help="two or more")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        source = open_source(given.dataset, Path(scratch))
-        found = measure_each(
-            given,
-            f"{given.epochs} epochs",
-            lambda name: measure(source, name, given.epochs),
+        source = open_source(args.dataset, Path(scratch))
+        results = measure_each(
+            args,
+            f"{args.epochs} epochs",
+            lambda name: measure(source, name, args.epochs),
             records=source.records,
-            epochs=given.epochs,
+            epochs=args.epochs,
         )
-    print_table(("MiB after epoch 1", "after epoch 2", "after the last"), found, _cells)
+    print_table(("MiB after epoch 1", "after epoch 2", "after the last"), results, _cells)
 
 
 if __name__ == "__main__":

@@ -59,15 +59,15 @@ def measure(source: PeerSource, name: str) -> RemoteEpochs:
         source: The samples; files of the loader go into a folder of ``source.scratch``.
         name: Name of the loader, see ``peers.PEERS``.
     """
-    own = replace(source, scratch=source.scratch / name)
-    own.scratch.mkdir()
+    in_scratch = replace(source, scratch=source.scratch / name)
+    in_scratch.scratch.mkdir()
     settings = asdict(PeerSettings(num_threads=len(allowed_cores())))
     try:
         with PeerProcess(name) as process:
             process.ask("import")
-            written = process.ask("write", source=own.to_json(), settings=settings)["written_bytes"]
-            url = upload(own.scratch if written else own.dataset, name)
-            process.ask("prepare", source=replace(own, remote=url).to_json(), settings=settings)
+            written = process.ask("write", source=in_scratch.to_json(), settings=settings)["written_bytes"]
+            url = upload(in_scratch.scratch if written else in_scratch.dataset, name)
+            process.ask("prepare", source=replace(in_scratch, remote=url).to_json(), settings=settings)
             first = process.ask("warm_up")
             later = process.ask("turn", min_seconds=_SECONDS)
     except PeerGone as reason:
@@ -85,17 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_part_parser(__doc__, _AGAINST, "dataset")
     parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
     parser.add_argument("--megabytes", type=float, default=150.0, help="bandwidth of the link, each second")
-    given = parser.parse_args(arguments)
-    link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
+    args = parser.parse_args(arguments)
+    link = {"latency_ms": args.latency_ms, "megabytes_per_second": args.megabytes}
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch,
-        object_store(given.latency_ms / 1000, given.megabytes * 1e6),
+        object_store(args.latency_ms / 1000, args.megabytes * 1e6),
     ):
-        source = open_source(given.dataset, Path(scratch))
-        found = measure_each(
-            given, "epochs", lambda name: measure(source, name), records=source.records, **link
+        source = open_source(args.dataset, Path(scratch))
+        results = measure_each(
+            args, "epochs", lambda name: measure(source, name), records=source.records, **link
         )
-    print_table(("first batch", "images/s, first epoch", "later epochs"), found, _cells)
+    print_table(("first batch", "images/s, first epoch", "later epochs"), results, _cells)
 
 
 if __name__ == "__main__":

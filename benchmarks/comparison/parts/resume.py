@@ -88,15 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = make_part_parser(__doc__, ("stoker", *installed_rivals()))
     parser.add_argument("--images", type=int, default=_IMAGES, help="a multiple of 128, at most 1,331")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         folder = Path(scratch)
-        write_numbered_images(folder / "images", given.images)
+        write_numbered_images(folder / "images", args.images)
         stoker.convert(folder / "images", folder / "shards", seed=0, shards=_SHARDS)
         source = open_source(folder / "shards", folder)
         what = "half an epoch, and the other half"
-        found = measure_each(given, what, lambda name: measure(source, name), records=source.records)
-    print_table(("goes on after", "from", "repeated", "left out"), found, _cells)
+        results = measure_each(args, what, lambda name: measure(source, name), records=source.records)
+    print_table(("goes on after", "from", "repeated", "left out"), results, _cells)
 
 
 if __name__ == "__main__":

@@ -63,15 +63,15 @@ class _Running:
     """The process of a loader, and its turns so far."""
 
     def __init__(self, name: str, process: PeerProcess) -> None:
-        self.found = TextRates(name)
+        self.rates = TextRates(name)
         self._process = process
         self._turns: list[dict[str, Any]] = []
 
     def start(self, source: PeerSource, settings: PeerSettings) -> None:
         """Import the library, write the files of the loader, and run a first epoch."""
         facts = self._process.begin(source, settings)
-        self.found.versions, self.found.notes = facts["versions"], tuple(facts["notes"])
-        self.found.first_batch_seconds = self._process.ask("warm_up")["first_batch_seconds"]
+        self.rates.versions, self.rates.notes = facts["versions"], tuple(facts["notes"])
+        self.rates.first_batch_seconds = self._process.ask("warm_up")["first_batch_seconds"]
 
     def turn(self, min_seconds: float) -> None:
         """Run one timed turn."""
@@ -79,13 +79,13 @@ class _Running:
 
     def result(self) -> TextRates:
         """Return the medians."""
-        if not self.found.missing:
+        if not self.rates.missing:
             median, millions = statistics.median, [one["tokens"] / 1e6 for one in self._turns]
             pairs = list(zip(self._turns, millions, strict=True))
-            self.found.million_tokens_per_second = median(n / one["seconds"] for one, n in pairs)
-            self.found.cpu_seconds_per_million = median(one["cpu_seconds"] / n for one, n in pairs)
-            self.found.padding = median(1 - one["tokens"] / one["slots"] for one in self._turns)
-        return self.found
+            self.rates.million_tokens_per_second = median(n / one["seconds"] for one, n in pairs)
+            self.rates.cpu_seconds_per_million = median(one["cpu_seconds"] / n for one, n in pairs)
+            self.rates.padding = median(1 - one["tokens"] / one["slots"] for one in self._turns)
+        return self.rates
 
 
 def measure(
@@ -107,12 +107,12 @@ def measure(
         for number in range(rounds + 1):
             for one in running:
                 turn = f"round {number} of {rounds}" if number else "preparing"
-                report(f"{TEXT_TITLES[one.found.name]}: {turn}")
-                if not one.found.missing:
+                report(f"{TEXT_TITLES[one.rates.name]}: {turn}")
+                if not one.rates.missing:
                     try:
                         one.turn(min_seconds) if number else one.start(source, settings)
                     except PeerGone as reason:
-                        one.found.missing = str(reason)
+                        one.rates.missing = str(reason)
         return [one.result() for one in running]
 
 
@@ -142,13 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     parser = make_part_parser(__doc__, tuple(TEXT_PEERS), rounds=3)
     parser.add_argument("--repeats", type=int, default=_REPEATS, help="sequences of each length")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        found = measure(given.against, Path(scratch), given.rounds, given.repeats)
-    fastest_first = sorted(found, key=lambda one: -one.million_tokens_per_second)
+        results = measure(args.against, Path(scratch), args.rounds, args.repeats)
+    fastest_first = sorted(results, key=lambda one: -one.million_tokens_per_second)
     headings = ("million tokens/s", "CPU s a million", "padding", "first batch")
     print_table(headings, fastest_first, _cells, TEXT_TITLES)
-    write_document(given.json, found, repeats=given.repeats, rounds=given.rounds, batch_size=_BATCH)
+    write_document(args.json, results, repeats=args.repeats, rounds=args.rounds, batch_size=_BATCH)
 
 
 if __name__ == "__main__":

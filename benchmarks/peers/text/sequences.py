@@ -27,8 +27,8 @@ class Sequences:
     def ids(self, i: int) -> npt.NDArray[np.uint16]:
         """Return the ids of sequence ``i``, (L,) uint16."""
         end = self._ends[i]
-        found: npt.NDArray[np.uint16] = self._ids[end - self.lengths[i] : end]
-        return found
+        ids: npt.NDArray[np.uint16] = self._ids[end - self.lengths[i] : end]
+        return ids
 
 
 def padded(sequences: list[npt.NDArray[np.uint16]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

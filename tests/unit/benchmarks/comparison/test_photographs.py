@@ -1,3 +1,5 @@
+"""Photographs of the comparisons, made of the examples."""
+
 import hashlib
 from pathlib import Path
 
@@ -19,7 +21,7 @@ def test_copies_have_different_names_and_files(tmp_path):
     assert len({hashlib.sha256(path.read_bytes()).digest() for path in files}) == 48
 
 
-def test_a_folder_without_photographs(tmp_path):
+def test_a_folder_without_photographs_is_refused(tmp_path):
     with pytest.raises(SourceError, match="no photographs"):
         photographs.photographs_in(tmp_path)
 

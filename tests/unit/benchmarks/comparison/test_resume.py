@@ -36,6 +36,7 @@ def test_stoker_goes_on_with_exactly_the_other_half(tmp_path: Path) -> None:
 def test_samples_that_come_again_or_not_at_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A loader of real data that repeats samples needs a library that may not be installed.
     answers = iter([{"state": None, "seen": [0, 1, 2, 3]}, {"resume_seconds": 0.5, "seen": [3, 4, 4, 6]}])
     monkeypatch.setattr(resume.PeerProcess, "ask", lambda *_, **__: next(answers))
     monkeypatch.setattr(resume.PeerProcess, "begin", lambda *_, **__: {})

@@ -1,3 +1,5 @@
+"""The runner of a comparison: its results, and the processes of the loaders."""
+
 import importlib.util
 import json
 import os
@@ -30,7 +32,7 @@ def dataset(tmp_path_factory):
     return folder
 
 
-def test_stoker_alone_end_to_end(dataset, tmp_path):
+def test_a_comparison_of_stoker_alone_has_all_figures(dataset, tmp_path):
     lines = []
     found = run_bench(
         dataset,
@@ -56,7 +58,7 @@ def test_stoker_alone_end_to_end(dataset, tmp_path):
     assert os.uname().nodename not in (tmp_path / "out.json").read_text()
 
 
-def test_a_recipe_of_detection_end_to_end(tmp_path):
+def test_a_comparison_takes_a_recipe_of_detection(tmp_path):
     made = FOLDERS["coco"](tmp_path / "source")
     stoker.convert(made.src, tmp_path / "shards", encoding="jpeg")
     save_recipe([Letterbox(32)], tmp_path / "recipe.json")
@@ -69,12 +71,12 @@ def test_a_recipe_of_detection_end_to_end(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("ffcv") is not None, reason="FFCV is installed")
 def test_a_loader_that_is_not_installed_is_in_the_result_with_the_reason(dataset):
     found = run_bench(
-        dataset, ["ffcv"], rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, own=()
+        dataset, ["ffcv"], rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, engines=()
     )
     assert found.peers[0].missing == "ModuleNotFoundError: No module named 'ffcv'"
 
 
-def test_a_batch_that_the_dataset_does_not_fill(dataset):
+def test_a_batch_that_the_dataset_does_not_fill_is_refused(dataset):
     with pytest.raises(ConfigError, match="48 samples do not fill one batch of 64"):
         run_bench(dataset, [], batch_size=64)
 
@@ -157,7 +159,7 @@ def state(pid):
         return ""
 
 
-def test_usage_counts_this_process():
+def test_usage_counts_the_time_and_memory_of_this_process():
     before = usage_of_tree(os.getpid())
     end = time.process_time() + 0.1
     while time.process_time() < end:

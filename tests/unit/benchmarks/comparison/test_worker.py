@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
+from stoker.benchmarks.comparison.worker import PeerWorker, last_sentence
 from stoker.benchmarks.peers.base import PeerSource, Unsupported
 from stoker.errors import ConfigError
 
@@ -18,7 +18,7 @@ SOURCE = PeerSource(Path(), "tfrecord", (), Path(), 6, False, Path())
 
 
 class Peer:
-    """A loader that hands out one batch twice, where it lies."""
+    """A loader that returns one batch twice, on its own device."""
 
     packages = ()
     lead = 0
@@ -44,6 +44,7 @@ def worker(name: str, batch: Any, device: str = "cpu", **options: Any) -> PeerWo
 def test_batches_of_numpy_are_copied_to_a_device() -> None:
     torch = pytest.importorskip("torch")
     batch = np.ones((2, 3, 4, 4), np.float32)
+    # No command returns the batches themselves, and a value of the device "meta" cannot be read.
     assert next(worker("tfdata", batch)._epoch()) is batch
     copied = next(worker("tfdata", batch, "meta")._epoch())  # a device of PyTorch that every machine has
     assert copied.device == torch.device("meta")
@@ -120,7 +121,7 @@ def test_a_loader_goes_on_from_its_state_or_makes_the_batches_again(peer: Any, s
     ],
 )
 def test_the_reason_of_a_failure_is_one_line(text: str, shown: str) -> None:
-    assert _last_sentence(text) == shown
+    assert last_sentence(text) == shown
 
 
 def test_the_memory_after_each_epoch_is_that_of_the_process() -> None:

@@ -1,3 +1,5 @@
+"""Datasets of the workloads."""
+
 from pathlib import Path
 
 from stoker.benchmarks.comparison import workloads

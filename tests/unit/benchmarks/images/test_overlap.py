@@ -1,3 +1,5 @@
+"""The overlap of loading and stepping."""
+
 import pytest
 
 from stoker.benchmarks.images.overlap import Overlap

@@ -1,3 +1,5 @@
+"""What the loaders of a comparison share: crops, normalisation, settings and payloads."""
+
 import random
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 from stoker.errors import ConfigError
 
 
-def test_crops_are_inside_and_have_the_distribution():
+def test_crops_lie_inside_and_keep_the_ranges_of_scale_and_ratio():
     rng = random.Random(0)
     for _ in range(2000):
         top, left, height, width = random_resized_crop(rng, 300, 400)
@@ -53,7 +55,7 @@ def test_normalised_is_torchvisions_formula():
     np.testing.assert_allclose(found, expected.transpose(2, 0, 1), atol=1e-5)
 
 
-def test_an_unknown_peer():
+def test_an_unknown_peer_is_refused():
     with pytest.raises(ConfigError, match="no loader named 'petastorm'"):
         load_peer("petastorm")
 
@@ -64,7 +66,7 @@ def test_settings_are_at_least_one(name):
         PeerSettings(**{name: 0})
 
 
-def test_a_source_crosses_the_pipe():
+def test_a_source_survives_its_json():
     source = PeerSource(Path("a"), "lmdb", (Path("b"), Path("c")), Path("t.npz"), 3, True, Path("s"))
     assert PeerSource.from_json(source.to_json()) == source
 

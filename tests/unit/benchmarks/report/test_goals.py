@@ -1,7 +1,9 @@
+"""Goals of figures."""
+
 from stoker.benchmarks.report.goals import Goal
 
 
-def test_goals_know_their_direction():
+def test_a_goal_is_met_from_its_bound_on_its_side():
     assert Goal("speed", 1.8, 1.8).met
     assert not Goal("speed", 1.8, 1.79).met
     assert Goal("time", 0.05, 0.05, at_most=True).met

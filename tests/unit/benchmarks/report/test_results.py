@@ -1,3 +1,5 @@
+"""Results of a comparison, and their JSON."""
+
 from stoker.benchmarks.report.results import Comparison, PeerResult, Spread, to_json
 
 MACHINE = {"cpu": "a processor", "cores": 2, "kernel": "Linux 6"}
@@ -12,7 +14,7 @@ def comparison(*peers):
     return Comparison("photographs", MACHINE, SETTINGS, records=640, rounds=3, peers=peers)
 
 
-def test_summary_is_median_and_extremes():
+def test_a_spread_is_the_median_and_the_extremes():
     assert Spread.of([3.0, 1.0, 2.0]) == Spread(median=2.0, low=1.0, high=3.0)
     assert Spread.of([4.0, 1.0]).median == 2.5
 

@@ -1,3 +1,5 @@
+"""The table and the plot of a comparison."""
+
 import re
 
 import pytest
@@ -8,7 +10,7 @@ from stoker.benchmarks.report.plot import plot
 from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.benchmarks.report.table import machine_line, render
 
-FOUND = Comparison(
+COMPARISON = Comparison(
     workload="Photographs",
     machine={"cpu": "a processor", "cores": 2, "kernel": "Linux 6"},
     settings={"batch_size": 64, "size": 224, "num_threads": 1, "seed": 0},
@@ -34,16 +36,17 @@ FOUND = Comparison(
 )
 
 
-def text(found, width=160):
+def text(comparison, width=160):
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(render(found, width))
+        console.print(render(comparison, width))
     return capture.get()
 
 
 def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader():
     names = [TITLES[name] for name in ("stoker", "torch", "dali")]
-    rows = [line.strip() for line in text(FOUND).splitlines() if line.strip().startswith(tuple(names))][:3]
+    lines = map(str.strip, text(COMPARISON).splitlines())
+    rows = [line for line in lines if line.startswith(tuple(names))][:3]
     cells = [re.split(r"\s{2,}", row) for row in rows]
     assert [row[0] for row in cells] == names
     assert [row[2] for row in cells] == ["1.00", "1.50", "2.00"]
@@ -54,7 +57,7 @@ def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader():
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
-    printed = text(FOUND, width=80)
+    printed = text(COMPARISON, width=80)
     assert "peak MiB" not in printed
     assert max(map(len, printed.splitlines())) <= 80
     assert all(
@@ -63,23 +66,23 @@ def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
 
 
 def test_notes_versions_and_reasons_are_below():
-    printed = text(FOUND)
+    printed = text(COMPARISON)
     assert "nvidia-dali 2: a shuffle buffer" in printed
     assert "times: rate of Stoker, C++ engine over that of the loader" in printed
     assert "FFCV: not measured, No module named 'ffcv'" in printed
 
 
 def test_the_machine_is_named_with_its_settings():
-    line = machine_line(FOUND)
+    line = machine_line(COMPARISON)
     assert line == ("a processor, 2 cores, 1 thread, batch 64, 224x224, 2,048 images, 5 rounds, Linux 6")
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_plot_is_drawn_and_the_same_each_time(tmp_path, suffix):
+def test_a_plot_is_the_same_each_time(tmp_path, suffix):
     pytest.importorskip("matplotlib")
     first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
-    plot([FOUND, FOUND], first)
-    plot([FOUND, FOUND], second)
+    plot([COMPARISON, COMPARISON], first)
+    plot([COMPARISON, COMPARISON], second)
     assert first.read_bytes() == second.read_bytes()
     if suffix == "svg":
         assert "Stoker, C++ engine" in first.read_text()

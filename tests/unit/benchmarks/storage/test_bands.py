@@ -12,7 +12,7 @@ from stoker.benchmarks.storage.bands import fetched, measure_disk, needed
 KIB = 1 << 10
 
 
-def test_blocks_and_requests_of_each_epoch() -> None:
+def test_each_block_is_fetched_once_while_the_cache_has_room() -> None:
     # Two samples share a block; the third has a part in the last block, and its header far before that.
     needs = np.array([[0, 10, 0, 0], [100, 10, 0, 0], [9 * KIB, 10, 4 * KIB, 10]])
     order = np.arange(3)
@@ -21,7 +21,7 @@ def test_blocks_and_requests_of_each_epoch() -> None:
     assert fetched([far_apart] * 2, [np.arange(200)] * 2, KIB, 10 * KIB) == [(KIB, 1.0)] * 2
 
 
-def test_shares_of_small_crops(tmp_path: Path) -> None:
+def test_small_crops_need_fewer_bytes_than_the_images_have(tmp_path: Path) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
     for i in range(4):
         noise = np.random.default_rng(i).integers(0, 256, (220, 161, 3), dtype=np.uint8)

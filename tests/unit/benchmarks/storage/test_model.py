@@ -53,21 +53,21 @@ def test_neighbours_are_fetched_once_and_in_one_request() -> None:
     assert simulate(again, data, Storage(0.1, 1, FAST), 0.01, depth=16) < 0.5
 
 
-def test_blocks_of_samples() -> None:
+def test_samples_lie_in_the_blocks_of_their_bytes() -> None:
     data = Data(3 * BLOCK_BYTES // 2, 3 * BLOCK_BYTES)  # two samples and three blocks in a shard
     assert data.blocks(np.array([0])).tolist() == [0, 1]
     assert data.blocks(np.array([1, 0])).tolist() == [0, 1, 2]
     assert data.blocks(np.array([2])).tolist() == [5, 6]
 
 
-def test_the_simulation_agrees_with_a_measurement() -> None:
+def test_a_measured_stall_is_a_share_of_the_time() -> None:
     rows = [np.arange(i * 8, i * 8 + 8) for i in range(12)]
     data = Data(30_000, 3_000_000)
     stall = measure(rows, data, Storage(0.02, 8), 0.005, depth=1)
     assert 0 < stall < 1
 
 
-def test_a_dataset_of_holes(tmp_path: Path) -> None:
+def test_a_synthetic_dataset_is_read_as_zeros(tmp_path: Path) -> None:
     dataset = stoker.open(make_dataset(tmp_path / "holes", 1000, 3000, 300_000))
     assert len(dataset) == 1000
     assert len(dataset.data_files) == 10
@@ -75,7 +75,7 @@ def test_a_dataset_of_holes(tmp_path: Path) -> None:
     assert dataset.read(999) == bytes(3000)
 
 
-def test_figures_are_made() -> None:
+def test_figures_of_orders_and_of_reading_have_all_columns() -> None:
     (full, blocks) = measure_order(samples=100_000, ranks=4)
     assert (full["order"], blocks["order"]) == ("FullShuffle", "BlockShuffle")
     assert full["bytes"] < 1 << 20
