@@ -36,15 +36,15 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has; see :func:`added`."""
-        given = [(one, getattr(self, one.name)) for one in fields(self)]
-        kept = [(f.name, value) for f, value in given if not (f.metadata.get(_ADDED) and value == f.default)]
+        values = [(one, getattr(self, one.name)) for one in fields(self)]
+        kept = [(f.name, value) for f, value in values if not (f.metadata.get(_ADDED) and value == f.default)]
         return {"name": type(self).__name__, **{name: _plain(value) for name, value in kept}}
 
     def check(self, name: str, good: bool, rule: str) -> None:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
         if not good:
-            found = getattr(self, name)
-            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}; found {found!r}")
+            value = getattr(self, name)
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}; found {value!r}")
 
     def set(self, name: str, value: Any) -> None:
         """Set an attribute during ``__post_init__``, such as the normal form of an argument."""

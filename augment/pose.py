@@ -72,18 +72,18 @@ def from_heatmaps(maps: npt.ArrayLike, *, stride: int = 4) -> Float:
         (..., K, 3) float64: x, y in pixels of the image, and the largest value, which is a score.
         :func:`keypoints_to_source` leads on to the source.
     """
-    given = np.asarray(maps, np.float64)
-    if given.ndim < 3:
-        raise ConfigError(f"heat maps must be (..., K, H, W); found {given.shape}")
-    height, width = given.shape[-2:]
-    flat = given.reshape(-1, height, width)
+    values = np.asarray(maps, np.float64)
+    if values.ndim < 3:
+        raise ConfigError(f"heat maps must be (..., K, H, W); found {values.shape}")
+    height, width = values.shape[-2:]
+    flat = values.reshape(-1, height, width)
     n = np.arange(len(flat))
     row, column = np.divmod(flat.reshape(len(flat), -1).argmax(axis=1), width)
     padded = np.pad(flat, ((0, 0), (1, 1), (1, 1)), mode="edge")
     x = column + 0.5 + 0.25 * np.sign(padded[n, row + 1, column + 2] - padded[n, row + 1, column])
     y = row + 0.5 + 0.25 * np.sign(padded[n, row + 2, column + 1] - padded[n, row, column + 1])
-    found = np.stack((x * stride, y * stride, flat[n, row, column]), axis=-1)
-    return found.reshape(*given.shape[:-2], 3)
+    keypoints = np.stack((x * stride, y * stride, flat[n, row, column]), axis=-1)
+    return keypoints.reshape(*values.shape[:-2], 3)
 
 
 def simcc(

@@ -190,12 +190,12 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
         ConfigError: A name or argument is unknown (the hint has the nearest known one), or a value is out of
             range.
     """
-    return [_made(description, _classes()) for description in descriptions]
+    return [_from_description(description, _classes()) for description in descriptions]
 
 
 def from_dict(description: Any) -> Any:
     """A transform, :class:`Views` or a mask of patches, from its dictionary; see :func:`from_dicts`."""
-    return _made(description, {**_classes(), **_VIEWS, **_MASKS})
+    return _from_description(description, {**_classes(), **_VIEWS, **_MASKS})
 
 
 def _from_recipe(recipe: Any) -> list[AnyTransform]:
@@ -214,8 +214,8 @@ def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
         raise ConfigError('a recipe of views is an object with "version" and an object of "views"')
     _check_recipe(recipe, "views")
     return {
-        name: from_dicts(given) if isinstance(given, list) else _made(given, _VIEWS)
-        for name, given in recipe["views"].items()
+        name: from_dicts(view) if isinstance(view, list) else _from_description(view, _VIEWS)
+        for name, view in recipe["views"].items()
     }
 
 
@@ -231,7 +231,7 @@ def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
         raise ConfigError(f"model must be an object of arguments; found {recipe['model']!r}")
 
 
-def _made(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
+def _from_description(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
     """The object of a description with a "name" among those of ``known_classes``."""
     if not isinstance(description, dict) or "name" not in description:
         raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
@@ -239,13 +239,13 @@ def _made(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
     name = arguments.pop("name")
     if not isinstance(name, str) or name not in known_classes:
         raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), known_classes))
-    made = known_classes[name]
-    known = [field.name for field in fields(made)]
+    kind = known_classes[name]
+    known = [field.name for field in fields(kind)]
     for argument in arguments:
         if argument not in known:
             raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
     try:
-        return made(**{argument: _value(argument, value) for argument, value in arguments.items()})
+        return kind(**{argument: _value(argument, value) for argument, value in arguments.items()})
     except TypeError as error:  # an argument without a default is missing
         raise ConfigError(f"{name}: {error}") from error
 
@@ -253,7 +253,7 @@ def _made(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
 def _value(argument: str, value: Any) -> Any:
     """An argument as a description takes it: lists are tuples, and objects are transforms or masks."""
     if isinstance(value, dict):
-        return _made(value, _MASKS if argument == "mask" else _classes())
+        return _from_description(value, _MASKS if argument == "mask" else _classes())
     return tuple(_value("", item) for item in value) if isinstance(value, list) else value
 
 

@@ -56,8 +56,8 @@ class MixParams(BatchParams):
         """Mix pixels, computed in float32; see :class:`~stoker.augment.batch.base.BatchParams`."""
         mixed: npt.NDArray[Any] = images.copy()
         for i in np.flatnonzero(self.share < 1).tolist():
-            own, other = to_float32(images[i]), to_float32(images[self.partner[i]])
-            mixed[i] = from_float32(self.share[i] * own + (1 - self.share[i]) * other, images.dtype)
+            first, second = to_float32(images[i]), to_float32(images[self.partner[i]])
+            mixed[i] = from_float32(self.share[i] * first + (1 - self.share[i]) * second, images.dtype)
         for i, rows, columns in self._boxes():
             box = np.s_[:, rows, columns] if layout == "NCHW" else np.s_[rows, columns]
             mixed[i][box] = images[self.partner[i]][box]

@@ -132,10 +132,10 @@ class MosaicParams(BatchParams):
         min_size: float = 0.0,
     ) -> Moved:
         """Boxes of each tile's image, clipped to the tile; see :class:`BatchParams`."""
-        given = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
+        xyxy = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
         image, tile, origin = self._pairs(owner)
-        low = self._to_mosaic(given[origin, :2], image, tile)
-        high = self._to_mosaic(given[origin, 2:], image, tile)
+        low = self._to_mosaic(xyxy[origin, :2], image, tile)
+        high = self._to_mosaic(xyxy[origin, 2:], image, tile)
         whole = np.prod(high - low, axis=1)
         start = self.dest[image, tile, 1::-1]
         stop = start + self.dest[image, tile, :1:-1]
@@ -145,7 +145,7 @@ class MosaicParams(BatchParams):
         share = np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)
         keep = (share > 0) & (share >= min_visible) & np.all(extent >= min_size, axis=1)
         clipped = convert_boxes(np.concatenate((low, high), axis=1), "XYXY", box_format)
-        area = np.prod(given[origin, 2:] - given[origin, :2], axis=1)
+        area = np.prod(xyxy[origin, 2:] - xyxy[origin, :2], axis=1)
         scale = np.divide(seen, area, out=np.zeros_like(area), where=area > 0)
         return Moved(*(column[keep] for column in (clipped, image, origin, tile, scale)))
 

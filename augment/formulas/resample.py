@@ -50,8 +50,8 @@ def resample(
     """
     if source.dtype.kind == "f" and np.isnan(source).any():
         holes = resample(np.isnan(source).astype(np.float64), matrix, size, np.zeros(len(fill)), window)
-        made = resample(np.where(np.isnan(source), 0, source), matrix, size, fill, window)
-        return np.where(holes > 0, np.nan, made)
+        resampled = resample(np.where(np.isnan(source), 0, source), matrix, size, fill, window)
+        return np.where(holes > 0, np.nan, resampled)
     top, left, bottom, right = window or (0, 0, *source.shape[:2])
     rounds, channels = source.dtype == np.uint8, source.shape[2]
     output = np.empty((*size, channels), np.uint8 if rounds else np.float64)
@@ -90,8 +90,8 @@ def interpolate(source: Pixels, axis: int, span: tuple[float, float], count: int
     distance = np.abs(taps + 0.5 - centers[:, None])
     weights = _cubic(distance) if cubic else 1 - distance
     parts = np.moveaxis(source, axis, 0)[taps.clip(0, source.shape[axis] - 1)].astype(np.float64)
-    made: Pixels = np.moveaxis(np.einsum("ot,ot...->o...", weights, parts), 0, axis)
-    return np.floor(made.clip(0, 255) + 0.5).astype(np.uint8) if source.dtype == np.uint8 else made
+    resized: Pixels = np.moveaxis(np.einsum("ot,ot...->o...", weights, parts), 0, axis)
+    return np.floor(resized.clip(0, 255) + 0.5).astype(np.uint8) if source.dtype == np.uint8 else resized
 
 
 def _cubic(distance: Float) -> Float:

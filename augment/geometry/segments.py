@@ -130,11 +130,11 @@ def mask_boxes(masks: npt.NDArray[Any]) -> Float:
     """
     covered = np.asarray(masks) != 0
     boxes = np.zeros((len(covered), 4))
-    found = np.flatnonzero(covered.any(axis=(1, 2)))
+    not_empty = np.flatnonzero(covered.any(axis=(1, 2)))
     for axis, low in ((1, 0), (2, 1)):
-        seen = np.asarray(covered[found].any(axis=axis))
-        boxes[found, low] = seen.argmax(axis=1)
-        boxes[found, low + 2] = seen.shape[1] - seen[:, ::-1].argmax(axis=1)
+        seen = np.asarray(covered[not_empty].any(axis=axis))
+        boxes[not_empty, low] = seen.argmax(axis=1)
+        boxes[not_empty, low + 2] = seen.shape[1] - seen[:, ::-1].argmax(axis=1)
     return boxes
 
 

@@ -50,10 +50,10 @@ def to_source(
     Raises:
         ConfigError: The shapes do not fit each other.
     """
-    given = convert_boxes(boxes, box_format, "XYXY")
-    if given.shape[-1:] != (4,):
-        raise ConfigError(f"boxes must be (..., 4); found {given.shape}")
-    quads = _moved(corners(given), matrix, "boxes")
+    xyxy = convert_boxes(boxes, box_format, "XYXY")
+    if xyxy.shape[-1:] != (4,):
+        raise ConfigError(f"boxes must be (..., 4); found {xyxy.shape}")
+    quads = _moved(corners(xyxy), matrix, "boxes")
     moved = np.concatenate((quads.min(axis=-2), quads.max(axis=-2)), axis=-1)
     if size is not None:
         limit = np.asarray(size, np.float64)[..., ::-1]

@@ -31,7 +31,7 @@ def compose(
 
     Args:
         params: Parameters of a batch with a composition.
-        image: Position of the image in the batch.
+        image: Index of the image in the batch.
         pixels: (H, W, 3) uint8 RGB of the samples by their parts: all that :func:`shown_parts` returns.
         dtype: Element type of the result.
         layout: Axis order.
@@ -43,12 +43,12 @@ def compose(
     parts = np.flatnonzero(composition.image == image)
     canvas = np.tile(params.fill, (*params.size, 1))
     for layer in np.unique(composition.layer[parts]).tolist():
-        own = parts[composition.layer[parts] == layer]
-        made = np.tile(params.fill, (*params.size, 1))
-        for part in own[composition.shown[own]].tolist():
+        of_layer = parts[composition.layer[parts] == layer]
+        image_of_layer = np.tile(params.fill, (*params.size, 1))
+        for part in of_layer[composition.shown[of_layer]].tolist():
             where = covered(params, part)
-            made[where] = render(params, part, pixels[part])[where]
-        canvas = made if layer == 0 else _merged(params, int(own[0]), canvas, made)
+            image_of_layer[where] = render(params, part, pixels[part])[where]
+        canvas = image_of_layer if layer == 0 else _merged(params, int(of_layer[0]), canvas, image_of_layer)
     return finish(params, int(parts[0]), canvas, dtype, layout)
 
 

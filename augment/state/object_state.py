@@ -26,27 +26,31 @@ class ObjectState:
     """Objects of N images.
 
     Attributes:
-        given: Boxes of the objects in the source; None where they are not known.
+        in_source: Boxes of the objects in the source; None where they are not known.
         window_start: (2, N) float64, top left corner of a window in the source. Objects remain if the centre
             of their box lies in it.
         window_stop: (2, N) float64, its bottom right corner.
         restricted: Whether a transform restricts the window, even if it does so for no image of this batch.
     """
 
-    given: Objects | None
+    in_source: Objects | None
     window_start: Float
     window_stop: Float
     restricted: bool = False
 
     @classmethod
-    def of(cls, given: Objects | None, n: int) -> ObjectState:
+    def of(cls, in_source: Objects | None, n: int) -> ObjectState:
         """Objects of ``n`` images, all of which remain."""
-        return cls(given=given, window_start=np.full((2, n), -np.inf), window_stop=np.full((2, n), np.inf))
+        return cls(
+            in_source=in_source,
+            window_start=np.full((2, n), -np.inf),
+            window_stop=np.full((2, n), np.inf),
+        )
 
     def take(self, rows: Rows) -> ObjectState:
         """The objects of the samples at ``rows``, (M,)."""
-        given = None if self.given is None else self.given.take(rows)
-        return replace(self, given=given, **taken_arrays(self, rows))
+        in_source = None if self.in_source is None else self.in_source.take(rows)
+        return replace(self, in_source=in_source, **taken_arrays(self, rows))
 
     def put(self, rows: Rows, taken: ObjectState) -> None:
         """Give the samples at ``rows`` the conditions of ``taken``."""
@@ -58,10 +62,10 @@ class ObjectState:
 
         Boxes that are not visible, and objects that do not remain, are left out.
         """
-        if self.given is None:
+        if self.in_source is None:
             return np.zeros((0, 4)), np.zeros(0, np.int64)
-        order = np.argsort(self.given.owner, kind="stable")
-        owner, boxes = self.given.owner[order], self.given.boxes[order]
+        order = np.argsort(self.in_source.owner, kind="stable")
+        owner, boxes = self.in_source.owner[order], self.in_source.boxes[order]
         low, high = boxes[:, 1::-1].T, boxes[:, :1:-1].T
         center = (low + high) / 2
         low = np.maximum(low, geometry.content_start[:, owner])

@@ -79,9 +79,9 @@ class Step:
         """The step for ``n`` samples: its samples at ``rows``, and others that it does not change."""
 
         def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            found = np.zeros((n, *array.shape[1:]), array.dtype)
-            found[rows] = array
-            return found
+            spread_array = np.zeros((n, *array.shape[1:]), array.dtype)
+            spread_array[rows] = array
+            return spread_array
 
         return self._with_arrays(spread)
 

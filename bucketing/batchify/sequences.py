@@ -174,8 +174,8 @@ class Pad(_Tokens):
     @property
     def takes_padded(self) -> bool:
         """Whether :meth:`of_padded` makes all outputs."""
-        own = self.axis is None and self.side == "right" and self.dtype is None
-        return own and set(self.outputs) <= _OF_PADDED
+        plain = self.axis is None and self.side == "right" and self.dtype is None
+        return plain and set(self.outputs) <= _OF_PADDED
 
     def of_padded(self, padded: Padded) -> dict[str, Any]:
         """Return what a call returns for the sequences of padded rows, without moving their tokens.

@@ -275,9 +275,9 @@ class StreamingBuckets:
 
 
 def _same_options(options: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    other = [name for name, value in options.items() if name not in state or state[name] != value]
-    if other:
+    different = [name for name, value in options.items() if name not in state or state[name] != value]
+    if different:
         raise CheckpointError(
-            f"the state was made with another {', '.join(other)}",
+            f"the state was made with another {', '.join(different)}",
             hint="Use the arguments with which the state was made.",
         )

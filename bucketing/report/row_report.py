@@ -83,6 +83,6 @@ def report_rows(plan: PackingPlan, following: PackingPlan) -> RowReport:
 
 def _row_of_each(plan: PackingPlan) -> npt.NDArray[np.int64]:
     """(N,) int64, the packed row of each sample."""
-    found = np.empty(len(plan.rows), np.int64)
-    found[plan.rows] = np.repeat(np.arange(len(plan)), np.diff(plan.offsets))
-    return found
+    row_of_each = np.empty(len(plan.rows), np.int64)
+    row_of_each[plan.rows] = np.repeat(np.arange(len(plan)), np.diff(plan.offsets))
+    return row_of_each

@@ -48,8 +48,8 @@ def kd_order(lengths: Int64, size: int) -> Int64:
         part[order] = numbers
         ranked = [one[np.argsort(part[one], kind="stable")] for one in ranked]
         starts = bounds
-    found: Int64 = np.argsort(-lengths.sum(axis=1), kind="stable")
-    return found[np.argsort(part[found], kind="stable")]
+    by_total: Int64 = np.argsort(-lengths.sum(axis=1), kind="stable")
+    return by_total[np.argsort(part[by_total], kind="stable")]
 
 
 def _padded(table: Int64, bounds: Int64, starts: Int64) -> Int64:

@@ -66,8 +66,8 @@ class RandomIoUCrop(Transform):
         rule = "numbers, 0 < min_aspect_ratio <= max_aspect_ratio"
         self.check("min_aspect_ratio", is_finite(low) and low > 0, rule)
         self.check("max_aspect_ratio", is_finite(high) and low <= high, rule)
-        given = self.sampler_options
-        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if given is None else as_tuple(given, 1)
+        chosen = self.sampler_options
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if chosen is None else as_tuple(chosen, 1)
         good = len(options) > 0 and all(map(is_finite, options))
         self.check("sampler_options", good, "None or numbers, one at least")
         self.set("sampler_options", tuple(map(float, options)))

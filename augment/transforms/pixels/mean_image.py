@@ -60,14 +60,14 @@ class SubtractMean(OutputTransform):
                 path=self.path,
                 hint="stoker info DATASET --mean-image mean.npy writes one.",
             ) from error
-        found = hashlib.blake2b(data, digest_size=16).hexdigest()
-        if self.digest not in ("", found):
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        if self.digest not in ("", digest):
             raise ConfigError(
-                f"SubtractMean: the digest of the mean image is {found}, and {self.digest!r} was asked for",
+                f"SubtractMean: the digest of the mean image is {digest}, and {self.digest!r} was asked for",
                 path=self.path,
                 hint="Take the file that the recipe was made with, or leave digest out.",
             )
-        self.set("digest", found)
+        self.set("digest", digest)
         self.set("levels", _image(data, self.path))
 
     def to_dict(self) -> dict[str, Any]:

@@ -66,9 +66,9 @@ class Form:
         """The argument ``name`` as (C,) numbers; ConfigError unless it is one number, or one per channel."""
         channels = len(self.scale)
         if len(values) != channels and len(set(values)) > 1:
-            one = "channel" if channels == 1 else "channels"
+            noun = "channel" if channels == 1 else "channels"
             raise ConfigError(
-                f"{name} has {len(values)} numbers, and the images have {channels} {one}: {tuple(values)!r}",
+                f"{name} has {len(values)} numbers, and the images have {channels} {noun}: {tuple(values)!r}",
                 hint="Give a number for each channel, or one for all, such as 0.5.",
             )
         return np.array(values if len(values) == channels else [values[0]] * channels, np.float64)

@@ -31,7 +31,7 @@ def assert_equal(one, other):
     for name in ("geometry", "padding", "warp", "color", "objects"):
         part, as_expected = getattr(one, name), getattr(other, name)
         for field in fields(part) if part is not None else ():
-            if field.name not in ("given", "steps"):
+            if field.name not in ("in_source", "steps"):
                 np.testing.assert_equal(
                     getattr(part, field.name), getattr(as_expected, field.name), field.name
                 )
@@ -136,7 +136,7 @@ def test_steps_apply_to_the_samples_that_were_taken():
 
 
 def test_objects_are_taken_with_their_images():
-    assert state().take(ROWS).objects.given.owner.tolist() == [1, 0, 0]
+    assert state().take(ROWS).objects.in_source.owner.tolist() == [1, 0, 0]
 
 
 def test_conditions_on_objects_are_put_back():
