@@ -127,7 +127,7 @@ def test_a_bad_value_of_any_type_is_named(make, name):
         make()
 
 
-def test_a_recipe_that_is_nested_without_end(tmp_path):
+def test_a_recipe_that_is_nested_too_deeply_is_refused(tmp_path):
     path = tmp_path / "recipe.json"
     path.write_text('{"version": 1, "transforms": ' + "[" * 100_000 + "]" * 100_000 + "}", "utf-8")
     with pytest.raises(ConfigError, match="nested too deeply"):

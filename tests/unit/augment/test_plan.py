@@ -76,7 +76,7 @@ def test_geometry_after_normalize_is_refused():
         compile_image([Resize(8), Normalize(), CenterCrop(8)])
 
 
-def test_other_items_are_refused():
+def test_items_that_are_no_transforms_are_refused():
     with pytest.raises(ConfigError, match="found 'CenterCrop'"):
         compile_image(["CenterCrop"])
 
@@ -86,7 +86,7 @@ def test_a_plan_knows_whether_it_is_random():
     assert not compile_image([Resize(8), CenterCrop(8), Normalize()]).random
 
 
-def test_a_plan_as_json():
+def test_a_plan_is_described_in_json():
     described = json.loads(json.dumps(compile_image(TRAIN, "bfloat16").to_json()))
     assert described["size"] == [224, 224]
     assert described["dtype"] == "bfloat16"
@@ -111,7 +111,7 @@ def test_a_plan_as_json():
         ([Normalize((0.5,) * 3, (0.25,) * 3), ToDtype("bfloat16")], None, "bfloat16", 2),
     ],
 )
-def test_units_of_each_element_type(transforms, dtype, expected, white):
+def test_white_has_the_value_of_the_element_type_and_its_units(transforms, dtype, expected, white):
     transforms = [CenterCrop(4), *transforms]
     assert compile_image(transforms, dtype).dtype == expected
     color = draw(transforms, [(4, 4)] * 2, dtype=dtype).color
@@ -119,7 +119,7 @@ def test_units_of_each_element_type(transforms, dtype, expected, white):
     np.testing.assert_allclose(color[1, :, :3] @ [255, 255, 255] + color[1, :, 3], white, rtol=1e-6)
 
 
-def test_normalize_channel_by_channel():
+def test_normalize_acts_channel_by_channel():
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.125)
     color = draw([CenterCrop(4), Normalize(mean, std)], [(4, 4)]).color[0]
     rgb = np.array([10, 100, 200])
@@ -151,7 +151,7 @@ def test_normalised_pixels_do_not_fit_uint8(dtype):
         compile_image([CenterCrop(4), Normalize(), *last], dtype)
 
 
-def test_arrays_keep_the_contract():
+def test_parameters_have_the_documented_shapes_and_types():
     params = draw(TRAIN, [(300, 400)] * 5)
     forms = [(a.shape, a.dtype) for a in arrays(params)]
     assert forms == [
@@ -166,12 +166,12 @@ def test_arrays_keep_the_contract():
     assert len(params) == 5
 
 
-def test_no_samples():
+def test_a_batch_without_samples_has_empty_arrays():
     params = draw(TRAIN, np.empty((0, 2)))
     assert [a.shape for a in arrays(params)] == [(0, 4), (0, 4), (0, 4), (0, 2), (0, 3, 4)]
 
 
-def test_parameters_are_pinned():
+def test_parameters_are_those_of_every_version():
     params = draw(TRAIN, [(375, 500), (333, 500), (60, 500)], np.array([0, 1, 10**9]), seed=3, epoch=2)
     assert params.crop.tolist() == [[152, 81, 222, 259], [66, 144, 256, 330], [3, 408, 54, 53]]
     assert params.flip[:, 0].tolist() == [True, True, True]
@@ -212,7 +212,7 @@ def test_a_crop_limits_what_a_later_resize_reads():
     assert params.crop[0].tolist() == [100, 100, 100, 100]
 
 
-def test_a_crop_within_a_crop():
+def test_a_crop_of_a_crop_is_a_region_of_the_source():
     params = draw([CenterCrop((100, 60)), CenterCrop((50, 20))], [(200, 200)])
     assert params.region[0].tolist() == [75, 90, 125, 110]
 
@@ -244,7 +244,7 @@ def test_padding_is_scaled_with_the_image():
     assert params.dest[0].tolist() == [7, 7, 19, 19]  # of 6.6 to 26.4
 
 
-def test_a_random_resized_crop_of_a_resized_image():
+def test_a_random_resized_crop_of_a_resized_image_takes_its_whole_pixels():
     sizes = [(600, 900)] * 50
     params = draw([Resize((60, 90)), RandomResizedCrop(32)], sizes)
     np.testing.assert_allclose(params.region % 10, 0, atol=1e-9)  # whole pixels of the resized image

@@ -161,8 +161,8 @@ def test_ready_recipes_name_their_source_and_give_floats_of_one_size(name):
 
 
 @pytest.mark.parametrize("name", ["coco-hflip", "coco-lsj", "coco-multiscale", "coco-val"])
-def test_torchvision_resizes_the_images_of_a_recipe_no_more(name):
-    """GeneralizedRCNNTransform._resize_image_and_masks of torchvision: the scale of images of this size."""
+def test_torchvision_leaves_the_images_of_a_recipe_at_their_size(name):
+    """The scale is that of torchvision's GeneralizedRCNNTransform._resize_image_and_masks."""
     arguments = model_arguments(name)
     height, width = compile_image(load_recipe(name)).size
 
@@ -241,11 +241,11 @@ def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, m
         ({"version": 1, "transforms": [], "model": []}, "model must be an object of arguments"),
     ],
 )
-def test_other_json_is_refused(tmp_path, recipe, message):
+def test_json_that_is_no_recipe_is_refused(tmp_path, recipe, message):
     with pytest.raises(ConfigError, match=message):
         load_recipe(write(tmp_path / "broken.json", recipe))
 
 
-def test_a_recipe_that_does_not_exist():
+def test_a_recipe_that_does_not_exist_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="Did you mean 'imagenet-train'"):
         load_recipe("imagenet-trian")

@@ -88,10 +88,10 @@ def test_a_recipe_has_the_published_values(name: str, column: str) -> None:
     given = json.loads((files("stoker.augment") / f"recipes/views/{name}.json").read_text("utf-8"))
     views = given["views"][column]
     views = views if isinstance(views, dict) else {"transforms": views}
-    found: dict[str, tuple[dict[str, Any], float]] = {}
-    for one in views["transforms"]:
-        inner = one["transforms"][0] if one["name"] == "RandomApply" else one
-        found[inner["name"]] = (inner, one.get("p", 1))
+    found: dict[str, tuple[dict[str, Any], float]] = {}  # arguments and probability of each transform
+    for outer in views["transforms"]:
+        inner = outer["transforms"][0] if outer["name"] == "RandomApply" else outer
+        found[inner["name"]] = (inner, outer.get("p", 1))
     scale, jitter, blur, solarize, mask = PUBLISHED[name, column]
     assert tuple(found["RandomResizedCrop"][0]["scale"]) == scale
     assert found["RandomHorizontalFlip"][1] == 0.5
@@ -116,9 +116,8 @@ def test_views_come_back_as_they_were_saved(tmp_path: Path) -> None:
     }
     save_recipe(views, tmp_path / "views.json")
     assert load_views(tmp_path / "views.json") == views
-    with pytest.raises(ConfigError, match="the recipe has views") as error:
+    with pytest.raises(ConfigError, match=r"(?s)the recipe has views.*load_views"):
         load_recipe(tmp_path / "views.json")
-    assert "load_views" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_a_broken_recipe_of_views_names_its_file(tmp_path: Path, views: object, 
     assert str(path) in str(error.value)
 
 
-def test_the_other_function_is_named() -> None:
+def test_a_recipe_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(ConfigError, match="the recipe 'dino-v1' has views"):
         load_recipe("dino-v1")
     with pytest.raises(ConfigError, match="the recipe 'imagenet-val' has no views"):

@@ -102,7 +102,7 @@ def test_mixup_adds_pixels_in_shares(dtype):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_cutmix_replaces_a_box(layout):
+def test_cutmix_replaces_a_box_by_that_of_the_partner(layout):
     images = np.arange(1, 9, dtype=np.float32)[:, None, None, None] * np.ones((3, 20, 30), np.float32)
     if layout == "NHWC":
         images = images.transpose(0, 2, 3, 1)
@@ -130,7 +130,7 @@ def test_labels_are_mixed_as_pixels_are_and_sum_to_one(transform):
 
 
 @pytest.mark.parametrize("label", [-1, 3])
-def test_a_label_out_of_range(label):
+def test_a_label_out_of_range_is_refused(label):
     params = MixUp().draw(np.arange(2), (8, 8), 0, 0)
     with pytest.raises(ConfigError, match=f"labels must lie within 0 to 2; found {label}"):
         params.labels(np.array([0, label]), 3)
@@ -138,6 +138,6 @@ def test_a_label_out_of_range(label):
 
 @pytest.mark.parametrize("make", [MixUp, CutMix])
 @pytest.mark.parametrize("alpha", [0, -1, float("inf"), "1", None])
-def test_a_bad_alpha(make, alpha):
+def test_a_bad_alpha_is_refused(make, alpha):
     with pytest.raises(ConfigError, match="alpha must be a positive number; found"):
         make(alpha)

@@ -19,8 +19,8 @@ def draw(n=N, seed=0, epoch=0, **arguments):
     return Mosaic(**arguments).draw(np.arange(n), SIZE, seed, epoch)
 
 
-def places(dtype=np.float32, n=N):
-    """Images, NCHW, whose pixels say where they are: sample, row, column."""
+def coordinate_images(dtype=np.float32, n=N):
+    """Images, NCHW, whose three channels are the sample, row and column of each pixel."""
     rows, columns = np.indices(SIZE) + 0.5
     image = np.stack([np.stack((np.full(SIZE, i), rows, columns)) for i in range(n)])
     return image.astype(dtype)
@@ -64,7 +64,7 @@ def test_partners_come_from_the_batch():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_pixels_come_from_where_the_parameters_say(dtype, tolerance, layout):
     params = draw()
-    images = places(dtype)
+    images = coordinate_images(dtype)
     given = images if layout == "NCHW" else np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     made = params.images(given, layout)
     assert made.dtype == dtype
@@ -82,9 +82,9 @@ def test_pixels_come_from_where_the_parameters_say(dtype, tolerance, layout):
         np.testing.assert_allclose(columns[0, 2:-2], expected_columns[2:-2], atol=tolerance)
 
 
-def test_bfloat16():
+def test_bfloat16_images_are_resampled_like_float32():
     params = draw()
-    images = places()
+    images = coordinate_images()
     bits = (images.view(np.uint32) >> 16).astype(np.uint16)
     made = params.images(bits)
     assert made.dtype == np.uint16
@@ -92,11 +92,11 @@ def test_bfloat16():
     np.testing.assert_allclose(values, params.images(images), atol=0.5)
 
 
-def test_some_images_stay_as_they_are():
+def test_images_stay_as_they_are_in_the_share_of_the_probability():
     params = draw(200, p=0.5)
     alone = (params.dest[:, 0] == (0, 0, *SIZE)).all(axis=1)
     assert 0.35 < alone.mean() < 0.65
-    images = places(n=200)
+    images = coordinate_images(n=200)
     np.testing.assert_array_equal(params.images(images)[alone], images[alone])
     segmentation = images[:, 1].astype(np.uint8)
     np.testing.assert_array_equal(params.segmentation(segmentation)[alone], segmentation[alone])
@@ -113,7 +113,7 @@ def test_labels_are_shares_of_area():
     soft = params.labels(np.arange(N), N)
     assert soft.dtype == np.float32
     np.testing.assert_allclose(soft.sum(axis=1), 1, rtol=1e-6)
-    made = params.images(places())[:, 0]
+    made = params.images(coordinate_images())[:, 0]
     for i in range(N):
         np.testing.assert_allclose(soft[i], [(made[i] == k).mean() for k in range(N)], atol=1e-6)
     several = np.eye(N)[:, ::-1] + np.eye(N)
@@ -122,8 +122,8 @@ def test_labels_are_shares_of_area():
     )  # of several labels, each in its share
 
 
-def scene(i):
-    """A box, keypoints and a mask in sample ``i``, and an image that shows the box."""
+def box_and_mask(i):
+    """A random box in sample ``i``, and its mask."""
     rng = np.random.default_rng(i)
     low = rng.integers(5, (40, 30))
     box = np.concatenate((low, low + rng.integers(12, 25, 2))).astype(float)
@@ -135,7 +135,7 @@ def scene(i):
 def test_objects_follow_their_pixels():
     n = 12
     params = draw(n, scale=(0.7, 1.0))
-    boxes, masks = map(np.array, zip(*(scene(i) for i in range(n)), strict=True))
+    boxes, masks = map(np.array, zip(*(box_and_mask(i) for i in range(n)), strict=True))
     images = np.zeros((n, 3, *SIZE), np.uint8)
     images[np.arange(n), :] = masks[:, None] * 255
     moved = params.boxes(boxes, np.arange(n), min_size=2)
@@ -183,7 +183,7 @@ def test_keypoints_follow_their_tiles():
     moved = params.boxes(boxes, np.arange(N))
     points = params.keypoints(keypoints, moved)
     assert points.shape == (len(moved.owner), 3, 3)
-    made = params.images(places())
+    made = params.images(coordinate_images())
     checked = 0
     for k, i in enumerate(moved.owner):
         assert points[k, 2].tolist() == [0, 0, 0]  # was not labelled
@@ -200,7 +200,7 @@ def test_keypoints_follow_their_tiles():
 
 def test_segmentation_follows_the_image():
     params = draw()
-    images = places()
+    images = coordinate_images()
     masks = (images[:, 1] // 10 * 10 + images[:, 2] // 16).astype(np.int64)
     made = params.images(images)
     moved = params.segmentation(masks)
@@ -211,11 +211,11 @@ def test_segmentation_follows_the_image():
 
 def test_cutmix_replaces_the_same_box_of_a_mask():
     params = CutMix().draw(np.arange(N), SIZE, 0, 0)
-    images = places(np.float32)
+    images = coordinate_images(np.float32)
     np.testing.assert_array_equal(params.segmentation(images[:, 0]), params.images(images)[:, 0])
 
 
-def test_no_objects():
+def test_a_batch_without_objects_has_no_boxes_and_masks():
     moved = draw().boxes(np.empty((0, 4)), np.empty(0, int))
     assert moved.boxes.shape == (0, 4)
     assert len(moved.owner) == len(moved.area_scale) == 0
@@ -239,19 +239,19 @@ def test_a_draw_is_keyed_by_seed_epoch_and_sample():
         ({"scale": (1, 0.5)}, "scale must be"),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_a_bad_argument_is_named(arguments, message):
     with pytest.raises(ConfigError, match=message):
         Mosaic(**arguments)
 
 
-def test_labels_of_another_shape():
+def test_labels_of_another_shape_are_refused():
     with pytest.raises(ConfigError, match=r"labels must be \(N,\) integers or \(N, 3\); found"):
         one_hot(np.zeros((4, 2)), 3)
     with pytest.raises(ConfigError, match="found float64 of"):
         one_hot(np.ones(4), 3)
 
 
-def test_class_masks_show_the_images_that_are_shown():
+def test_class_masks_show_the_images_that_the_mosaic_shows():
     masks = np.arange(8, dtype=np.uint8)[:, None, None].repeat(20, 1).repeat(30, 2)
     params = Mosaic().draw(np.arange(8), (20, 30), 0, 0)
     images = params.images(masks[:, None].repeat(3, 1))

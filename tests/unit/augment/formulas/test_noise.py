@@ -22,8 +22,8 @@ def test_quantiles_are_those_of_the_normal_distribution():
     assert table.astype(np.float64).var() == pytest.approx(1, abs=2e-4)
 
 
-def by_hand(key, place):
-    bits = (key + (place + 1) * 0x9E3779B97F4A7C15) % 2**64
+def by_hand(key, pixel):
+    bits = (key + (pixel + 1) * 0x9E3779B97F4A7C15) % 2**64
     bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
     bits ^= bits >> 31
@@ -50,7 +50,7 @@ def test_noise_is_that_of_every_version():
     assert digest[:16] == "ffc838fdb34a33dc"
 
 
-def test_noise_is_normal():
+def test_noise_has_the_normal_distribution():
     values = np.sort(FIELD.ravel().astype(np.float64))
     n = values.size
     assert abs(values.mean()) < 5 / np.sqrt(n)

@@ -29,15 +29,15 @@ def slope(height, width):
 def by_definition(source, matrix, column, row, fill, window):
     """One pixel, by sums over all integers that the filter reaches; slopes by finite differences."""
 
-    def place(c, r):
+    def source_point(c, r):
         x, y, w = matrix @ (c + 0.5, r + 0.5, 1)
         return np.array((x, y)) / w
 
     step = 1e-6
-    dc = (place(column + step, row) - place(column - step, row)) / (2 * step)
-    dr = (place(column, row + step) - place(column, row - step)) / (2 * step)
+    dc = (source_point(column + step, row) - source_point(column - step, row)) / (2 * step)
+    dr = (source_point(column, row + step) - source_point(column, row - step)) / (2 * step)
     support = np.maximum(1, np.hypot(dc, dr))
-    at = place(column, row)
+    at = source_point(column, row)
     first, last = np.floor(at - support - 1).astype(int), np.ceil(at + support + 1).astype(int)
     top, left, bottom, right = window
     value, total = np.zeros(3), 0.0
@@ -73,14 +73,15 @@ def test_along_the_axes_it_is_pillows_filter(height, width):
     assert np.abs(output.astype(int) - np.array(expected))[inner].max() <= 1
 
 
-def test_the_fill_is_counted_by_its_share():
+def test_the_fill_counts_by_its_share_of_the_filter():
     source = np.full((8, 8, 3), 200, np.uint8)
     output = resample(source, np.diag((4.0, 1.0, 1.0)), (8, 4), BLACK)
     # Centres 2 and 6 with a support of 4: weights 1 to 7 of 16 eighths, of which the first lie outside.
     assert output[4, :, 0].tolist() == [175, 175, 25, 0]
 
 
-def test_far_away_everything_is_fill():
+def test_far_away_and_behind_the_horizon_everything_is_fill():
+    assert not resample(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
     output = resample(np.full((40, 40, 3), 200, np.uint8), matrix, (40, 40), BLACK)
     assert not output[10:].any()  # from the horizon on

@@ -35,7 +35,7 @@ def draw(transforms, n=1, height=HEIGHT, width=WIDTH):
     return compile_image(transforms).draw(np.full(n, height), np.full(n, width), np.arange(n), 0, 0)
 
 
-def test_labels_belong_to_the_images_that_own_them():
+def test_boxes_move_with_the_images_that_own_them():
     params = draw([RandomResizedCrop(64)], 5)
     boxes = np.array([(10, 20, 150, 120), (50, 50, 90, 100), (0, 0, 200, 150)])
     owner = np.array([4, 0, 2])
@@ -45,7 +45,7 @@ def test_labels_belong_to_the_images_that_own_them():
         np.testing.assert_array_equal(alone[0], got)
 
 
-def test_no_labels():
+def test_a_batch_without_annotations_has_empty_arrays():
     params = draw([CenterCrop(8)])
     boxes, keep = transform_boxes(params, np.empty((0, 4)), ONE[:0])
     assert boxes.shape == (0, 4)
@@ -86,7 +86,7 @@ def test_left_and_right_are_exchanged_in_a_mirrored_image_only():
     assert twice.tolist() == [[[150 - 55, 90, 2], [150 - 85, 90, 1], [0, 0, 0]]]
 
 
-def test_mirrored():
+def test_an_odd_number_of_flips_mirrors():
     for transforms, expected in (
         ([CenterCrop(9)], False),
         ([CenterCrop(9), RandomVerticalFlip(1)], True),
@@ -103,7 +103,7 @@ def test_keypoints_that_were_cut_away_do_not_return_with_padding():
     assert transform_keypoints(params, points, ONE).tolist() == [[[0, 0, 0], [100, 100, 2]]]
 
 
-def test_an_image_of_padding_has_no_labels():
+def test_an_image_of_padding_has_no_annotations():
     plan = compile_image([CenterCrop(9), RandomResizedCrop(4, scale=(0.05, 0.1))])
     params = plan.draw(np.ones(64, int), np.ones(64, int), np.arange(64), 0, 0)
     white = np.full((1, 1, 3), 255, np.uint8)

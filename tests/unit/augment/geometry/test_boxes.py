@@ -9,7 +9,7 @@ from stoker.augment.geometry.boxes import clip_boxes, clip_quads, convert_boxes,
 from stoker.errors import ConfigError
 
 
-def test_formats():
+def test_boxes_are_converted_between_formats():
     assert convert_boxes([10, 20, 40, 80], "XYXY", "XYWH").tolist() == [10, 20, 30, 60]
     assert convert_boxes([10, 20, 40, 80], "XYXY", "CXCYWH").tolist() == [25, 50, 30, 60]
     assert convert_boxes([[25, 50, 30, 60]], "CXCYWH", "XYWH").tolist() == [[10, 20, 30, 60]]
@@ -18,14 +18,14 @@ def test_formats():
         convert_boxes([0, 0, 1, 1], "XYXY", "XyXy")
 
 
-def test_the_tip_of_a_diamond():
+def test_a_diamond_at_the_corner_has_the_box_and_share_of_its_tip():
     diamond = np.array([[(0, -4), (4, 0), (0, 4), (-4, 0)]], float)
     box, share = clip_quads(diamond, (10, 10))
     assert box.tolist() == [[0, 0, 4, 4]]
     np.testing.assert_allclose(share, 0.25)
 
 
-def test_a_quad_around_the_window_and_one_outside_and_one_at_infinity():
+def test_quadrilaterals_around_and_outside_of_the_window_and_at_infinity_are_clipped():
     quads = np.array(
         [
             [(-50, 5), (5, -50), (60, 5), (5, 60)],
@@ -38,7 +38,7 @@ def test_a_quad_around_the_window_and_one_outside_and_one_at_infinity():
     np.testing.assert_allclose(share, [100 / (55 * 110), 0, 0])
 
 
-def test_clipping_against_a_count_of_points():
+def test_clipping_agrees_with_a_count_of_points():
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(np.arange(-100, 200), np.arange(-100, 200)), axis=-1) / 5 + 0.1
     for turn in range(30):

@@ -92,7 +92,7 @@ def test_the_last_resize_decides():
     assert (params.interpolation == Interpolation.LANCZOS).all()
 
 
-def test_samples_may_differ():
+def test_samples_may_have_different_interpolations():
     transforms = [Resize((40, 40)), RandomApply([RandomChoice([Resize((30, 30), n) for n in NAMES])], 0.5)]
     params = draw([*transforms, CenterCrop(30)], n=400)
     share = np.bincount(params.interpolation, minlength=4) / 400

@@ -59,7 +59,7 @@ coordinate = st.floats(-5, 25, width=32).map(lambda x: x + 0.013)  # no vertex i
 
 
 @given(st.lists(st.tuples(coordinate, coordinate), min_size=3, max_size=7))
-def test_polygons_against_every_pixel(polygon):
+def test_filled_polygons_have_the_pixels_inside_their_outline(polygon):
     points = np.array(polygon)
     expected = even_odd(points, (18, 21))
     assert (fill_polygons([points], (18, 21)) == expected)[expected < 2].all()
@@ -74,13 +74,13 @@ def test_polygons_of_an_object_are_united_and_neighbours_share_no_pixel():
     assert fill_polygons([left, left], (12, 20)).sum() == 30
 
 
-def test_a_polygon_that_covers_no_centre():
+def test_a_polygon_that_covers_no_centre_has_no_pixels():
     assert not fill_polygons([np.array([(2.1, 2.1), (2.4, 2.1), (2.4, 2.4)])], (5, 5)).any()
     assert not fill_polygons([], (5, 5)).any()
 
 
 @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=st.integers(0, 1)))
-def test_run_lengths_and_back(mask):
+def test_run_lengths_survive_a_round_trip(mask):
     runs = encode_runs(mask)
     assert runs.dtype == np.uint32
     assert runs.sum() == mask.size
@@ -95,12 +95,12 @@ def test_run_lengths_go_down_the_columns_and_begin_with_zeros():
     assert decode_runs([0, 2, 1, 1, 2], (2, 3)).tolist() == (1 - mask).tolist()
 
 
-def test_run_lengths_of_another_image():
+def test_run_lengths_of_another_size_are_refused():
     with pytest.raises(ConfigError, match="run lengths must sum to 3 x 3 pixels; they sum to 6"):
         decode_runs(np.array([2, 4]), (3, 3))
 
 
-def test_boxes_of_masks():
+def test_boxes_of_masks_enclose_their_pixels():
     masks = np.zeros((3, 9, 12), np.uint8)
     masks[0, 2:5, 3:10] = 1
     masks[2] = 7
@@ -155,13 +155,13 @@ def test_an_image_of_padding_shows_no_object():
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (5, 1), (1, 4), (1, 1)])
-def test_nearest_values_by_axis_and_by_pixel(shape) -> None:
+def test_values_are_taken_alike_by_axis_and_by_pixel(shape) -> None:
     rng = np.random.default_rng(0)
     mask = rng.integers(0, 9, (6, 7)).astype(np.uint8)
     by_axis = rng.integers(-1, 6, (shape[0], 1)), rng.integers(-1, 7, (1, shape[1]))
     by_pixel = rng.integers(-1, 6, shape), rng.integers(-1, 7, shape)
     for pixels in (by_axis, by_pixel):
         rows, columns = np.broadcast_arrays(*pixels)
-        places = np.stack((rows, columns), axis=-1).tolist()
-        expected = [[mask[y, x] if min(y, x) >= 0 else 77 for y, x in line] for line in places]
+        source = np.stack((rows, columns), axis=-1).tolist()
+        expected = [[mask[y, x] if min(y, x) >= 0 else 77 for y, x in line] for line in source]
         assert nearest(mask, pixels, 77).tolist() == expected

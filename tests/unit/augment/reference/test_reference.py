@@ -21,7 +21,6 @@ from stoker.augment.reference.reference import convert, execute, render
 
 
 def noise(height, width):
-    """Smooth enough to be a photograph, sharp enough that a shift by a pixel is seen."""
     rng = np.random.default_rng(height * 1000 + width)
     return rng.integers(0, 256, (height, width, 3), np.uint8)
 
@@ -104,14 +103,14 @@ def test_a_crop_of_padding_is_padding(then):
     assert 0 < sum(image.any() for image in images) < 32  # the centre is one in 81
 
 
-def test_flips():
+def test_flips_mirror_the_pixels():
     pixels = noise(5, 6)
     crop = CenterCrop((5, 6))
     np.testing.assert_array_equal(run([crop, RandomHorizontalFlip(1)], pixels), pixels[:, ::-1])
     np.testing.assert_array_equal(run([crop, RandomVerticalFlip(1)], pixels), pixels[::-1])
 
 
-def test_a_crop_after_a_flip():
+def test_a_crop_after_flips_cuts_the_mirrored_image():
     pixels = noise(9, 12)
     output = run([RandomHorizontalFlip(1), RandomVerticalFlip(1), CenterCrop((4, 5))], pixels)
     np.testing.assert_array_equal(output, pixels[::-1, ::-1][2:6, 4:9])
@@ -126,7 +125,7 @@ def test_normalize_is_torchvisions_formula():
     np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
-def test_layouts():
+def test_layouts_hold_the_same_values():
     pixels = noise(4, 6)
     nhwc = run([CenterCrop((4, 6))], pixels)
     nchw = run([CenterCrop((4, 6))], pixels, layout="NCHW")
@@ -138,7 +137,7 @@ def test_layouts():
     assert not padded[..., 3].any()
 
 
-def test_float16_scaled_and_not():
+def test_float16_holds_shares_or_levels():
     pixels = noise(4, 4)
     for scale, expected in ((True, pixels / 255), (False, pixels)):
         output = run([CenterCrop(4), ToDtype("float16", scale=scale)], pixels)

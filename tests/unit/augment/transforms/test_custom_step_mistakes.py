@@ -46,7 +46,7 @@ class Promise(Transform):
 
 
 @pytest.mark.parametrize(
-    ("transforms", "said"),
+    ("transforms", "message"),
     [
         ([CenterCrop(20), Half()], r"^Half\(\) made an image 10 x 10 .* its output_size says 20 x 20"),
         ([CenterCrop(20), Half(), CenterCrop(20)], r"^Half\(\) made an image 10 x 10 "),
@@ -55,12 +55,12 @@ class Promise(Transform):
         ([Resize((20, 20)), Promise()], r"^Promise\(\) made an image 20 x 20 .* says 5 x 6"),
     ],
 )
-def test_a_size_that_output_size_does_not_say(transforms, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_size_other_than_that_of_output_size_is_refused(transforms, message):
+    with pytest.raises(ConfigError, match=message):
         draw(*transforms)
 
 
-def test_any_size_will_do_where_the_next_one_makes_it_the_same_again():
+def test_any_size_is_accepted_where_the_next_transform_gives_one_size():
     assert draw(Half(), CenterCrop(20)).size == (20, 20)
 
 
@@ -82,7 +82,7 @@ class Levels(Transform):
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ("shares", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 3, 256\) float64"),
         ("one channel", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 256\) uint8"),
@@ -91,8 +91,8 @@ class Levels(Transform):
         ("one answer", r"^Table: where must be \(1,\) bool, .*; found \(2,\) bool"),
     ],
 )
-def test_a_table_of_another_form(table, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_table_of_another_form_is_refused(table, message):
+    with pytest.raises(ConfigError, match=message):
         compile_image([CenterCrop(20), Levels(table)])
 
 
@@ -121,7 +121,7 @@ class Returning(Transform):
         (lambda pixels: None, "None"),
     ],
 )
-def test_a_step_that_returns_another_form(make, found):
+def test_a_step_that_returns_another_form_is_refused(make, found):
     params = draw(CenterCrop(20), Returning(make), n=1)
     with pytest.raises(
         ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8, as it gets; found {found}"
@@ -150,7 +150,7 @@ class Nothing(Transform):
 
 @pytest.mark.parametrize("within", [None, RandomApply, RandomOrder])
 @pytest.mark.parametrize(
-    ("transform", "said"),
+    ("transform", "message"),
     [
         (
             Undeclared(3),
@@ -163,8 +163,8 @@ class Nothing(Transform):
         (Nothing(), r"(?s)^Nothing has no method params\(self, state, u\).*Define it"),
     ],
 )
-def test_a_class_that_is_not_as_all_transforms_are(transform, said, within):
-    with pytest.raises(ConfigError, match=said):
+def test_a_class_that_is_no_whole_transform_is_refused_with_the_remedy(transform, message, within):
+    with pytest.raises(ConfigError, match=message):
         compile_image([CenterCrop(20), within([transform]) if within else transform])
 
 
@@ -184,7 +184,7 @@ class Flatten(Transform):
         state.distort(np.diag((1.0, 0, 1))[None].repeat(len(u), axis=0))
 
 
-def test_a_warp_that_boxes_cannot_follow():
+def test_a_warp_that_boxes_cannot_follow_is_refused():
     params = draw(CenterCrop(20), Flatten(), n=2)
     with pytest.raises(ConfigError, match=r"(?s)boxes, keypoints and masks cannot follow .*state\.distort"):
         transform_boxes(params, [(0, 0, 9, 9)], np.zeros(1, int))

@@ -69,7 +69,7 @@ class RandomGamma(Transform):
 @register
 @dataclass(frozen=True)
 class Transpose(Transform):
-    """A user's own geometry, for square images."""
+    """Custom geometry, for square images."""
 
     warps: ClassVar[bool] = True
 
@@ -89,7 +89,7 @@ def run(params, i):
     return execute(params, i, PIXELS, "uint8", "NHWC")
 
 
-def test_a_step_of_ones_own_among_others():
+def test_a_custom_step_acts_between_other_transforms():
     params = draw(ColorJitter((0.5, 0.5)), RandomVignette(), RandomHorizontalFlip(1))
     step = params.steps[-1]
     assert 8 < step.where.sum() < 32
@@ -99,7 +99,7 @@ def test_a_step_of_ones_own_among_others():
         np.testing.assert_array_equal(run(params, i), expected)
 
 
-def test_only_the_reference_executes_it_before_another_step():
+def test_only_the_reference_executes_a_custom_step_before_another_step():
     plan = compile_image([CenterCrop(20), RandomVignette()])
     assert plan.needs == plan.last_custom_steps == {"Vignette"}
     assert executes("native", plan.needs, plan.last_custom_steps)
@@ -114,13 +114,13 @@ def test_only_the_reference_executes_it_before_another_step():
         check_needs("native", needs)
 
 
-def test_a_table_of_ones_own():
+def test_a_custom_table_acts_on_each_sample():
     params = draw(RandomGamma(), n=9)
     assert params.needs() == {"Table"}
     assert len({run(params, i).tobytes() for i in range(9)}) == 9
 
 
-def test_geometry_of_ones_own():
+def test_custom_geometry_composes_with_warps():
     np.testing.assert_array_equal(run(draw(Transpose()), 0), PIXELS.transpose(1, 0, 2))
     np.testing.assert_array_equal(
         run(draw(RandomRotation((90, 90)), Transpose(), Transpose()), 0), np.rot90(PIXELS)
@@ -129,12 +129,12 @@ def test_geometry_of_ones_own():
         compile_image([Transpose(), CenterCrop(20)])
 
 
-def test_within_another():
+def test_a_custom_transform_may_be_inside_another():
     params = draw(RandomApply([RandomVignette(p=1)], 0.5))
     assert 8 < params.steps[0].where.sum() < 32
 
 
-def test_recipes_know_what_is_registered(tmp_path):
+def test_recipes_hold_registered_transforms(tmp_path):
     transforms = [CenterCrop(20), RandomApply([RandomVignette((0.1, 0.2))], 0.3), RandomGamma(3), Transpose()]
     save_recipe(transforms, tmp_path / "own.json")
     assert load_recipe(tmp_path / "own.json") == transforms
@@ -145,13 +145,13 @@ class Curve(Transform):
     levels: np.ndarray | None = None
 
 
-def test_an_argument_that_json_cannot_hold(tmp_path):
+def test_an_argument_that_json_cannot_hold_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="must be values that JSON can hold; found ndarray"):
         save_recipe([Curve(np.arange(256))], tmp_path / "own.json")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_function_is_no_part_of_a_recipe(tmp_path):
+def test_a_function_in_a_recipe_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="a recipe holds transforms; found <function run"):
         save_recipe([CenterCrop(20), run], tmp_path / "own.json")
 
@@ -165,11 +165,11 @@ def test_a_class_may_be_registered_again_but_no_other_of_its_name():
 
 
 @pytest.mark.parametrize("what", [Vignette, type("Plain", (Transform,), {})])
-def test_what_a_recipe_cannot_hold(what):
+def test_a_class_that_a_recipe_cannot_hold_is_refused(what):
     with pytest.raises(ConfigError, match="a recipe cannot hold"):
         register(what)
 
 
-def test_the_arguments_are_checked():
+def test_arguments_of_a_custom_transform_are_checked():
     with pytest.raises(ConfigError, match="RandomVignette: strength must be a pair"):
         RandomVignette((0.5, 2))

@@ -118,7 +118,7 @@ def test_parts_are_distributed_as_torchvisions_formula(options):
         assert_same_distribution(values, expected[:, axis])
 
 
-def test_arguments_of_the_parts():
+def test_parts_keep_the_ranges_of_their_scale_and_ratio():
     state = state_of(N)
     decide(RandomIoUCrop(0.5, 0.7, 1.4, 1.8, (0.0,), 5), state)
     height, width = state.size
@@ -130,15 +130,17 @@ def test_arguments_of_the_parts():
     assert 1.4 <= ratio.min() < ratio.max() <= 1.8
 
 
-def test_images_without_boxes_and_impossible_options_are_left_as_they_are():
-    state = TransformState.of(np.full(9, HEIGHT), np.full(9, WIDTH))
-    decide(RandomIoUCrop(sampler_options=(0.5,)), state)
-    assert (state.size.T == (HEIGHT, WIDTH)).all()
-    state = state_of(20, np.array([(5.0, 5, 7, 7)]))  # the IoU of so small a box is always small
-    decide(RandomIoUCrop(sampler_options=(0.5,)), state)
-    assert (state.size.T == (HEIGHT, WIDTH)).all()
-    state = state_of(9)
-    decide(RandomIoUCrop(sampler_options=(1,)), state)
+@pytest.mark.parametrize(
+    ("boxes", "option"),
+    [
+        (BOXES[:0], 0.5),
+        (np.array([(5.0, 5, 7, 7)]), 0.5),  # the IoU of so small a box is always small
+        (BOXES, 1),
+    ],
+)
+def test_images_without_boxes_and_impossible_options_are_left_as_they_are(boxes, option):
+    state = state_of(20, boxes)
+    decide(RandomIoUCrop(sampler_options=(option,)), state)
     assert (state.size.T == (HEIGHT, WIDTH)).all()
 
 
@@ -186,7 +188,7 @@ def test_a_choice_uses_the_boxes_that_earlier_transforms_left():
 def test_a_choice_uses_the_image_as_it_is_now():
     n = 200
     plain, changed = state_of(n), state_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
-    changed.objects.given.boxes[:, 1::2] = plain.objects.given.boxes[:, 1::2] / 2
+    changed.objects.in_source.boxes[:, 1::2] = plain.objects.in_source.boxes[:, 1::2] / 2
     changed.resize(np.array([[HEIGHT], [WIDTH]]))
     changed.mirror(np.ones(n, bool), 1)
     for state in (plain, changed):
@@ -213,12 +215,12 @@ def test_a_sample_has_the_same_part_in_any_batch():
     assert (other != together).any(axis=1).mean() > 0.6
 
 
-def test_not_after_a_warp():
+def test_it_is_refused_after_a_warp():
     with pytest.raises(ConfigError, match="RandomIoUCrop stands after a warp"):
         compile_image([Resize((32, 32)), RandomRotation(9), RandomIoUCrop(), Resize((32, 32))])
 
 
-def test_objects_of_some_images():
+def test_chosen_images_keep_their_objects_under_new_numbers():
     given = Objects(np.arange(20.0).reshape(5, 4), np.array([0, 3, 1, 3, 2]))
     taken = given.take(np.array([3, 1]))
     assert taken.owner.tolist() == [0, 1, 0]
@@ -227,7 +229,7 @@ def test_objects_of_some_images():
     assert len(given.take(np.arange(0)).owner) == 0
 
 
-def test_it_leaves_images_of_different_sizes():
+def test_it_needs_a_transform_that_gives_one_size():
     with pytest.raises(ConfigError, match="different sizes"):
         compile_image([CenterCrop(99), RandomIoUCrop()])
 
@@ -244,6 +246,6 @@ def test_it_leaves_images_of_different_sizes():
         (lambda: RandomIoUCrop(trials=0), "trials must be"),
     ],
 )
-def test_bad_arguments(make, message):
+def test_a_bad_argument_is_named(make, message):
     with pytest.raises(ConfigError, match=message):
         make()

@@ -34,7 +34,7 @@ def test_the_geometry_is_that_of_ultralytics(enlarge, center):
         np.testing.assert_allclose(box, [left, top, left + new_width, top + new_height], atol=1e-9)
 
 
-def test_fills():
+def test_all_padding_has_one_fill():
     assert compile_image([Letterbox(32)]).draw(*_one(10, 20)).fill.tolist() == [114] * 3
     assert compile_image([CenterCrop(32, fill=(1, 2, 3))]).draw(*_one(10, 20)).fill.tolist() == [1, 2, 3]
     assert CenterCrop(32).to_dict() == {"name": "CenterCrop", "size": [32, 32]}  # as in older states
@@ -43,14 +43,15 @@ def test_fills():
 
 
 @pytest.mark.parametrize("wrong", [{"size": 0}, {"size": 8, "fill": 300}, {"size": 8, "enlarge": 1}])
-def test_wrong_arguments(wrong):
+def test_a_bad_argument_is_refused(wrong):
     with pytest.raises(ConfigError, match="Letterbox"):
         Letterbox(**wrong)
 
 
-def test_the_longer_side_by_two_equal_numbers():
-    state = compile_image([Resize(64, max_size=64), CenterCrop(64)]).draw(*_one(100, 50))
-    assert state.dest[0].tolist() == compile_image([Letterbox(64)]).draw(*_one(100, 50)).dest[0].tolist()
+def test_a_resize_with_max_size_and_a_crop_have_the_geometry_of_a_letterbox():
+    lists = [Resize(64, max_size=64), CenterCrop(64)], [Letterbox(64)]
+    resized, letterboxed = (compile_image(transforms).draw(*_one(100, 50)) for transforms in lists)
+    assert resized.dest.tolist() == letterboxed.dest.tolist()
 
 
 def _one(height, width):

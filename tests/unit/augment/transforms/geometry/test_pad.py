@@ -1,4 +1,4 @@
-"""Pad and RandomCrop: pixels against NumPy's padding, positions against torchvision's distribution."""
+"""Pad and RandomCrop: pixels against NumPy's padding, locations against torchvision's distribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def padded(pixels, left, top, right, bottom, fill=0):
     ("padding", "sides"),
     [(3, (3, 3, 3, 3)), ((2, 5), (2, 5, 2, 5)), ((1, 2, 3, 4), (1, 2, 3, 4)), (0, (0,) * 4)],
 )
-def test_pad(padding, sides):
+def test_pad_adds_pixels_on_each_side(padding, sides):
     expected = padded(PIXELS, *sides, fill=7)
     params = draw([Resize((20, 30)), Pad(padding, fill=7)])
     assert params.size == expected.shape[:2]
@@ -39,17 +39,17 @@ def test_all_padding_has_one_colour():
         compile_image([Pad(1, fill=9), RandomCrop(8, padding=1)])
 
 
-def test_random_crop_takes_every_position_alike():
+def test_random_crop_takes_every_location_alike():
     n = 20_000
     region = draw([RandomCrop((15, 28))], n).region
     assert (region[:, 2:] - region[:, :2] == (15, 28)).all()
-    places, counts = np.unique(region[:, :2], axis=0, return_counts=True)
-    assert len(places) == 6 * 3
+    origins, counts = np.unique(region[:, :2], axis=0, return_counts=True)
+    assert len(origins) == 6 * 3
     expected = n / 18
     assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square, 17 degrees of freedom, p = 2e-4
 
 
-def test_random_crop_with_padding_as_for_cifar():
+def test_random_crop_with_padding_cuts_the_padded_image():
     pixels = padded(PIXELS, 4, 4, 4, 4)
     params = draw([RandomCrop((20, 30), padding=4), RandomHorizontalFlip(0)], 200)
     corners = set()
@@ -61,7 +61,7 @@ def test_random_crop_with_padding_as_for_cifar():
     assert {top for top, _ in corners} == {left for _, left in corners} == set(range(9))
 
 
-def test_an_image_that_is_too_small():
+def test_an_image_that_is_too_small_is_refused_or_padded_as_needed():
     with pytest.raises(ConfigError, match=r"size \(25, 25\) is larger than an image of 20 x 30"):
         draw([RandomCrop(25)])
     with pytest.raises(ConfigError, match=r"size \(25, 25\) is larger than an image of 24 x 24"):

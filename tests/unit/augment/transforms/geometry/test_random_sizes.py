@@ -44,7 +44,7 @@ def decided(transform, n=N, height=HEIGHT, width=WIDTH):
         ("shortest-size", RandomShortestSize((50, 75, 200), 240)),
     ],
 )
-def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
+def test_sizes_and_locations_are_distributed_as_torchvisions_own(name, transform):
     state = decided(transform)
     ours = np.concatenate((-state.geometry.start, state.size)) if name == "zoom-out" else state.size
     for values, theirs in zip(ours, THEIRS[name].T, strict=True):
@@ -67,7 +67,7 @@ def test_zooming_out_is_distributed_as_torchvisions_formula():
     assert state.fill.tolist() == [7, 7, 7]
 
 
-def test_zooming_out_with_a_probability():
+def test_zooming_out_leaves_images_in_the_share_of_the_probability():
     state = decided(RandomZoomOut(p=0.3))
     assert abs((state.size[0] > HEIGHT).mean() - 0.3) < 0.05
     assert (state.geometry.start[:, state.size[0] == HEIGHT] == 0).all()
@@ -83,7 +83,7 @@ def test_scale_jitter_is_distributed_as_torchvisions_formula():
     assert tiny.size.T.tolist() == [[1, 2]] * 3
 
 
-def test_shortest_sizes():
+def test_every_shortest_size_is_as_likely_and_the_longer_side_is_limited():
     state = decided(RandomShortestSize((50, 75, 200), max_size=240))
     sizes, counts = np.unique(state.size, axis=1, return_counts=True)
     assert sizes.T.tolist() == [[50, 80], [75, 120], [150, 240]]
@@ -91,7 +91,7 @@ def test_shortest_sizes():
     assert RandomShortestSize(9).min_size == (9,)
 
 
-def test_resizes_between():
+def test_random_resize_takes_every_size_below_the_largest():
     state = decided(RandomResize(20, 30))
     shorter, counts = np.unique(state.size[0], return_counts=True)
     assert shorter.tolist() == list(range(20, 30))
@@ -100,7 +100,7 @@ def test_resizes_between():
 
 
 @pytest.mark.parametrize("transform", [RandomZoomOut(), ScaleJitter(9), RandomResize(8, 9)])
-def test_they_leave_images_of_different_sizes(transform):
+def test_they_need_a_transform_that_gives_one_size(transform):
     with pytest.raises(ConfigError, match="different sizes"):
         compile_image([CenterCrop(99), transform])
 
@@ -119,6 +119,6 @@ def test_they_leave_images_of_different_sizes(transform):
         (lambda: RandomResize(9, 9), "max_size must be"),
     ],
 )
-def test_bad_arguments(make, message):
+def test_a_bad_argument_is_named(make, message):
     with pytest.raises(ConfigError, match=message):
         make()

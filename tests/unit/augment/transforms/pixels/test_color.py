@@ -97,7 +97,7 @@ def test_photometric_distort_step_by_step(early, applied):
     np.testing.assert_allclose(decide(RandomPhotometricDistort(), [u])[0], expected, atol=1e-9)
 
 
-def test_grayscale_and_invert():
+def test_grayscale_and_invert_are_torchvisions_formulas():
     yes, no = decide(RandomGrayscale(0.1), [[0.05], [0.5]])
     np.testing.assert_allclose(yes, np.repeat(grey(PIXELS.astype(float))[..., None], 3, axis=-1))
     np.testing.assert_array_equal(no, PIXELS)
@@ -162,7 +162,7 @@ def test_all_orders_of_color_jitter_are_equally_likely():
 
 
 @pytest.mark.parametrize(("transform", "share"), [(RandomGrayscale(), 0.1), (RandomInvert(0.3), 0.3)])
-def test_probabilities(transform, share):
+def test_grayscale_and_invert_apply_with_their_probability(transform, share):
     matrix = drawn(transform)[0]
     changed = (matrix[:, 0] != [1, 0, 0, 0]).any(axis=1).mean()
     assert abs(changed - share) < 0.02

@@ -1,4 +1,4 @@
-"""ElasticTransform: its arguments, its place in a list, and annotations that follow the pixels."""
+"""ElasticTransform: its arguments, its order in a list, and annotations that follow the pixels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_keypoints_and_boxes_follow_the_pixels():
     assert max(distances) > 1
 
 
-def test_what_leaves_the_image_is_gone():
+def test_keypoints_that_leave_the_image_are_dropped_and_boxes_are_clipped():
     params = draw(ElasticTransform((4000.0, 0.0), 5.0))
     keypoints = displace_keypoints(params, np.tile([[[1.0, 44.0, 2.0]]], (N, 1, 1)), OWNER)
     gone = keypoints[:, 0, 2] == 0
@@ -70,7 +70,7 @@ def test_what_leaves_the_image_is_gone():
     assert (boxes[:, [0, 2]] <= WIDTH).all()
 
 
-def test_the_size_is_final():
+def test_a_change_of_the_size_after_it_is_refused():
     compile_image([CenterCrop(8), ElasticTransform(), AugMix(), RandomHorizontalFlip()])
     for late in (CenterCrop(8), Pad(3)):
         with pytest.raises(ConfigError, match="stands after ElasticTransform") as error:
@@ -78,7 +78,7 @@ def test_the_size_is_final():
         assert "Put ElasticTransform after" in str(error.value)
 
 
-def test_wrong_arguments_are_refused():
+def test_a_bad_argument_is_named():
     for arguments, message in (
         ({"alpha": (1, 2, 3)}, "alpha must be a finite number"),
         ({"alpha": float("nan")}, "alpha must be a finite number"),

@@ -28,18 +28,18 @@ def test_blur_applies_to_all_samples_with_one_sigma_for_both_axes():
     assert len(np.unique(step.sigma)) > 90
 
 
-def test_one_sigma():
+def test_one_sigma_is_a_range_of_one_value():
     assert GaussianBlur(3, 2) == GaussianBlur((3, 3), (2, 2))
     assert (draw(GaussianBlur(3, 2), n=5).steps[0].sigma == 2).all()
 
 
-def test_sharpness():
+def test_sharpness_applies_with_its_probability_and_factor():
     (step,) = draw(RandomAdjustSharpness(1.5, 0.3), n=4000).steps
     assert abs(step.where.mean() - 0.3) < 0.03
     assert (step.factor == 1.5).all()
 
 
-def test_filters_find_the_colours_before_them():
+def test_filters_act_on_the_colours_before_them():
     params = draw(ColorJitter((2, 2)), RandomAdjustSharpness(2, 1), GaussianBlur(3, 1))
     assert params.needs() == {"Affine", "Sharpen", "Blur"}
     pixels = np.minimum(PIXELS.astype(int) * 2, 255).astype(np.uint8)

@@ -63,7 +63,7 @@ AFTER = [RandomVerticalFlip(1), RandomPosterize(5, 1), CenterCrop(32)]
 
 
 @pytest.mark.parametrize("inner", [*([one] for one in FIXED), FIXED[:4], FIXED[3:], FIXED[::-1]])
-def test_some_samples_have_all_of_them_and_the_others_none(inner):
+def test_some_samples_have_all_transforms_and_the_others_none(inner):
     applied, left = run(*BEFORE, *inner, *AFTER, n=1)[0], run(*BEFORE, *AFTER, n=1)[0]
     assert (applied != left).any()
     outputs = run(*BEFORE, RandomApply(inner, 0.5), *AFTER)
@@ -90,7 +90,7 @@ def test_a_transform_of_weight_0_is_not_chosen():
     np.testing.assert_array_equal(params.color, np.tile(np.eye(3, 4), (500, 1, 1)))
 
 
-def test_all_and_none():
+def test_probabilities_of_0_and_1_apply_to_no_sample_and_to_every_sample():
     params = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 1), n=9)
     assert params.flip[:, 0].all()
     assert not draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 0), n=9).flip.any()
@@ -105,7 +105,7 @@ def test_transforms_within_and_the_choice_draw_independently():
     assert abs(applied.mean() - 0.25) < 0.03
 
 
-def test_geometry_of_different_sizes_meets_again():
+def test_choices_of_different_sizes_may_lead_to_one_size():
     inner = RandomChoice([Resize(30), Pad(4, fill=9), RandomCrop((20, 44))])
     params = draw(inner, CenterCrop(20), n=90)
     extents = {tuple((region[2:] - region[:2]).round(3)) for region in params.region}
@@ -121,7 +121,7 @@ def test_needs_do_not_depend_on_what_was_drawn():
         assert plan.draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0).needs() == plan.needs
 
 
-def test_the_size_of_the_output():
+def test_the_output_has_a_size_where_all_samples_have_it():
     assert compile_image([RandomApply([Resize((9, 8))], 1)]).size == (9, 8)
     assert compile_image([RandomChoice([Resize((9, 8)), RandomResizedCrop((9, 8))])]).size == (9, 8)
     for transform in (RandomApply([Resize((9, 8))]), RandomChoice([Resize((9, 8)), Resize((8, 9))])):
@@ -162,7 +162,7 @@ def test_a_warp_within_after_a_resize_within_is_refused():
         compile_image([CenterCrop(40), RandomApply([Resize((20, 20)), RandomRotation(9)]), CenterCrop(20)])
 
 
-def test_one_fill_for_all():
+def test_choices_with_different_fills_are_refused():
     with pytest.raises(ConfigError, match="Use one fill"):
         compile_image([CenterCrop(9), RandomChoice([Pad(1, 1), Pad(1, 2)]), CenterCrop(9)])
 
@@ -195,7 +195,7 @@ def test_a_choice_between_a_warp_and_another_size_is_refused(changes):
     compile_image([CenterCrop(40), RandomRotation(9), second, Resize((9, 9))])
 
 
-def test_a_choice_between_a_warp_and_a_crop_to_the_same_size():
+def test_a_choice_between_a_warp_and_a_crop_of_the_same_size_is_executed():
     params = draw(CenterCrop(40), RandomChoice([RandomRotation((90, 90)), RandomResizedCrop(40)]), n=50)
     turned = (params.warp.matrix != np.eye(3)).any(axis=(1, 2))
     assert 10 < turned.sum() < 40

@@ -22,8 +22,7 @@ def draw(transforms, n=1):
 )
 def test_an_expanded_rotation_shows_all(degrees, size):
     turn = RandomRotation((degrees, degrees), expand=True)
-    params = draw([KEEP, turn, CenterCrop(24)])
-    assert params.size == (24, 24)
+    assert draw([KEEP, turn, CenterCrop(24)]).size == (24, 24)
     params = draw([KEEP, turn, Resize((50, 60))], n=3)
     corners = np.array([(0, 0, 1), (WIDTH, 0, 1), (0, HEIGHT, 1), (WIDTH, HEIGHT, 1)])
     seen = np.linalg.inv(params.warp.matrix[0]) @ corners.T
@@ -32,14 +31,26 @@ def test_an_expanded_rotation_shows_all(degrees, size):
     assert expanded(np.array([[HEIGHT], [WIDTH]]), np.array([degrees])).ravel().tolist() == list(size)
 
 
-def test_expanded_images_need_a_size():
-    with pytest.raises(ConfigError, match="different sizes"):
-        compile_image([KEEP, RandomRotation(9, expand=True)])
-    with pytest.raises(ConfigError, match="a crop pads after a warp"):
-        draw([KEEP, RandomRotation((90, 90), expand=True), CenterCrop(30)])
-    with pytest.raises(ConfigError, match="center must be None where expand is True"):
-        RandomRotation(9, expand=True, center=(1, 2))
-    with pytest.raises(ConfigError, match="expand must be True or False"):
-        RandomRotation(9, expand=1)
-    with pytest.raises(ConfigError, match="AugMix"):
-        compile_image([KEEP, AugMix(), RandomRotation(9, expand=True), Resize((9, 9))])
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ([KEEP], [], "different sizes"),
+        ([KEEP], [CenterCrop(40)], "a crop pads after a warp"),
+        ([KEEP, AugMix()], [Resize((9, 9))], "AugMix"),
+    ],
+)
+def test_an_expanded_image_is_refused_without_a_size_and_after_a_final_one(before, after, message):
+    with pytest.raises(ConfigError, match=message):
+        draw([*before, RandomRotation((90, 90), expand=True), *after])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"expand": True, "center": (1, 2)}, "center must be None where expand is True"),
+        ({"expand": 1}, "expand must be True or False"),
+    ],
+)
+def test_a_bad_argument_is_named(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        RandomRotation(9, **arguments)

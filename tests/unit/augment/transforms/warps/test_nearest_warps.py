@@ -62,7 +62,7 @@ def picked(*transforms):
 
 
 @every_warp
-def test_the_argument(make, tmp_path):
+def test_an_interpolation_is_kept_in_recipes_and_others_are_refused(make, tmp_path):
     for name in ("nearest", "bilinear"):
         assert make(InterpolationMode[name.upper()]) == make(name)
         assert make(name).interpolation == name
@@ -81,7 +81,7 @@ def test_bilinear_is_the_default():
 
 
 @every_warp
-def test_needs_name_picking(make):
+def test_needs_of_a_plan_name_picking(make):
     needs = compile_image([KEEP, make("nearest")]).needs
     assert ("WeightedSum" in needs) != ("nearest" in needs)
     assert "nearest" not in compile_image([KEEP, make("bilinear")]).needs
@@ -154,7 +154,7 @@ def test_pick_takes_the_pixel_that_holds_the_centre():
             assert got[row, column].tolist() == (PIXELS[int(y), int(x)].tolist() if inside else [7, 8, 9])
 
 
-def test_behind_the_horizon_there_is_fill():
+def test_behind_the_horizon_only_fill_is_picked():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
     got = pick(PIXELS, matrix, (20, 24), (7, 8, 9))
     assert (got[10:] == (7, 8, 9)).all()
