@@ -1,3 +1,5 @@
+"""Batchify functions: the arrays of padded, flat and packed sequences, against a list made token by token."""
+
 from __future__ import annotations
 
 from typing import get_args
@@ -28,13 +30,13 @@ def reference(rows, width, *, side="right", value=0, start=0, ignore=-100, by_se
             (
                 token,
                 True,
-                start + place,
+                start + index,
                 number,
-                token if place else ignore,
-                (1 / (len(sequence) - 1) if by_sequence else 1) if place else 0,
+                token if index else ignore,
+                (1 / (len(sequence) - 1) if by_sequence else 1) if index else 0,
             )
             for number, sequence in enumerate(sequences, 1)
-            for place, token in enumerate(sequence)
+            for index, token in enumerate(sequence)
         ]
         padding = [(value, False, 0, 0, ignore, 0)] * (width - len(tokens))
         line = padding + tokens if side == "left" else tokens + padding
@@ -58,7 +60,7 @@ def test_token_id_zero_is_no_padding():
     assert made == {"input_ids": [[0, 0], [7, 7]], "attention_mask": [[True, True], [True, False]]}
 
 
-def test_pad_to_a_multiple_and_dtypes():
+def test_pad_has_the_documented_types_and_pads_to_a_multiple():
     made = Pad(outputs=ALL, multiple_of=8, dtype=np.int64)([np.array([1, 2, 3], np.int32)])
     assert made["input_ids"].shape == (1, 8)
     dtypes = {name: str(array.dtype) for name, array in made.items() if not isinstance(array, int)}
@@ -78,7 +80,7 @@ def test_pad_to_a_multiple_and_dtypes():
     assert Pad()([[], []])["input_ids"].shape == (2, 1)
 
 
-def test_pad_of_full_rows_owns_its_memory():
+def test_labels_of_full_rows_leave_the_tokens_as_they_are():
     values = np.array([1, 2, 3, 4])
     made = Pad(outputs=("labels",))(Ragged(values, np.array([0, 2, 4])))
     assert plain(made) == {"labels": [[-100, 2], [-100, 4]]}
@@ -97,7 +99,7 @@ def test_pad_refuses_what_does_not_fit():
         Pad()([[1], [1, 2, 3]], 2)
 
 
-def test_flatten():
+def test_flatten_equals_the_reference():
     made = plain(Flatten(outputs=ALL)(SAMPLES))
     expected = reference([SAMPLES], 6)
     for name, column in expected.items():
@@ -150,7 +152,7 @@ def test_sequence_weights_add_up_to_one_a_sequence():
     assert weights["loss_weights"].sum() == pytest.approx(3)
 
 
-def test_composition():
+def test_a_dict_of_functions_merges_their_arrays():
     samples = [{"text": [1, 2], "topic": 3, "name": "a"}, {"text": [4], "topic": 5, "name": "b"}]
     made = Dict({"text": Pad(), "topic": Stack(np.int32), "name": List()})(samples, {"text": 4})
     assert set(made) == {"input_ids", "attention_mask", "topic", "name"}
@@ -159,7 +161,7 @@ def test_composition():
     assert made["name"] == ["a", "b"]
 
 
-def test_columns_instead_of_samples():
+def test_columns_give_what_samples_give():
     samples = [([1, 2], 3), ([4], 5)]
     function = Tuple(Pad(outputs=("input_ids",)), Stack())
     by_sample, by_column = function(samples), function(([[1, 2], [4]], np.array([3, 5])))
@@ -169,7 +171,7 @@ def test_columns_instead_of_samples():
     assert plain(columns) == {"input_ids": [[1, 2], [4, 0]]}
 
 
-def test_two_sequences_a_sample():
+def test_prefixes_keep_two_sequences_of_a_sample_apart():
     pairs = [([1, 2], [3]), ([4], [5, 6])]
     sides = Pad(outputs=("input_ids",), prefix="question_"), Pad(outputs=("input_ids",), prefix="answer_")
     question, answer = Tuple(*sides)(pairs, (4, 2))
@@ -195,29 +197,29 @@ def test_labels_of_encoder_decoders_keep_the_first_token():
         assert made["loss_weights"].sum() == pytest.approx(2)
 
 
-def test_refused():
-    with pytest.raises(ConfigError, match="labels must be one of"):
-        Pad(labels="masked")
-    with pytest.raises(ConfigError, match="outputs must be"):
-        Pad(outputs=("token_type_ids",))
-    with pytest.raises(ConfigError, match="side must be one of"):
-        Pad(side="middle")
-    for function in (Pad, Flatten, Pack):
-        with pytest.raises(ConfigError, match="loss_weights must be one of"):
-            function(outputs=("loss_weights",), loss_weights="seq")
-    with pytest.raises(ConfigError, match="multiple_of"):
-        Flatten(multiple_of=0)
-    with pytest.raises(ConfigError, match="at least one sequence"):
-        Pad()([])
-    with pytest.raises(ConfigError, match="one-dimensional"):
-        Pad()([[[1]]])
-    with pytest.raises(ConfigError, match="1 functions, 2 fields"):
-        Tuple(Stack())([(1, 2)])
-    with pytest.raises(ConfigError, match="offsets"):
-        Ragged(np.arange(3), np.array([0, 2]))
-    with pytest.raises(ConfigError, match="ascending"):
-        Ragged(np.arange(3), np.array([0, 2, 1, 3]))
-    with pytest.raises(ConfigError, match="groups"):
-        Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2])))
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pad(labels="masked"), "labels must be one of"),
+        (lambda: Pad(outputs=("token_type_ids",)), "outputs must be"),
+        (lambda: Pad(side="middle"), "side must be one of"),
+        (lambda: Pad(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
+        (lambda: Flatten(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
+        (lambda: Pack(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
+        (lambda: Flatten(multiple_of=0), "multiple_of"),
+        (lambda: Pad()([]), "at least one sequence"),
+        (lambda: Pad()([[[1]]]), "one-dimensional"),
+        (lambda: Tuple(Stack())([(1, 2)]), "1 functions, 2 fields"),
+        (lambda: Ragged(np.arange(3), np.array([0, 2])), "offsets"),
+        (lambda: Ragged(np.arange(3), np.array([0, 2, 1, 3])), "ascending"),
+        (lambda: Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2]))), "groups"),
+    ],
+)
+def test_bad_arguments_and_samples_are_named(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_a_sequence_beyond_the_last_is_an_index_error():
     with pytest.raises(IndexError):
         Ragged(np.arange(3), np.array([0, 3]))[1]

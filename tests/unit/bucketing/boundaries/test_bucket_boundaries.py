@@ -1,3 +1,5 @@
+"""Boundaries of buckets: exact against brute force and published figures."""
+
 from __future__ import annotations
 
 from itertools import combinations
@@ -55,7 +57,7 @@ def test_gsm8k_answers_in_eight_buckets(method, percent):
     assert found.counts.tolist() == np.bincount(assign_buckets(ANSWER, found.boundaries)).tolist()
 
 
-def test_sixteen_buckets():
+def test_gsm8k_answers_in_sixteen_buckets():
     assert round(100 * bucket_boundaries(ANSWER, 16).padding, 1) == 6.2
 
 
@@ -134,12 +136,12 @@ def test_a_histogram_gives_what_the_samples_give():
         assert one.counts.tolist() == other.counts.tolist()
 
 
-def test_long_lengths_take_the_sparse_path():
+def test_a_length_of_millions_takes_no_table_of_that_size():
     lengths = np.array([5, 5, 10_000_000, 7])
     assert bucket_boundaries(lengths, 2).boundaries.tolist() == [7, 10_000_000]
 
 
-def test_gluonnlp_constant_width():
+def test_constant_widths_are_gluonnlps():
     # The five keys that GluonNLP 0.10 makes of lengths 5 to 29.
     assert bucket_boundaries(np.arange(5, 30), 5, "constant").boundaries.tolist() == [9, 14, 19, 24, 29]
 
@@ -159,7 +161,7 @@ def test_an_empty_sequence_gets_a_shape_that_is_not_empty():
         (([[1, 2, 3]], 2), "one or two lengths"),
     ],
 )
-def test_refused(arguments, message):
+def test_bad_lengths_and_arguments_are_named(arguments, message):
     with pytest.raises(ConfigError, match=message):
         bucket_boundaries(*arguments)
 
@@ -174,7 +176,7 @@ def test_refused(arguments, message):
         {"counts": [0, 0]},
     ],
 )
-def test_refused_options(options):
+def test_bad_options_are_refused(options):
     with pytest.raises(ConfigError):
         bucket_boundaries([1, 2], 2, **options)
 
@@ -186,6 +188,6 @@ def test_a_sample_beyond_the_last_boundary_is_named():
         assign_buckets([[1, 2]], np.array([4, 8]))
 
 
-def test_public_names():
+def test_public_names_exist_in_alphabetical_order():
     assert sorted(set(stoker.bucketing.__all__)) == stoker.bucketing.__all__
     assert all(hasattr(stoker.bucketing, name) for name in stoker.bucketing.__all__)

@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.batch_contexts import batch_context
 
-from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged
+from stoker.bucketing import MaskTokens, Pad, Ragged
 from stoker.errors import ConfigError
 
 CLS, SEP, MASK, VOCABULARY = 101, 102, 103, 30522
-
-
-def context(count: int, epoch: int = 0, seed: int = 7) -> BatchContext:
-    rows = np.arange(count)
-    return BatchContext(epoch, 0, rows, np.zeros(count, np.int64), rows, seed)
 
 
 def sequences(count: int = 400, length: int = 128) -> Ragged:
@@ -27,7 +23,7 @@ def sequences(count: int = 400, length: int = 128) -> Ragged:
 
 def masked(given: Ragged, epoch: int = 0, **options: Any) -> Ragged:
     mask = MaskTokens(0.15, mask_id=MASK, vocabulary=VOCABULARY, special_ids=(CLS, SEP), **options)
-    return mask(given, context(len(given), epoch))
+    return mask(given, batch_context(range(len(given)), epoch))
 
 
 def test_the_shares_are_those_of_bert() -> None:
@@ -56,7 +52,7 @@ def test_labels_are_the_hidden_tokens_and_nothing_else() -> None:
     assert (arrays["labels"][chosen] == given.values[made.trained]).all()
     assert (arrays["labels"][~chosen] == -100).all()
     assert (arrays["loss_weights"] == chosen).all()
-    first = MaskTokens(0.999, mask_id=MASK, vocabulary=VOCABULARY)(given, context(6))
+    first = MaskTokens(0.999, mask_id=MASK, vocabulary=VOCABULARY)(given, batch_context(range(6)))
     assert (Pad(outputs=("labels",))(first)["labels"][:, 0] == CLS).all(), "a first token has a label, too"
 
 
@@ -64,10 +60,7 @@ def test_a_sequence_is_masked_alike_in_any_batch_and_anew_in_each_epoch() -> Non
     given = sequences(5, 64)
     whole = masked(given)
     mask = MaskTokens(0.15, mask_id=MASK, vocabulary=VOCABULARY, special_ids=(CLS, SEP))
-    rows = np.array([3])
-    alone = mask(
-        Ragged(given[3], np.array([0, 64])), BatchContext(0, 9, rows, np.zeros(1, np.int64), rows, 7)
-    )
+    alone = mask(Ragged(given[3], np.array([0, 64])), batch_context([3], step=9))
     assert (alone.values == whole[3]).all()
     assert (masked(given, epoch=1).values != whole.values).any()
 

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.batch_contexts import batch_context
 
-from stoker.bucketing import BatchContext, Ragged, SpanCorruption
+from stoker.bucketing import Ragged, SpanCorruption
 from stoker.errors import ConfigError
 
 SENTINELS = range(32099, 31999, -1)
 END = 1
-
-
-def context(count: int, epoch: int = 0) -> BatchContext:
-    rows = np.arange(count)
-    return BatchContext(epoch, 0, rows, np.zeros(count, np.int64), rows, 7)
 
 
 def sequences(lengths: list[int]) -> Ragged:
@@ -41,10 +37,10 @@ def published_arrays(tokens: list[int], hidden: list[bool]) -> tuple[list[int], 
 
     def with_sentinels(mask: list[bool]) -> list[int]:
         made, spans = [], 0
-        for place, token in enumerate(tokens):
-            if not mask[place]:
+        for index, token in enumerate(tokens):
+            if not mask[index]:
                 made.append(token)
-            elif place == 0 or not mask[place - 1]:
+            elif index == 0 or not mask[index - 1]:
                 made.append(SENTINELS[spans])
                 spans += 1
         return [*made, END]
@@ -55,7 +51,8 @@ def published_arrays(tokens: list[int], hidden: list[bool]) -> tuple[list[int], 
 def test_inputs_and_targets_are_those_of_the_published_algorithm() -> None:
     lengths = [*range(2, 60), 114, 512, 568]
     given = sequences(lengths)
-    inputs, targets = SpanCorruption(sentinels=SENTINELS, end_id=END)(given, context(len(lengths)))
+    corruption = SpanCorruption(sentinels=SENTINELS, end_id=END)
+    inputs, targets = corruption(given, batch_context(range(len(lengths))))
     for i, length in enumerate(lengths):
         tokens = given[i].tolist()
         hidden = hidden_mask(tokens, inputs[i].tolist())
@@ -67,7 +64,7 @@ def test_inputs_and_targets_are_those_of_the_published_algorithm() -> None:
 def test_all_divisions_into_spans_are_equally_likely() -> None:
     """20 tokens have 6 hidden ones in 2 spans: 5 divisions of the hidden tokens, and 13 of the others."""
     count = 13_000
-    inputs, _ = SpanCorruption(0.3, sentinels=SENTINELS)(sequences([20] * count), context(count))
+    inputs, _ = SpanCorruption(0.3, sentinels=SENTINELS)(sequences([20] * count), batch_context(range(count)))
     found = Counter(
         tuple(np.flatnonzero(hidden_mask(list(range(100, 120)), row)))
         for row in inputs.values.reshape(count, -1).tolist()
@@ -85,14 +82,14 @@ def test_lengths_are_planned_without_reading_tokens() -> None:
         SpanCorruption(0.5, mean_length=1.0, sentinels=range(1000, 3000), special_tokens=(0, 1)),
     ):
         planned = corruption.planned_lengths(np.array(lengths)[:, None])
-        made = corruption(sequences(lengths), context(len(lengths)))
+        made = corruption(sequences(lengths), batch_context(range(len(lengths))))
         assert [one.lengths.tolist() for one in made] == planned.T.tolist()
 
 
 def test_special_tokens_around_a_sequence_stay() -> None:
     given = sequences([30])
     corruption = SpanCorruption(0.5, sentinels=SENTINELS, special_tokens=(1, 1))
-    inputs, targets = corruption(given, context(1))
+    inputs, targets = corruption(given, batch_context([0]))
     assert (inputs.values[0], inputs.values[-1], targets.values[-1]) == (100, 129, 129)
     assert targets.values[0] == SENTINELS[0]
 
@@ -100,12 +97,9 @@ def test_special_tokens_around_a_sequence_stay() -> None:
 def test_each_epoch_draws_anew_and_a_batch_does_not_matter() -> None:
     given = sequences([40, 50, 60])
     corruption = SpanCorruption(sentinels=SENTINELS)
-    whole, again = corruption(given, context(3)), corruption(given, context(3, epoch=1))
+    whole, again = (corruption(given, batch_context(range(3), epoch)) for epoch in (0, 1))
     assert (whole[0].values != again[0].values).any()
-    rows = np.array([1])
-    alone = corruption(
-        Ragged(given[1], np.array([0, 50])), BatchContext(0, 5, rows, np.zeros(1, np.int64), rows, 7)
-    )
+    alone = corruption(Ragged(given[1], np.array([0, 50])), batch_context([1], step=5))
     assert (alone[0].values == whole[0][1]).all()
     assert (alone[1].values == whole[1][1]).all()
 

@@ -1,3 +1,5 @@
+"""Packing of one field: efficiency, the lower bound, too long sequences and plans in files."""
+
 from __future__ import annotations
 
 from itertools import pairwise
@@ -41,7 +43,7 @@ def l2_as_written(lengths, capacity):
     return best
 
 
-def test_gsm8k_at_256():
+def test_gsm8k_is_packed_nearly_as_well_as_the_bound_allows():
     plan = pack(ANSWER, 256)
     assert (len(plan), plan.least) == (1513, 1510)
     assert round(100 * plan.efficiency, 2) == 99.77
@@ -57,7 +59,7 @@ def test_the_histogram_packs_as_one_by_one(capacity):
     assert sorted(pack(some, capacity).filled.tolist()) == best_fit_one_by_one(some.tolist(), capacity)
 
 
-def test_at_most_so_many_sequences():
+def test_a_row_holds_at_most_max_sequences():
     plan = pack(ANSWER, 512, max_sequences=5)
     assert np.diff(plan.offsets).max() == 5
     assert np.sort(plan.rows).tolist() == list(range(len(ANSWER)))
@@ -118,7 +120,7 @@ def test_packed_rows_make_batches_like_any_samples():
     assert len(batches) == -(-len(plan) // 64)
 
 
-def test_save_and_load(tmp_path):
+def test_a_plan_survives_a_file(tmp_path):
     plan = pack(ANSWER, 100, too_long="split")
     plan.save(tmp_path / "plan.npz")
     loaded = PackingPlan.load(tmp_path / "plan.npz")
@@ -129,17 +131,16 @@ def test_save_and_load(tmp_path):
     assert loaded.lengths[pieces].sum() == loaded.filled[3]
 
 
-def test_load_refuses_what_is_no_plan(tmp_path):
+def test_a_file_that_is_no_plan_is_refused(tmp_path):
     path = tmp_path / "plan.npz"
-    path.write_bytes(b"not a plan")
-    with pytest.raises(DatasetError, match="no packing plan"):
-        PackingPlan.load(path)
-    np.savez(path, rows=np.arange(3))
-    with pytest.raises(DatasetError, match="no packing plan"):
-        PackingPlan.load(path)
-    np.savez(path, rows=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(DatasetError, match="no packing plan"):
-        PackingPlan.load(path)
+    for write in (
+        lambda: path.write_bytes(b"not a plan"),
+        lambda: np.savez(path, rows=np.arange(3)),
+        lambda: np.savez(path, rows=np.array([{"a": 1}], dtype=object)),
+    ):
+        write()
+        with pytest.raises(DatasetError, match="no packing plan"):
+            PackingPlan.load(path)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_load_refuses_what_is_no_plan(tmp_path):
         {"capacity": np.array(2)},
     ],
 )
-def test_load_refuses_a_plan_that_contradicts_itself(tmp_path, change):
+def test_a_plan_that_contradicts_itself_is_refused(tmp_path, change):
     plan = {
         "rows": np.arange(3),
         "begins": np.zeros(3, int),
@@ -181,11 +182,11 @@ def test_load_refuses_a_plan_that_contradicts_itself(tmp_path, change):
         (([1], 5), {"seed": -1}),
     ],
 )
-def test_refused(arguments, options):
+def test_bad_arguments_are_refused(arguments, options):
     with pytest.raises(ConfigError):
         pack(*arguments, **options)
 
 
-def test_packed_row_out_of_range():
+def test_a_packed_row_out_of_range_is_refused():
     with pytest.raises(ConfigError, match="packed row"):
         pack([1], 5).pieces(1)

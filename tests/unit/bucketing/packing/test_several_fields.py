@@ -1,4 +1,4 @@
-"""Packing of samples with several fields: capacities, places, fill and errors."""
+"""Packing of samples with several fields: capacities, rows, fill and errors."""
 
 from __future__ import annotations
 

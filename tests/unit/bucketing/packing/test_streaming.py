@@ -1,3 +1,5 @@
+"""Packing and bucketing of streams: bounded buffers, resuming, and errors."""
+
 from __future__ import annotations
 
 import json
@@ -13,7 +15,7 @@ ANSWER = gsm8k_lengths("answer")
 EDGES = bucket_boundaries(ANSWER, 8)
 
 
-def test_packing_a_stream_of_gsm8k():
+def test_a_stream_of_gsm8k_fills_nearly_all_of_its_rows():
     packed = list(StreamingPacker(256).stream(enumerate(ANSWER.tolist())))
     filled = np.array([row.lengths.sum() for row in packed])
     assert filled.max() <= 256
@@ -23,7 +25,7 @@ def test_packing_a_stream_of_gsm8k():
     assert (ANSWER[rows] == np.concatenate([row.lengths for row in packed])).all()
 
 
-def test_packer_holds_no_more_than_its_buffer():
+def test_a_packer_holds_no_more_than_its_buffer():
     packer = StreamingPacker(256, buffer_size=16, max_sequences=3)
     held = 0
     for row, length in enumerate(ANSWER[:500].tolist()):
@@ -36,7 +38,7 @@ def test_packer_holds_no_more_than_its_buffer():
     assert packer.flush() == []
 
 
-def test_packer_splits_and_truncates():
+def test_a_packer_splits_truncates_or_refuses_long_sequences():
     split = list(StreamingPacker(5, too_long="split").stream([(7, 12)]))
     assert sorted((row.rows.tolist(), row.begins.tolist()) for row in split) == [
         ([7], [0]),
@@ -110,7 +112,7 @@ def test_buckets_lose_nothing_and_stay_bounded(world_size, buffer_size):
         assert set(batch.rows[batch.valid :]) <= set(batch.rows[: batch.valid])
 
 
-def test_buckets_of_two_lengths_and_of_their_own_sizes():
+def test_buckets_of_two_lengths_may_have_different_batch_sizes():
     buckets = StreamingBuckets(np.array([[4, 4], [8, 8]]), [3, 2])
     assert buckets.push(0, (2, 3)) == []
     assert buckets.push(1, (5, 1)) == []
@@ -132,6 +134,6 @@ def test_buckets_of_two_lengths_and_of_their_own_sizes():
         lambda: StreamingBuckets(EDGES, 32).push(0, 217),
     ],
 )
-def test_refused(make):
+def test_bad_arguments_are_refused(make):
     with pytest.raises(ConfigError):
         make()

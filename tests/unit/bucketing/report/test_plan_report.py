@@ -1,3 +1,5 @@
+"""Reports on plans: padding, waiting of ranks and randomness, against counts and formulas by hand."""
+
 from __future__ import annotations
 
 import json
@@ -5,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
@@ -62,7 +65,7 @@ def test_eight_ranks_hardly_wait():
     assert report_plan(even, ANSWER).balance_attention > 0.99
 
 
-def test_efficiency_by_hand():
+def test_efficiency_and_balance_are_those_counted_by_hand():
     # Three samples on two ranks: at the second step one rank repeats a row.
     plan = FixedBucketSampler(
         np.array([2, 4, 6]), np.array([6]), 1, world_size=2, membership="ordered"
@@ -93,7 +96,7 @@ def test_what_buckets_cost_in_randomness():
     assert report_plan(bounded_map, ANSWER).lag1_autocorrelation > 0.8
 
 
-def test_packing_report():
+def test_a_packed_plan_reports_its_fill_and_partners():
     plan = pack(ANSWER, 256, seed=0)
     report = report_plan(plan, ANSWER, pack(ANSWER, 256, seed=0, epoch=1))
     assert report.fill == pytest.approx(100 * plan.efficiency)
@@ -102,7 +105,7 @@ def test_packing_report():
     assert 5 < report.effective_partners < len(ANSWER)
 
 
-def test_two_lengths():
+def test_a_plan_of_two_lengths_reports_both():
     nested = bucket_boundaries(PAIRS, 8)
     report = report_plan(FixedBucketSampler(PAIRS, nested, 32).plan(), PAIRS)
     assert report.padding == pytest.approx(100 * nested.padding)
@@ -110,7 +113,7 @@ def test_two_lengths():
     assert report.buckets[0].length == tuple(nested.boundaries[0])
 
 
-def test_text_and_json():
+def test_a_report_is_printed_compared_and_saved_as_json():
     report = report_plan(FixedBucketSampler(ANSWER, EDGES, 32).plan(), ANSWER)
     assert json.loads(report.to_json())["buckets"][0]["length"] == [29]
     table = report.table()
@@ -125,19 +128,17 @@ def test_text_and_json():
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_png(tmp_path, pairs):
+def test_a_report_is_drawn_as_a_png(tmp_path, pairs):
     pytest.importorskip("matplotlib")
     lengths = PAIRS if pairs else ANSWER
     plan = FixedBucketSampler(lengths, bucket_boundaries(lengths, 4), 32).plan()
     plot_report(report_plan(plan, lengths), lengths, tmp_path / "plan.png", title="GSM8K", dpi=50)
-    from PIL import Image
-
     with Image.open(tmp_path / "plan.png") as picture:
         assert picture.size == (450, 325)
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 20
 
 
-def test_png_without_matplotlib(tmp_path, monkeypatch):
+def test_a_plot_without_matplotlib_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     report = report_plan(FixedBucketSampler(ANSWER, EDGES, 32).plan(), ANSWER)
@@ -145,14 +146,14 @@ def test_png_without_matplotlib(tmp_path, monkeypatch):
         plot_report(report, ANSWER, tmp_path / "plan.png")
 
 
-def test_refused():
+def test_a_plan_without_a_batch_or_of_other_lengths_is_refused():
     with pytest.raises(ConfigError, match="no batch"):
         report_plan(FixedBucketSampler(ANSWER[:3], EDGES, 32, last_batch="drop").plan(), ANSWER)
     with pytest.raises(ConfigError, match="other lengths"):
         report_plan(FixedBucketSampler(ANSWER, EDGES, 32).plan(), ANSWER[:100])
 
 
-def test_intraclass_correlation():
+def test_intraclass_correlation_is_the_anova_estimate():
     assert intraclass_correlation(np.array([1, 1, 5, 5]), np.array([0, 0, 1, 1])) == 1
     assert intraclass_correlation(np.array([1, 5, 1, 5]), np.array([0, 0, 1, 1])) == -1
     # By hand: means 2, 5, 5; MSB 6, MSW 8 / 4, sizes 2, 2, 3: n0 = (7 - 17 / 7) / 2.
@@ -166,18 +167,18 @@ def test_intraclass_correlation():
     assert np.isnan(intraclass_correlation(np.array([3, 3, 3, 3]), np.array([0, 0, 1, 1])))
 
 
-def test_lag1_autocorrelation():
+def test_lag1_autocorrelation_is_its_formula():
     assert lag1_autocorrelation(np.array([1.0, -1, 1, -1])) == pytest.approx(-0.75)
     assert np.isnan(lag1_autocorrelation(np.array([2.0, 2, 2, 2])))
     assert np.isnan(lag1_autocorrelation(np.array([1.0, 2])))
 
 
-def test_effective_partners():
+def test_effective_partners_are_those_of_two_epochs():
     batches = np.repeat(np.arange(8), 4)
     assert effective_partners(batches, batches) == 3
     assert effective_partners(batches, np.tile(np.arange(8), 4)) == 31
     assert effective_partners(np.arange(4), np.arange(4)) == 0
 
 
-def test_rank_efficiency():
+def test_rank_efficiency_is_the_work_over_that_of_the_slowest_ranks():
     assert rank_efficiency(np.array([[1.0, 1], [1, 3]])) == pytest.approx(6 / 8)

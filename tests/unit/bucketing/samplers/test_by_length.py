@@ -1,3 +1,5 @@
+"""Samplers by length: every sample once, equal ranks, budgets, resuming, and randomness."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -70,7 +72,7 @@ def test_only_one_group_repeats_rows():
     assert {shape[0] for shape in pad.shapes()} == {32}
 
 
-def test_the_last_group_is_one_group():
+def test_all_ranks_share_the_last_group():
     ten = np.full(10, 5)
     plan = FixedBucketSampler(ten, np.array([5]), 8, world_size=4).plan()
     assert plan.shapes() == [(3, 5)]
@@ -86,7 +88,7 @@ def test_shapes_are_the_same_every_epoch_and_few():
     assert seen == set(first.shapes())
 
 
-def test_budget_holds_and_multiples_are_kept():
+def test_batches_keep_the_budget_and_the_multiples():
     edges = TokenBudgetSampler(ANSWER, 4096, EDGES, batch_multiple=8, max_batch_size=96, last_batch="drop")
     for n, length in edges.plan().shapes():
         assert n * length <= 4096
@@ -126,7 +128,7 @@ def test_a_plan_is_a_function_of_seed_and_epoch():
         assert one.plan(3).rows.tolist() != one.plan(4).rows.tolist()
 
 
-def test_golden_plan():
+def test_a_plan_is_that_of_every_version():
     # Raw Philox words sorted: the same on every machine and under every NumPy version.
     plan = FixedBucketSampler(np.arange(1, 13), np.array([6, 12]), 3, seed=1).plan(2)
     assert [plan.batch(step).rows.tolist() for step in range(4)] == [
@@ -218,7 +220,7 @@ def test_resume_refuses_a_damaged_checkpoint(change):
         sampler.resume(sampler.state(sampler.plan(), 3) | change)
 
 
-def test_two_lengths_a_sample():
+def test_a_sample_with_two_lengths_fits_its_shape():
     pairs = np.stack([ANSWER, ANSWER[::-1]], axis=1)
     edges = bucket_boundaries(pairs, 6, "constant")
     plan = FixedBucketSampler(pairs, edges, 16, world_size=2).plan()
@@ -231,7 +233,7 @@ def test_two_lengths_a_sample():
         TokenBudgetSampler(pairs, longest - 1)
 
 
-def test_fewer_samples_than_a_group():
+def test_fewer_samples_than_a_group_are_dropped_or_padded():
     lengths = np.array([3, 4])
     assert len(FixedBucketSampler(lengths, np.array([4]), 8, last_batch="drop").plan()) == 0
     padded = FixedBucketSampler(lengths, np.array([4]), 8, world_size=2, last_batch="pad").plan()

@@ -54,6 +54,6 @@ def test_a_plan_has_the_batches_of_its_epoch() -> None:
         plan.batches(2)
 
 
-def test_a_rank_that_is_none_is_refused() -> None:
+def test_a_rank_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="from 0 to 0"):
         make().batches(1)

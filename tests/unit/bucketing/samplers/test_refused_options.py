@@ -29,7 +29,7 @@ EDGES = bucket_boundaries(ANSWER, 8)
         {"multiple_of": 8},
     ],
 )
-def test_refused(options):
+def test_bad_options_are_refused(options):
     with pytest.raises(ConfigError):
         FixedBucketSampler(**{"lengths": ANSWER, "boundaries": EDGES, "batch_size": 4, **options})
 
@@ -48,7 +48,7 @@ def test_a_budget_below_one_sample_is_refused():
         TokenBudgetSampler(ANSWER, 4096, batch_multiple=0)
 
 
-def test_more_buckets_than_can_be_told_apart_are_refused():
+def test_more_buckets_than_their_numbers_can_hold_are_refused():
     with pytest.raises(ConfigError, match="no more than 65,536"):
         FixedBucketSampler(ANSWER, np.arange(1, 65_538), 32)
     assert len(FixedBucketSampler(ANSWER, np.arange(1, 65_537), 32).plan())

@@ -50,6 +50,6 @@ def test_optimal_boundaries_pad_the_slides_lengths_less():
     assert padding_per_sample(optimal.plan(), SLIDE) < 1.679
 
 
-def test_ratio_is_gluonnlps():
+def test_a_ratio_gives_the_batch_sizes_of_gluonnlp():
     sampler = FixedBucketSampler(SLIDE, FIVE, 8, ratio=0.7)
     assert sampler.batch_sizes.tolist() == [18, 11, 8, 8, 8]
