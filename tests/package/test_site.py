@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import pkgutil
 import posixpath
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers.tree.markdown import anchors, blocks, links
+from helpers.tree.markdown import anchors, blocks, links, prose
 from typer.main import get_command
 
 from stoker import errors
@@ -113,6 +114,14 @@ def test_the_page_of_the_command_line_has_every_command_and_option() -> None:
 def test_every_error_says_what_to_do() -> None:
     classes = {name: getattr(errors, name) for name in errors.__all__ if name != "StokerError"}
     assert [name for name, error in classes.items() if "What to do: " not in error.__doc__] == []
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_the_header_of_a_table_stands_right_above_it(page: str) -> None:
+    """With a line between them, a site shows the lines of a table as text."""
+    for header, line in itertools.pairwise(prose(text(page)).splitlines()):
+        if re.fullmatch(r"\|( *:?-+:? *\|)+", line):
+            assert header.count("|") == line.count("|"), f"{page}: the table below {header!r} has no header"
 
 
 @pytest.mark.parametrize("page", SOURCES)
