@@ -32,8 +32,8 @@ class Views(Description):
             list of transforms makes it.
         transforms: Transforms of images; all images must leave them in one size. Transforms of batches and
             your own functions cannot be among them.
-        mask: Patches to hide in each view, such as :class:`BlockMask`; None for none. The masks are a column
-            of their own, ``<name>_mask``, (count, N, rows, columns) bool, True for a hidden patch.
+        mask: Patches to hide in each view, such as :class:`BlockMask`; None for none. The masks are a
+            separate column, ``<name>_mask``, (count, N, rows, columns) bool, True for a hidden patch.
     """
 
     count: int | None

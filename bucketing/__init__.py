@@ -7,7 +7,7 @@
         rows, (_, length) = plan.batch(step, rank)
         batch = Pad()([tokens[row] for row in rows], length)
 
-The folders, each of which imports only those before it:
+The folders; each imports only those before it:
 
     boundaries  the padded length of each bucket
     samplers    which samples share a batch, at which step and on which rank

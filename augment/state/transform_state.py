@@ -103,7 +103,7 @@ class TransformState:
         return np.full(self.size.shape[1], WHOLE) if self.parts is None else self.parts.tile
 
     def take(self, rows: Rows) -> TransformState:
-        """The samples at ``rows``, (M,) integers, as a state of their own; see :meth:`put`."""
+        """The samples at ``rows``, (M,) integers, as a separate state; see :meth:`put`."""
         return TransformState(
             geometry=self.geometry.take(rows),
             color=self.color.take(rows),

@@ -70,7 +70,7 @@ class PeerWorker:
         return {"import_seconds": seconds, "versions": _versions(self._peer.packages)}
 
     def do_write(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-        """Write the files of a peer that has a format of its own."""
+        """Write the files of a peer that has its own format."""
         peer, peer_source = self._required(), PeerSource.from_json(source)
         if settings.get("recipe") and self._name.partition("-")[0] not in _WITH_RECIPES:
             raise Unsupported("this comparison has no pipeline with boxes for it")

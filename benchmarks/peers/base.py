@@ -213,7 +213,7 @@ class Peer(Protocol):
 
 @runtime_checkable
 class WritingPeer(Peer, Protocol):
-    """A peer that reads a format of its own."""
+    """A peer that reads its own format."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write the samples into ``source.scratch`` with the tools of the peer.

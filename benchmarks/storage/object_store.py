@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.storage.object_store PORT SECONDS BYTES_PER_SECOND
 
-It is moto's server in a process of its own, which keeps its objects in memory.
+It is moto's server in a separate process, which keeps the objects in memory.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def processor_time() -> float:
 
 
 def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
-    """Run a conversion in a process of its own."""
+    """Run a conversion in a separate process."""
     figures: dict[str, float] = run_module(
         "stoker.benchmarks.text.conversion", "--case", case, source, folder / "shards"
     )

@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.text.planning_memory            # about two minutes, and 1 GB
 
-Every rank plans all batches of an epoch, so the figures are those of each rank. A process of its own plans
+Every rank plans all batches of an epoch, so the figures are those of each rank. A separate process plans
 each case as a loader does: the next epoch is planned while the running one still uses its plan.
 """
 

@@ -156,7 +156,7 @@ class MaskTokens:
         return Ragged(values, sequences.offsets, chosen, sequences.values)
 
     def _word_starts(self, sequences: Ragged, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """(T,) int64: for each token the first token of its word; a special token is a word of its own."""
+        """(T,) int64: for each token the first token of its word; a special token is a whole word."""
         assert self.continuations is not None, "the loader has taken it from the tokenizer"
         table: npt.NDArray[Any] = self.continuations
         known = sequences.values < len(table)

@@ -78,7 +78,7 @@ class Combining(Transform):
     samples it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
 
     Attributes:
-        layered: Whether it adds layers, which have random numbers of their own before this transform and
+        layered: Whether it adds layers, which have separate random numbers before this transform, and
             those of the image after it.
         columns: Columns of annotations that can follow it; see
             :class:`~stoker.augment.batch.base.BatchTransform`.

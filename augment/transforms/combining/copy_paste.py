@@ -20,7 +20,7 @@ __all__ = ["CopyPaste"]
 class CopyPaste(SecondLayer):
     """Paste some objects of another image of the epoch onto the image, with their masks.
 
-    The other image passes through the transforms before this one with random numbers of its own, such as
+    The other image passes through the transforms before this one with separate random numbers, such as
     ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
     and ``min_size`` drop. Where objects of the image are covered, their masks, boxes and areas shrink, and
     covered keypoints count as hidden. An object is dropped if too little of it is left. Transforms of colours

@@ -20,7 +20,7 @@ __all__ = ["DetectionMixUp"]
 class DetectionMixUp(SecondLayer):
     """Blend the image with another one of the epoch, and keep the objects of both.
 
-    The other image passes through the transforms before this one with random numbers of its own: after a
+    The other image passes through the transforms before this one with separate random numbers: after a
     :class:`DetectionMosaic` two mosaics are blended. Transforms of colours come after it.
 
     Args:

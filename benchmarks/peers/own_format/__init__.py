@@ -1,1 +1,1 @@
-"""Peers that read a format of their own, which they write of the same payloads."""
+"""Peers that read their own formats, which they write from the same payloads."""

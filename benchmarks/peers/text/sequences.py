@@ -1,4 +1,4 @@
-"""Sequences of token ids, which loaders of text read or write into files of their own."""
+"""Sequences of token ids, which loaders of text read, or write into files of their formats."""
 
 from __future__ import annotations
 

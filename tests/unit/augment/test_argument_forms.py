@@ -70,7 +70,7 @@ def test_a_sequence_of_one_an_array_and_a_number_mean_the_same(given, meant):
 
 def test_any_sequence_is_accepted():
     def some(*items):
-        return UserList(items)  # as configuration libraries have lists of their own
+        return UserList(items)  # as the lists of configuration libraries
 
     assert CenterCrop(some(5, 6)) == CenterCrop((5, 6))
     assert RandomResizedCrop(8, some(0.2, 1), np.array([1, 2])) == RandomResizedCrop(8, (0.2, 1), (1, 2))

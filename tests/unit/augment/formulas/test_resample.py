@@ -76,7 +76,7 @@ def test_along_the_axes_it_is_pillows_filter(height, width):
 def test_the_fill_counts_by_its_share_of_the_filter():
     source = np.full((8, 8, 3), 200, np.uint8)
     output = resample(source, np.diag((4.0, 1.0, 1.0)), (8, 4), BLACK)
-    # Centres 2 and 6 with a support of 4: weights 1 to 7 of 16 eighths, of which the first lie outside.
+    # Centres 2 and 6 with a support of 4: weights 1 to 7 of 16 eighths; the first lie outside.
     assert output[4, :, 0].tolist() == [175, 175, 25, 0]
 
 

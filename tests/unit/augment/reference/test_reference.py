@@ -41,7 +41,7 @@ BILINEAR = Image.Resampling.BILINEAR
 
 def test_resize_is_pillows():
     pixels = noise(90, 70)
-    # Versions of Pillow differ in the order of the passes, each of which rounds.
+    # Versions of Pillow differ in the order of the passes, and each pass rounds.
     expected = pillow(pixels).resize((44, 90), BILINEAR).resize((44, 33), BILINEAR)
     np.testing.assert_array_equal(run([Resize((33, 44))], pixels), np.array(expected))
 
