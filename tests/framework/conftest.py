@@ -13,7 +13,7 @@ from stoker.pipeline.engines.native.engine import NativeEngine
 
 @pytest.fixture
 def addresses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The address of the images of each batch that an engine hands out during the test."""
+    """The address of the images of each batch that an engine hands out; no column of a batch has it."""
     found: list[int] = []
 
     def recording(collect: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -24,7 +24,7 @@ def test_every_installed_loader_reads_raw_pixels(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not INSTALLED, reason="none of the libraries is installed")
-def test_all_stands_for_the_loaders_that_are_installed(tmp_path: Path) -> None:
+def test_all_compares_every_loader_that_is_installed(tmp_path: Path) -> None:
     folder = tmp_path / "val"
     stoker.convert(PHOTOGRAPHS, folder, shards=2)
     found = run_bench(

@@ -45,7 +45,7 @@ except SystemExit:
     assert python(code).endswith("\nEND")
 
 
-def test_loading_images_as_numpy_needs_no_framework() -> None:
+def test_the_class_image_loader_imports_no_framework() -> None:
     code = "import sys, stoker; stoker.ImageLoader; print(*sys.modules)"
     assert not {name.partition(".")[0] for name in python(code).split()} & set(FRAMEWORKS)
 

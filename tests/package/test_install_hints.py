@@ -43,7 +43,7 @@ def named_packages(path: Path) -> list[str]:
     return [node.value for node in packages if isinstance(node, ast.Constant)]
 
 
-def test_every_named_package_is_one_of_an_extra() -> None:
+def test_the_extras_have_every_package_that_an_error_names() -> None:
     named = {name for path in modules().values() for name in named_packages(Path(path))}
     assert {"tokenizers", "ray", "fsspec", "matplotlib", "nvidia-dali-cuda120"} <= named <= PACKAGES
 

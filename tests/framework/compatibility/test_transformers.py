@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,14 @@ def loss_of(model: Any, inputs: Any) -> float:
         return float(model(**inputs).loss)
 
 
+def check_losses(model: Any, loader: stoker.TextLoader, collate: Any, features: Callable[[int], Any]) -> None:
+    """Compares the loss of each batch with that of the collator's batch of the same rows."""
+    for input_ids, attention_mask, labels, rows in loader:
+        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
+        theirs = collate([features(row) for row in rows.tolist()])
+        assert loss_of(model, ours) == pytest.approx(loss_of(model, theirs), rel=1e-5)
+
+
 def test_labels_of_an_encoder_decoder_have_the_loss_of_its_collator(
     shards: Path, tokenizer: Any, sentences: dict[str, list[str]]
 ) -> None:
@@ -77,11 +86,8 @@ def test_labels_of_an_encoder_decoder_have_the_loss_of_its_collator(
     loader = stoker.TextLoader(
         shards, batch_size=6, shuffle=True, output="torch", columns=columns, labels="seq2seq"
     )
-    for input_ids, attention_mask, labels, row in loader:
-        names = ("input_ids", "attention_mask", "labels")
-        features = [{name: encoded[name][i] for name in names} for i in row.tolist()]
-        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
-        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
+    names = ("input_ids", "attention_mask", "labels")
+    check_losses(model, loader, collate, lambda row: {name: encoded[name][row] for name in names})
 
 
 def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
@@ -96,10 +102,7 @@ def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
     loader = stoker.TextLoader(
         shards, batch_size=6, shuffle=True, output="torch", columns=columns, fields=["source"]
     )
-    for input_ids, attention_mask, labels, row in loader:
-        features = [{"input_ids": encoded["input_ids"][i]} for i in row.tolist()]
-        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
-        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
+    check_losses(model, loader, collate, lambda row: {"input_ids": encoded["input_ids"][row]})
 
 
 def llama(attention: str = "sdpa") -> Any:
@@ -235,11 +238,8 @@ def test_classes_of_texts_have_the_loss_of_the_collator(
     )
     collate = transformers.DataCollatorWithPadding(tokenizer)
     encoded = tokenizer(sentences["source"], return_token_type_ids=False)
-    columns = ("input_ids", "attention_mask", "label")
+    columns = ("input_ids", "attention_mask", "label", "row")
     loader = stoker.TextLoader(tmp_path / "d", batch_size=6, shuffle=True, output="torch", columns=columns)
-    texts = {tuple(ids): i for i, ids in enumerate(encoded["input_ids"])}
-    for input_ids, attention_mask, label in loader:
-        rows = [texts[tuple(ids[mask].tolist())] for ids, mask in zip(input_ids, attention_mask, strict=True)]
-        features = [{"input_ids": encoded["input_ids"][i], "label": i % 3} for i in rows]
-        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": label}
-        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
+    check_losses(
+        model, loader, collate, lambda row: {"input_ids": encoded["input_ids"][row], "label": row % 3}
+    )

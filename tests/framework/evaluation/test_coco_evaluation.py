@@ -85,7 +85,7 @@ def predictions(shards: Path, transforms: Any, *, with_masks: bool) -> list[dict
     return found
 
 
-def test_ground_truth_brought_back_scores_one(source: Path) -> None:
+def test_ground_truth_scores_one_in_the_pixels_of_the_source(source: Path) -> None:
     """The output is mirrored, padded and enlarged."""
     transforms = [Resize(640, max_size=900), Pad(30), RandomHorizontalFlip(1.0), Resize((960, 1100))]
     kinds = ("bbox", "segm", "keypoints")
@@ -94,7 +94,7 @@ def test_ground_truth_brought_back_scores_one(source: Path) -> None:
 
 @pytest.mark.parametrize("resize", ["shorter=300", "fill=320x480"])
 @pytest.mark.parametrize("recipe", ["coco-val", "coco-hflip", "coco-multiscale", "letterbox"])
-def test_recipes_on_a_resized_conversion_score_one(source: Path, recipe: str, resize: str) -> None:
+def test_ground_truth_of_a_resized_conversion_scores_one(source: Path, recipe: str, resize: str) -> None:
     """Only recipes that crop nothing show whole objects."""
     transforms = [Letterbox(640)] if recipe == "letterbox" else load_recipe(recipe)
     kinds = ("bbox", "keypoints")

@@ -190,7 +190,7 @@ def formatted(shown: Shown, kinds: Iterable[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("recipe", [*OF_ONE_SAMPLE, "letterbox"])
-def test_every_recipe_and_back_scores_one(coco: Path, recipe: str) -> None:
+def test_ground_truth_scores_one_through_every_recipe_and_back(coco: Path, recipe: str) -> None:
     transforms = [Letterbox(320)] if recipe == "letterbox" else load_recipe(recipe)
     epochs = 3 if recipe in HIDING else 1
     shown = show(coco, transforms, has_keypoints=True, has_masks=True, epochs=epochs)
@@ -202,7 +202,7 @@ def test_every_recipe_and_back_scores_one(coco: Path, recipe: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> None:
+def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
     made = FOLDERS[kind](tmp_path / "source")
     datasets = stoker.convert(made.src, tmp_path / "shards", **made.options).datasets
@@ -222,7 +222,7 @@ def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("resize", ["crop=64x72", "fill=100x90"])
-def test_resized_conversions_and_back_score_one(resize: str, tmp_path: Path) -> None:
+def test_ground_truth_of_resized_conversions_scores_one(resize: str, tmp_path: Path) -> None:
     """With ``crop=`` the stored image is a crop itself, and does not show all objects."""
     made = FOLDERS["coco"](tmp_path / "source")
     stoker.convert(made.src, tmp_path / "shards", resize=resize, **made.options)

@@ -66,7 +66,7 @@ def round_trip(shards: Path, made: ConvertedMasks, transforms: Any, epochs: int)
 
 
 @pytest.mark.parametrize("recipe", [*OF_ONE_SAMPLE, "letterbox", "shrunk"])
-def test_masks_of_classes_through_every_recipe_and_back_score_one(tmp_path: Path, recipe: str) -> None:
+def test_masks_of_classes_score_one_through_every_recipe_and_back(tmp_path: Path, recipe: str) -> None:
     chains = {"letterbox": [Letterbox(320)], "shrunk": [Resize((30, 40)), RandomHorizontalFlip()]}
     needs_boxes = recipe in ("coco-ssd", "coco-ssdlite")
     made = MASK_FOLDERS["coco polygons" if needs_boxes else "voc SegmentationClass"](tmp_path / "source")
@@ -79,7 +79,7 @@ def test_masks_of_classes_through_every_recipe_and_back_score_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", MASK_FOLDERS)
-def test_masks_of_classes_of_every_kind_of_folder_and_back_score_one(kind: str, tmp_path: Path) -> None:
+def test_masks_of_classes_of_every_kind_of_folder_score_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
     made = MASK_FOLDERS[kind](tmp_path / "source")
     stoker.convert(made.src, tmp_path / "shards", **made.options)
