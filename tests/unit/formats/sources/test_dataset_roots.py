@@ -1,4 +1,4 @@
-"""Roots of annotated datasets are refused with the command to use."""
+"""Tests that the root of an annotated dataset is refused with the command to use."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from stoker.formats.sources.source import Source
 
 
 def _root(folder: Path, *files: str) -> Path:
+    """Write files, such as ``a.txt`` or, with a content, ``a.txt: content``."""
     for file in files:
         name, _, content = file.partition(": ")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,8 +98,10 @@ def test_the_root_of_a_dataset_does_not_become_classes(
     ],
 )
 def test_several_splits_of_yolo_do_not_become_one_dataset(tmp_path: Path, data: str, command: str) -> None:
-    places = [f"{kind}/{split}" for kind in ("images", "labels") for split in ("train", "val")]
-    root = _root(tmp_path, *(f"{place}/1.{'jpg' if 'im' in place else 'txt'}" for place in places))
+    files = {"images": "1.jpg", "labels": "1.txt"}
+    root = _root(
+        tmp_path, *(f"{kind}/{split}/{file}" for kind, file in files.items() for split in ("train", "val"))
+    )
     if data:
         (root / "data.yaml").write_text(data)
     with pytest.raises(SourceError, match="several splits of YOLO, which would become one dataset") as caught:
@@ -112,7 +115,7 @@ def test_several_splits_of_yolo_do_not_become_one_dataset(tmp_path: Path, data: 
     assert find_format(Source(root)).name == "yolo", "coco128's data.yaml names one folder twice"
 
 
-def test_folders_of_classes_stay_such(tmp_path: Path) -> None:
+def test_a_folder_of_classes_named_images_and_cat_is_no_root(tmp_path: Path) -> None:
     root = _root(tmp_path, "images/1.jpg", "cat/1.jpg", "cat/notes.json", "data.txt")
     (root / "cat" / "notes.json").write_text("[1]")
     assert find_format(Source(root)).name == "folder"

@@ -1,4 +1,4 @@
-"""Files of a source as columns: their order and their memory."""
+"""Tests of the files of a source as columns: their order and their memory."""
 
 import os
 import tracemalloc
@@ -20,7 +20,7 @@ NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
 
 
 @given(NAMES)
-def test_the_order_is_that_of_pythons_strings(names: list[str]) -> None:
+def test_files_are_sorted_as_python_sorts_their_names(names: list[str]) -> None:
     table = FileTable()
     for number, name in enumerate(names):
         table.add(name, number, -number)
@@ -51,7 +51,7 @@ def test_a_walk_finds_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
     assert [one.key for one in found if isinstance(one, FileEntry)] == sorted(names)
 
 
-def test_some_of_the_files() -> None:
+def test_files_are_taken_in_any_order_and_repeatedly() -> None:
     table = FileTable()
     for number, name in enumerate(["c", "", "ä"]):
         table.add(name, number, 10 * number)
@@ -71,6 +71,7 @@ def test_memory_of_a_plan_is_a_few_times_that_of_the_names(
 
 
 def _peak(root: Path, files: int, image: bytes) -> int:
+    """Return the most memory that the listing and the plan of some files take."""
     for number in range(files):
         path = root / f"class-{number % 10}" / f"photograph-{number:08d}.jpg"
         if number < 10:

@@ -1,4 +1,4 @@
-"""The error for a source without a usable image."""
+"""Tests of the error about a source without a usable image, and of its hint."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from stoker.formats.sources.folders.source_folder import open_folder
 from stoker.formats.sources.lists.file_list import list_file
 
 
-def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
+def test_links_to_class_folders_that_are_not_followed_are_counted(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links").mkdir()
     for name in ("cat", "dog"):
         (tmp_path / "links" / name).symlink_to(photos / name)
@@ -23,7 +23,7 @@ def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
     assert "--no-follow-links" in str(caught.value.hint)
 
 
-def test_links_to_images(photos: Path, tmp_path: Path) -> None:
+def test_links_to_images_that_are_not_followed_are_counted(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links" / "cat").mkdir(parents=True)
     for file in (photos / "cat").iterdir():
         (tmp_path / "links" / "cat" / file.name).symlink_to(file)
@@ -34,19 +34,19 @@ def test_links_to_images(photos: Path, tmp_path: Path) -> None:
         assert "--no-follow-links" in str(caught.value.hint)
 
 
-def test_images_without_a_class(photos: Path) -> None:
+def test_the_hint_for_images_without_a_class_is_a_folder_for_each(photos: Path) -> None:
     with pytest.raises(SourceError, match="left out: 10 x not in a class folder") as caught:
         list_folder(photos / "cat")
     assert "one folder for each class" in str(caught.value.hint)
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         list_folder(tmp_path)
     assert caught.value.message == "the folder holds no image in a class folder"
 
 
-def test_a_list_of_files_elsewhere(photos: Path, tmp_path: Path) -> None:
+def test_the_hint_for_paths_that_leave_the_source_is_absolute_paths(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     file = tmp_path / "lists" / "list.csv"
     file.write_text("path,label\n../photos/cat/0.jpg,cat\n../photos/cat/1.jpg,cat\n")
@@ -55,7 +55,7 @@ def test_a_list_of_files_elsewhere(photos: Path, tmp_path: Path) -> None:
     assert "write absolute ones" in str(caught.value.hint)
 
 
-def test_a_list_of_urls_on_a_disk(tmp_path: Path) -> None:
+def test_the_hint_for_urls_in_a_list_on_a_disk_is_a_list_at_a_url(tmp_path: Path) -> None:
     file = tmp_path / "list.csv"
     file.write_text("path,label\nhttps://example.org/0.jpg,cat\n")
     with pytest.raises(SourceError, match="left out: 1 x URL in a list on a disk") as caught:
@@ -63,14 +63,16 @@ def test_a_list_of_urls_on_a_disk(tmp_path: Path) -> None:
     assert "convert its URL" in str(caught.value.hint)
 
 
-def test_a_dataset_as_a_source(make_dataset: Callable[..., Path]) -> None:
+def test_the_hint_for_a_dataset_as_a_source_says_so(make_dataset: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
         list_folder(make_dataset())
     assert "a dataset already" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_shards_as_a_source(make_dataset: Callable[..., Path], tmp_path: Path, container: str) -> None:
+def test_the_hint_for_shards_as_a_source_is_stoker_index(
+    make_dataset: Callable[..., Path], tmp_path: Path, container: str
+) -> None:
     (tmp_path / "shards").mkdir()
     for file in make_dataset(container).glob("shard-*"):
         if file.suffix != ".idx":

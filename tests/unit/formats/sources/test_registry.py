@@ -1,4 +1,4 @@
-"""The registry of source formats."""
+"""Tests of the registry of source formats."""
 
 from typing import get_args
 
@@ -11,11 +11,11 @@ from stoker.formats.sources.registry import SOURCE_FORMATS, SourceFormat
 from stoker.formats.sources.source import Source
 
 
-def test_each_name_has_one_row() -> None:
+def test_each_name_of_a_format_has_one_row() -> None:
     assert sorted(row.name for row in SOURCE_FORMATS) == sorted(get_args(SourceFormatName))
 
 
-def test_an_unknown_name() -> None:
+def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"coco, .*, not 'lvis'"):
         find_format(Source("photos"), "lvis")
 

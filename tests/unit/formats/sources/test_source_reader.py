@@ -1,8 +1,9 @@
-"""Reading files of a source that change between listing and reading."""
+"""Tests of reading files of a source that have changed since they were listed."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,11 +11,9 @@ from stoker.formats.sources.source_reader import SkippedError, looks_like_image,
 
 
 @pytest.fixture
-def root(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "a.jpg").write_bytes(make_jpeg(1))
-    return folder.resolve()
+def root(tree: Callable[..., Path]) -> Path:
+    """A folder with the image a.jpg."""
+    return tree("a.jpg").resolve()
 
 
 def refusal(root: Path, key: str, size: int) -> str:
@@ -41,7 +40,9 @@ def test_a_changed_size_is_noticed(root: Path, difference: int) -> None:
     assert refusal(root, "a.jpg", size) == "changed since it was listed"
 
 
-def test_a_file_that_became_shorter_while_it_was_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "read", lambda descriptor, size: b"")
     assert refusal(root, "a.jpg", (root / "a.jpg").stat().st_size) == "changed since it was listed"
 
@@ -52,7 +53,7 @@ def test_a_file_that_became_a_fifo_does_not_block(root: Path) -> None:
     assert not looks_like_image(str(root), "b.jpg")
 
 
-def test_a_file_that_became_a_link(root: Path, tmp_path: Path) -> None:
+def test_a_file_that_became_a_link_is_read_unless_links_are_refused(root: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.jpg"
     data = (root / "a.jpg").read_bytes()
     (root / "a.jpg").rename(elsewhere)
@@ -64,7 +65,7 @@ def test_a_file_that_became_a_link(root: Path, tmp_path: Path) -> None:
         assert not looks_like_image(str(root), key, follow_links=False)
 
 
-def test_a_folder_that_became_a_link(root: Path) -> None:
+def test_a_folder_that_became_a_link_is_read_unless_links_are_refused(root: Path) -> None:
     (root / "b").symlink_to(root)
     data = (root / "a.jpg").read_bytes()
     assert read_source_file(str(root), "b/a.jpg", len(data)) == data
@@ -72,17 +73,15 @@ def test_a_folder_that_became_a_link(root: Path) -> None:
         read_source_file(str(root), "b/a.jpg", len(data), follow_links=False)
 
 
-def test_a_removed_file(root: Path) -> None:
+def test_a_removed_file_is_left_out_as_unreadable(root: Path) -> None:
     assert refusal(root, "gone.jpg", 10) == "unreadable"
 
 
-def test_of_a_huge_file_only_the_start_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for size in (1 << 30, 1 << 40):
-        with (root / "huge.jpg").open("wb") as file:
-            file.truncate(size)  # sparse: it takes no room
-
-        def never(*_: object) -> bytes:
-            raise AssertionError("it was read")
-
-        monkeypatch.setattr(os, "read", never)
-        assert refusal(root, "huge.jpg", size) in ("not an image", "larger than 2 GiB")
+@pytest.mark.parametrize("size", [1 << 30, 1 << 40])
+def test_a_huge_file_is_refused_before_it_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    with (root / "huge.jpg").open("wb") as file:
+        file.truncate(size)  # sparse: it takes no space on the disk
+    monkeypatch.setattr(os, "read", Mock(side_effect=AssertionError("it was read")))
+    assert refusal(root, "huge.jpg", size) in ("not an image", "larger than 2 GiB")

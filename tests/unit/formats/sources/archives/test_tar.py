@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import jpeg
+from helpers.data.datasets import converted, jpeg
 from helpers.data.shards.tar_shards import member, write_members, write_samples
 
 import stoker
@@ -33,30 +33,34 @@ def archives(tmp_path: Path) -> Path:
     return tmp_path / "tars"
 
 
-def test_archives_are_converted_without_unpacking(archives: Path, tmp_path: Path) -> None:
-    for number, source in enumerate(["", "{0..1}.tar", "*.tar"]):
-        target = tmp_path / f"target-{number}"
-        assert stoker.convert(archives / source, target, shards=1).written == 6
-        assert stoker.convert(archives / source, target, shards=1).already
-    dataset = stoker.open(target)
+@pytest.mark.parametrize("source", ["", "{0..1}.tar", "*.tar"])
+def test_archives_are_converted_without_unpacking(archives: Path, tmp_path: Path, source: str) -> None:
+    assert stoker.convert(archives / source, tmp_path / "target", shards=1).written == 6
+    assert stoker.convert(archives / source, tmp_path / "target", shards=1).already
+    dataset = stoker.open(tmp_path / "target")
     assert dataset.keys(range(6)) == [f"../{shard}/{i}" for shard in range(2) for i in range(3)]
     assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
     assert dataset.classes == ("cat", "dog")
     assert dataset.labels.tolist() == [1, 0, 1] * 2
-    assert dataset.index.strings("caption", range(3)) == ["photo 0", "photo 1", "photo 2"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["target-0", "target-1", "target-2", "tars"]
-    assert stoker.verify(target, decode=True).ok
+    assert dataset.strings("caption", range(3)) == ["photo 0", "photo 1", "photo 2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["target", "tars"]
+    assert stoker.verify(tmp_path / "target", decode=True).ok
 
 
-def test_members_are_named_by_fields(archives: Path, tmp_path: Path) -> None:
+def test_fields_choose_the_label_and_the_columns(archives: Path, tmp_path: Path) -> None:
     fields = {"json:label": "label", "txt": None, "json:width": "across"}
-    stoker.convert(archives, tmp_path / "target", fields=fields, resize="squash=8x8", format="lmdb")
-    dataset = stoker.open(tmp_path / "target")
+    options = {"fields": fields, "resize": "squash=8x8", "format": "lmdb"}
+    dataset = converted(archives, tmp_path / "target", **options)
     assert dataset.labels.tolist() == [0, 1, 2] * 2
     assert "caption" not in dataset.columns
     assert dataset.column("across")[1:3].tolist() == [16, 16]
-    stoker.convert(archives, tmp_path / "plain", fields={"cls": None})
-    assert "label" not in stoker.open(tmp_path / "plain").columns
+
+
+def test_a_member_without_a_field_is_left_out(archives: Path, tmp_path: Path) -> None:
+    assert "label" not in converted(archives, tmp_path / "target", fields={"cls": None}).columns
+
+
+def test_fields_that_do_not_fit_the_source_are_refused(archives: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
         stoker.convert(archives, tmp_path / "none", fields={"txt": "crc"})
     (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
@@ -64,7 +68,7 @@ def test_members_are_named_by_fields(archives: Path, tmp_path: Path) -> None:
         stoker.convert(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
 
 
-def test_what_is_left_out_is_counted_and_named(tmp_path: Path) -> None:
+def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
     path = write_members(
         tmp_path / "x.tar",
         [
@@ -89,19 +93,26 @@ def test_what_is_left_out_is_counted_and_named(tmp_path: Path) -> None:
         stoker.convert(cut, tmp_path / "strict", strict=True)
 
 
-def test_broken_archives_stop_the_conversion(archives: Path, tmp_path: Path) -> None:
+def test_an_archive_that_is_cut_short_stops_the_conversion(archives: Path, tmp_path: Path) -> None:
     data = (archives / "1.tar").read_bytes()
     (archives / "1.tar").write_bytes(data[: data.index(b"../1/1.jpg") + 600])
     with pytest.raises(CorruptRecordError, match=r"member \.\./1/1\.jpg claims") as caught:
         stoker.convert(archives, tmp_path / "target")
     assert (caught.value.shard, caught.value.record, caught.value.key) == ("1.tar", 1, "../1/1")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x.tar.gz", "the archive is compressed"), ("none.tar", "cannot be read: No such")],
+)
+def test_a_compressed_or_missing_archive_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
-    for name, message in {
-        "x.tar.gz": "the archive is compressed",
-        "none.tar": "cannot be read: No such",
-    }.items():
-        with pytest.raises((CorruptRecordError, SourceError), match=message):
-            stoker.convert(tmp_path / name, tmp_path / "target")
+    with pytest.raises((CorruptRecordError, SourceError), match=message):
+        stoker.convert(tmp_path / name, tmp_path / "target")
+
+
+def test_samples_of_which_only_some_have_a_class_are_refused(tmp_path: Path) -> None:
     some = [{"__key__": "a", "jpg": jpeg(0), "cls": 1}, {"__key__": "b", "jpg": jpeg(0)}]
     with pytest.raises(SourceError, match="some samples have a class and some have none"):
         stoker.convert(write_samples(tmp_path / "some.tar", some), tmp_path / "target")
@@ -119,13 +130,14 @@ def test_an_archive_that_changes_after_it_was_listed_is_noticed(
             file.write(bytes(512))
         return listing
 
+    # No code of the user runs between listing and reading, so the test lists the source itself.
     row = SourceFormat("webdataset", tar.is_tar, change, options=("fields",))
     monkeypatch.setattr("stoker.formats.conversion.request_execution.find_format", lambda *_: row)
     summary = stoker.convert(archives, tmp_path / "target")
     assert (summary.written, summary.skipped) == (3, {"changed since it was listed": 3})
 
 
-def test_only_headers_and_small_members_are_fetched_to_list_an_archive_at_a_url(
+def test_listing_an_archive_at_a_url_fetches_few_of_its_bytes(
     tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = jpeg(0, 600, 600)

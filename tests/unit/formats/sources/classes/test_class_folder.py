@@ -1,4 +1,4 @@
-"""Listing a folder of classes: the classes, and the files that are skipped with their reasons."""
+"""Tests of the listing of a folder of classes, and of the files that are left out with their reasons."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_the_class_is_the_folder_that_holds_the_image(tree: Callable[..., Path])
     assert listing.keys.to_pylist() == sorted(listing.keys.to_pylist())
 
 
-def test_class_depth_takes_the_leading_folders(tree: Callable[..., Path]) -> None:
+def test_class_depth_makes_a_class_of_that_many_folders(tree: Callable[..., Path]) -> None:
     root = tree("a/x/1.jpg", "a/y/2.jpg", "b/3.jpg")
     assert list_folder(root, class_depth=1).classes == ("a", "b")
     assert list_folder(root, class_depth=2).classes == ("a/x", "a/y", "b")
@@ -61,18 +61,18 @@ def test_a_folder_without_images_is_no_class(tree: Callable[..., Path]) -> None:
     assert reasons(listing) == {"docs/empty.jpg": "not an image", "docs/fake.png": "not an image"}
 
 
-def test_images_outside_of_class_folders_are_skipped(tree: Callable[..., Path]) -> None:
+def test_an_image_outside_of_class_folders_is_left_out(tree: Callable[..., Path]) -> None:
     listing = list_folder(tree("a/1.jpg", "stray.jpg"))
     assert reasons(listing) == {"stray.jpg": "not in a class folder"}
 
 
-def test_hidden_files_and_folders_are_skipped(tree: Callable[..., Path]) -> None:
+def test_hidden_files_and_folders_are_left_out(tree: Callable[..., Path]) -> None:
     listing = list_folder(tree("a/1.jpg", "a/.2.jpg", ".git/objects/3.jpg"))
     assert reasons(listing) == {"a/.2.jpg": "hidden", ".git": "hidden"}
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "empty", "text only"])
-def test_the_error_for_a_source_without_images(tmp_path: Path, kind: str) -> None:
+def test_a_source_without_images_is_refused(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "source"
     if kind == "file":
         root.write_text("x")

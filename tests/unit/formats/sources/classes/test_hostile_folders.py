@@ -1,4 +1,4 @@
-"""Folders of links, pipes, devices and names that are no UTF-8."""
+"""Tests of folders with links, pipes, devices and strange names."""
 
 import os
 import socket
@@ -11,8 +11,8 @@ from helpers.data.listings import content, reasons
 from stoker.formats.sources.classes.class_folder import list_folder
 
 
-class TestHostileTrees:
-    """The walk never blocks, never loops, and reports the files that it skips."""
+class TestHostileFiles:
+    """A listing never blocks, never loops, and reports the files that it leaves out."""
 
     def check(
         self,
@@ -70,7 +70,7 @@ class TestHostileTrees:
         expected = dict.fromkeys(["b/back", "b/self"], "link to a folder that holds it")
         self.check(root, expected, {"a/1.jpg", "b/secret.jpg"})
 
-    def test_folders_with_countless_paths_of_links_end(
+    def test_a_listing_of_countless_paths_of_links_ends(
         self, root: Path, tmp_path: Path, make_jpeg: Callable[..., bytes]
     ) -> None:
         folders = [tmp_path / f"f{i}" for i in range(7)]
@@ -84,31 +84,33 @@ class TestHostileTrees:
         assert "b/f1/f2/f3/1.jpg" in content(listing)
         assert "link behind too many links" in reasons(listing).values()
 
-    def test_links_to_each_other(self, root: Path) -> None:
+    def test_links_to_each_other_are_left_out(self, root: Path) -> None:
         (root / "a/2.jpg").symlink_to("3.jpg")
         (root / "a/3.jpg").symlink_to("2.jpg")
         self.check(root, dict.fromkeys(["a/2.jpg", "a/3.jpg"], "unreadable"))
 
-    def test_dangling_link(self, root: Path) -> None:
+    def test_a_dangling_link_is_left_out(self, root: Path) -> None:
         (root / "a/2.jpg").symlink_to("gone.jpg")
         self.check(root, {"a/2.jpg": "unreadable"})
 
-    def test_fifo_does_not_block(self, root: Path) -> None:
+    def test_a_fifo_does_not_block(self, root: Path) -> None:
         os.mkfifo(root / "a/2.jpg")
         os.mkfifo(root / "a/pipe")
         self.check(root, dict.fromkeys(["a/2.jpg", "a/pipe"], "not a regular file"))
 
-    def test_link_to_a_device(self, root: Path) -> None:
+    def test_a_link_to_a_device_is_left_out(self, root: Path) -> None:
         (root / "a/2.jpg").symlink_to("/dev/zero")
         self.check(root, {"a/2.jpg": "not a regular file"})
 
-    def test_socket(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_socket_is_left_out(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(root / "a")  # the path of a socket has at most 107 bytes
         with socket.socket(socket.AF_UNIX) as server:
             server.bind("2.jpg")
             self.check(root, {"a/2.jpg": "not a regular file"})
 
-    def test_unreadable_folder(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_folder_that_cannot_be_read_is_left_out(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (root / "b").mkdir()
         scandir = os.scandir
 
@@ -121,7 +123,7 @@ class TestHostileTrees:
         monkeypatch.setattr(os, "scandir", refuse)
         self.check(root, {"b": "unreadable"})
 
-    def test_five_hundred_folders_deep(self, tree: Callable[..., Path]) -> None:
+    def test_an_image_five_hundred_folders_deep_is_listed(self, tree: Callable[..., Path]) -> None:
         deep = "/".join(["d"] * 500) + "/1.jpg"
         assert list_folder(tree("a/1.jpg", deep)).keys.to_pylist() == ["a/1.jpg", deep]
 
@@ -161,7 +163,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_hostile_names(tree: Callable[..., Path], make_jpeg: Callable[..., bytes], name: str | bytes) -> None:
+def test_a_strange_name_is_a_key_unless_it_is_no_utf8(
+    tree: Callable[..., Path], make_jpeg: Callable[..., bytes], name: str | bytes
+) -> None:
     root = tree("a/1.jpg")
     raw = name.encode() if isinstance(name, str) else name
     file = (b"x" + raw if raw.startswith(b".") else raw) + b".jpg"

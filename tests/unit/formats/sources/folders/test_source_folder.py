@@ -1,4 +1,4 @@
-"""Annotated sources at URLs, which give the records of the same sources on a disk."""
+"""Tests of sources at URLs, which give the records of the same sources on a disk, and of web servers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def sources(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 
 @pytest.fixture
-def places(sources: Path, memory: Any, web: str) -> dict[str, str]:
+def urls(sources: Path, memory: Any, web: str) -> dict[str, str]:
     """URL of the folder of sources, by storage."""
     memory.put(str(sources), "/bucket/sources", recursive=True)
     return {"memory": "memory://bucket/sources", "web": f"{web}/sources"}
@@ -98,11 +98,11 @@ FORMATS = {
 @pytest.mark.parametrize("storage", ["memory", "web"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_urls_give_the_records_of_a_disk(
-    sources: Path, places: dict[str, str], tmp_path: Path, name: str, storage: str
+    sources: Path, urls: dict[str, str], tmp_path: Path, name: str, storage: str
 ) -> None:
     expected, masks = FORMATS[name]
     summaries = []
-    for side, root in (("here", str(sources)), ("there", places[storage])):
+    for side, root in (("here", str(sources)), ("there", urls[storage])):
         given = {} if masks is None else {"masks": f"{root}/{masks}"}
         assert find_format(Source(f"{root}/{name}", **given)).name == expected
         summaries.append(
@@ -123,8 +123,8 @@ def test_urls_give_the_records_of_a_disk(
 
 
 @pytest.mark.parametrize("name", ["voc", "yolo", "yolo/images/train"])
-def test_detecting_and_listing_a_source_list_each_folder_once(
-    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_a_conversion_lists_each_folder_of_a_url_once(
+    urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     original, listed = Store.files, []
 
@@ -133,20 +133,22 @@ def test_detecting_and_listing_a_source_list_each_folder_once(
         return original(self, names)
 
     monkeypatch.setattr(Store, "files", files)
-    stoker.convert(f"{places['memory']}/{name}", tmp_path / "out", allow_loss=1)
+    stoker.convert(f"{urls['memory']}/{name}", tmp_path / "out", allow_loss=1)
     assert listed
     assert len(set(listed)) == len(listed)
 
 
-def test_local_masks_of_remote_images(sources: Path, places: dict[str, str], tmp_path: Path) -> None:
-    images = f"{places['memory']}/pairs/images"
+def test_images_at_a_url_may_have_masks_on_a_disk(
+    sources: Path, urls: dict[str, str], tmp_path: Path
+) -> None:
+    images = f"{urls['memory']}/pairs/images"
     stoker.convert(images, tmp_path / "out", allow_loss=1, masks=sources / "pairs" / "masks")
     dataset = stoker.open(tmp_path / "out")
     assert (len(dataset), dataset.manifest.annotations.mask_classes) == (2, ("sky", "sea"))
 
 
 def test_annotations_that_cannot_be_fetched_are_not_missing(
-    places: dict[str, str], tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+    urls: dict[str, str], tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = type(memory).cat_file
 
@@ -157,44 +159,46 @@ def test_annotations_that_cannot_be_fetched_are_not_missing(
 
     monkeypatch.setattr(type(memory), "cat_file", cat_file)
     with pytest.raises(StorageError, match="not yours") as caught:
-        stoker.convert(f"{places['memory']}/yolo", tmp_path / "out")
-    assert caught.value.path == f"{places['memory']}/yolo/labels/train/b.txt"
+        stoker.convert(f"{urls['memory']}/yolo", tmp_path / "out")
+    assert caught.value.path == f"{urls['memory']}/yolo/labels/train/b.txt"
 
 
 @pytest.mark.parametrize("kind", ["voc", "yolo", "pairs"])
-def test_missing_folders_and_files(places: dict[str, str], tmp_path: Path, kind: Any) -> None:
+def test_the_error_about_a_missing_source_names_its_url(
+    urls: dict[str, str], tmp_path: Path, kind: Any
+) -> None:
     masks = {"masks": tmp_path} if kind == "pairs" else {}
-    for root in places.values():
+    for root in urls.values():
         with pytest.raises((SourceError, StorageError)) as caught:
             stoker.convert(f"{root}/nowhere", tmp_path / "out", source_format=kind, **masks)
         assert str(caught.value.path).startswith(f"{root}/nowhere")
 
 
-def test_an_interrupt_ends_the_requests_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_starts_no_further_requests_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
-    asked: list[str] = []
-    told: list[Any] = []
-    go = threading.Event()
+    started: list[str] = []
+    submitted: list[Any] = []
+    shutting_down = threading.Event()
 
-    def ask(name: str) -> None:
-        asked.append(name)
-        go.wait(60)
+    def request(name: str) -> None:
+        started.append(name)
+        shutting_down.wait(60)
 
-    def interrupted(*task: Any) -> Any:
-        told.append(task)
-        if len(told) > 100:
+    def submit_until_the_interrupt(*task: Any) -> Any:
+        submitted.append(task)
+        if len(submitted) > 100:
             raise KeyboardInterrupt
         return submit(*task)
 
-    def ended(*how: Any, **more: Any) -> None:
-        go.set()
-        shutdown(*how, **more)
+    def let_requests_end_and_shut_down(*arguments: Any, **options: Any) -> None:
+        shutting_down.set()
+        shutdown(*arguments, **options)
 
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_until_the_interrupt)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", let_requests_end_and_shut_down)
     with pytest.raises(KeyboardInterrupt):
-        look_up(ask, map(str, range(200)))
-    assert len(asked) <= 32, "those that were being asked for"
+        look_up(request, map(str, range(200)))
+    assert len(started) <= 32, "those in flight"
 
 
 def test_links_out_of_a_folder_are_ignored(tmp_path: Path, web: str) -> None:
@@ -224,16 +228,16 @@ def test_links_out_of_a_folder_are_ignored(tmp_path: Path, web: str) -> None:
         Store(f"{web}/nowhere").files()
 
 
-def test_endless_nesting_is_refused() -> None:
-    asked = []
+def test_pages_that_are_nested_without_end_are_refused() -> None:
+    fetched = []
 
     def links(page: str) -> list[str]:
-        asked.append(page)
+        fetched.append(page)
         return [f"{page}a/", f"{page}b/", f"{page}1.jpg"]
 
     with pytest.raises(StorageError, match="nested more than 64 levels deep"):
         crawl(links, "http://server")
-    assert len(asked) < 100
+    assert len(fetched) < 100
 
 
 @pytest.mark.parametrize(
@@ -247,11 +251,11 @@ def test_endless_nesting_is_refused() -> None:
         ("s3://images/train", None),
     ],
 )
-def test_split_at_folder(path: str, parts: tuple[str, str] | None) -> None:
+def test_a_path_is_split_at_the_last_folder_of_a_name(path: str, parts: tuple[str, str] | None) -> None:
     assert split_at_folder(path, "images") == parts
 
 
-def test_parent() -> None:
+def test_the_parent_of_a_bucket_is_the_bucket() -> None:
     assert open_folder("memory://bucket/a/b").parent.root == "memory://bucket/a"
     assert open_folder("memory://bucket").parent.root == "memory://bucket"
     assert open_folder("/a/b").parent.root == "/a"

@@ -1,4 +1,4 @@
-"""Columns of a list: their types, and their memory."""
+"""Tests of the columns of a list: their types, labels and memory."""
 
 import json
 import math
@@ -36,14 +36,16 @@ def gathered(entries: list[dict[str, Any]], *, cells: bool) -> EntryColumns:
     ],
     ids=str,
 )
-def test_the_type_of_a_column(cells: bool, values: list[Any], kind: str, expected: list[Any]) -> None:
+def test_the_values_decide_the_type_of_a_column(
+    cells: bool, values: list[Any], kind: str, expected: list[Any]
+) -> None:
     entries = [{"path": "p", "label": "a", "x": value} for value in values]
     column = gathered(entries, cells=cells).others(np.array([2, 0, 1]))["x"]
     assert str(column.type) == kind
     assert column.to_pylist() == [expected[2], expected[0], expected[1]]
 
 
-def test_a_column_with_missing_values() -> None:
+def test_a_missing_value_is_nan_or_an_empty_text() -> None:
     given = [{}, {"x": 5}, {}, {"x": 7, "y": "z"}]
     columns = gathered([{"path": "p", "label": 1, **more} for more in given], cells=False)
     others = columns.others(np.arange(4))
@@ -52,7 +54,7 @@ def test_a_column_with_missing_values() -> None:
     assert others["y"].to_pylist() == ["", "", "", "z"]
 
 
-def test_types_depend_on_all_entries_and_classes_on_the_taken_ones() -> None:
+def test_all_entries_decide_the_type_and_the_taken_ones_the_classes() -> None:
     labels: list[Any] = ["b", ["c", "a"], "d"]
     columns = gathered([{"path": "p", "label": label} for label in labels], cells=False)
     found, classes = columns.labels(np.array([2, 0]))
@@ -63,7 +65,7 @@ def test_types_depend_on_all_entries_and_classes_on_the_taken_ones() -> None:
 @pytest.mark.parametrize(
     ("cells", "labels"), [(False, [1, "a"]), (False, [[1], ["a"]]), (True, ["0.5", "1"])]
 )
-def test_labels_that_are_neither_integers_nor_names(cells: bool, labels: list[Any]) -> None:
+def test_labels_that_are_neither_integers_nor_names_are_refused(cells: bool, labels: list[Any]) -> None:
     columns = gathered([{"path": "p", "label": label} for label in labels], cells=cells)
     with pytest.raises(ValueError, match="labels are numbers"):
         columns.labels(np.array([0]))
@@ -74,7 +76,7 @@ def test_labels_of_too_many_digits_are_names() -> None:
     assert columns.labels(np.arange(2))[1] == ("8", "9" * 30)
 
 
-def test_memory_is_that_of_the_text() -> None:
+def test_a_column_takes_little_more_memory_than_its_values() -> None:
     def entries(number: int) -> Any:
         for i in range(number):
             yield json.loads(f'{{"path": "p", "label": "class-{i % 10}", "x": {i}, "y": {i / 7}}}')

@@ -1,4 +1,4 @@
-"""Lists of path and label: CSV, JSON, JSON Lines."""
+"""Tests of lists of path and label in CSV, JSON, JSON Lines and text."""
 
 import json
 import os
@@ -15,12 +15,9 @@ from stoker.formats.sources.lists.file_list import list_file
 
 
 @pytest.fixture
-def folder(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    """Images 0.jpg to 4.jpg in ``images``."""
-    (tmp_path / "images").mkdir()
-    for i in range(5):
-        (tmp_path / f"images/{i}.jpg").write_bytes(make_jpeg(i))
-    return tmp_path
+def folder(tree: Callable[..., Path]) -> Path:
+    """A folder with images/0.jpg to images/4.jpg."""
+    return tree(*(f"images/{i}.jpg" for i in range(5)))
 
 
 def listed(folder: Path, text: str, suffix: str = ".csv") -> Listing:
@@ -29,7 +26,7 @@ def listed(folder: Path, text: str, suffix: str = ".csv") -> Listing:
     return list_file(file)
 
 
-def test_csv_with_names(folder: Path) -> None:
+def test_names_in_a_csv_are_classes_in_sorted_order(folder: Path) -> None:
     listing = listed(folder, "path,label\nimages/1.jpg,dog\nimages/0.jpg,cat\nimages/2.jpg,dog\n")
     assert listing.classes == ("cat", "dog")
     assert listing.keys.to_pylist() == ["images/0.jpg", "images/1.jpg", "images/2.jpg"]
@@ -37,30 +34,30 @@ def test_csv_with_names(folder: Path) -> None:
     assert listing.sizes.tolist() == [(folder / key).stat().st_size for key in listing.keys.to_pylist()]
 
 
-def test_csv_with_numbers_keeps_them(folder: Path) -> None:
+def test_numbers_in_a_csv_are_labels(folder: Path) -> None:
     listing = listed(folder, "label,path\n7,images/1.jpg\n-3,images/0.jpg\n")
     assert listing.classes == ()
     assert listing.labels.to_pylist() == [-3, 7]
 
 
-def test_names_that_only_python_reads_as_numbers(folder: Path) -> None:
+def test_labels_that_only_python_reads_as_numbers_are_names(folder: Path) -> None:
     listing = listed(folder, "path,label\nimages/0.jpg,1_0\nimages/1.jpg,1_1\n")
     assert listing.classes == ("1_0", "1_1")
 
 
-def test_csv_of_a_spreadsheet(folder: Path) -> None:
+def test_a_csv_of_a_spreadsheet_is_read(folder: Path) -> None:
     listing = listed(folder, '\ufeffpath,label\r\n"images/1.jpg","a, ""b"""\r\n\r\n')
     assert listing.classes == ('a, "b"',)
 
 
-def test_only_line_feeds_end_a_json_line(folder: Path) -> None:
+def test_only_a_line_feed_ends_a_line(folder: Path) -> None:
     text = "path,label,note\nimages/1.jpg,a\u2028b,x\x0cy\n"
     assert listed(folder, text).classes == ("a\u2028b",)
     lines = json.dumps({"path": "images/1.jpg", "label": "a\u2028b"}, ensure_ascii=False)
     assert listed(folder, f"{lines}\r\n\r\n", ".jsonl").classes == ("a\u2028b",)
 
 
-def test_further_columns(folder: Path) -> None:
+def test_further_columns_keep_their_values_and_types(folder: Path) -> None:
     listing = listed(
         folder,
         "path,label,camera,iso,weight\nimages/1.jpg,a,Leica,100,0.5\nimages/0.jpg,b,,200,2\n",
@@ -81,7 +78,7 @@ def test_json_and_json_lines_give_the_same_listing(folder: Path) -> None:
     assert as_json.fingerprint() == as_lines.fingerprint()
 
 
-def test_several_labels(folder: Path) -> None:
+def test_an_entry_of_json_may_have_several_labels(folder: Path) -> None:
     entries = [{"path": "images/0.jpg", "label": ["sea", "boat"]}, {"path": "images/1.jpg", "label": "sea"}]
     listing = listed(folder, json.dumps(entries), ".json")
     assert listing.multi_label
@@ -94,7 +91,7 @@ def test_several_labels(folder: Path) -> None:
         listed(folder, json.dumps(entries), ".json")
 
 
-def test_several_labels_in_csv(folder: Path) -> None:
+def test_an_entry_of_csv_may_have_several_labels(folder: Path) -> None:
     text = "path,labels,camera\nimages/0.jpg,sea | boat|sea,a\nimages/1.jpg,,b\nimages/2.jpg,sea,a\n"
     listing = listed(folder, text)
     assert listing.classes == ("boat", "sea")
@@ -106,7 +103,7 @@ def test_several_labels_in_csv(folder: Path) -> None:
     assert (numbers.labels.to_pylist(), numbers.classes) == ([[3, -1], [7]], ())
 
 
-def test_paths_may_not_leave_the_folder(folder: Path) -> None:
+def test_a_path_that_leaves_the_folder_is_left_out(folder: Path) -> None:
     inner = folder / "images"
     (folder / "beside.jpg").write_bytes((inner / "0.jpg").read_bytes())
     paths = ["../beside.jpg", "x/../../beside.jpg", "..", "0.jpg", "./1.jpg"]
@@ -142,7 +139,7 @@ def test_an_absolute_path_is_taken_as_it_is(folder: Path) -> None:
     assert listing.keys.to_pylist() == [f"{folder}/images/0.jpg"]
 
 
-def test_unreadable_files_are_skipped(folder: Path) -> None:
+def test_files_that_cannot_be_read_are_left_out_with_a_reason(folder: Path) -> None:
     os.mkfifo(folder / "images/fifo.jpg")
     text = "path,label\nimages/0.jpg,a\nimages/gone.jpg,a\nimages,a\nimages/fifo.jpg,a\nimages//0.jpg,b\n"
     listing = listed(folder, text)
@@ -204,7 +201,7 @@ def test_two_spellings_of_a_number_are_two_names(folder: Path) -> None:
     assert (listing.labels.to_pylist(), listing.classes) == ([7, -3], ())
 
 
-def test_a_list_that_is_not_text(folder: Path) -> None:
+def test_a_list_that_is_no_text_is_refused(folder: Path) -> None:
     (folder / "list.csv").write_bytes(b"path,label\n\xff\xfe,a\n")
     with pytest.raises(SourceError, match="cannot be parsed"):
         list_file(folder / "list.csv")
@@ -216,7 +213,7 @@ def test_a_fifo_as_a_list_does_not_block(folder: Path) -> None:
         list_file(folder / "list.csv")
 
 
-def test_a_list_of_path_and_number_as_caffe_takes_it(folder: Path, tmp_path: Path) -> None:
+def test_a_list_of_caffe_has_paths_and_numbers(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("0.jpg 1\n\n1.jpg\t0\r\nno file.jpg 1\n")
     (tmp_path / "labels.txt").write_text("cat\ndog\n")
     classes = parse_class_names(str(tmp_path / "labels.txt"))
@@ -228,7 +225,7 @@ def test_a_list_of_path_and_number_as_caffe_takes_it(folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_columns_of_other_names_and_paths_without_suffix(folder: Path, suffix: str) -> None:
+def test_options_name_the_columns_and_the_suffix_of_paths(folder: Path, suffix: str) -> None:
     rows = [{"id": "0", "breed": "pug", "age": 3}, {"id": "1", "breed": "cur", "age": 4}]
     lines = [json.dumps(row) for row in rows]
     if suffix == ".csv":
@@ -243,5 +240,8 @@ def test_columns_of_other_names_and_paths_without_suffix(folder: Path, suffix: s
     assert dataset.column("age").tolist() == [3, 4]
     with pytest.raises(SourceError, match="has no path: it has id, label"):
         stoker.convert(file, folder / "none", label_column="breed")
+
+
+def test_options_of_lists_are_refused_for_a_folder(folder: Path) -> None:
     with pytest.raises(ConfigError, match="suffix is for sources of the format list; this one is folder"):
         stoker.convert(folder / "images", folder / "none", source_format="folder", suffix=".jpg")

@@ -1,4 +1,4 @@
-"""Wrong paths in a list: the error counts them, shows some, and names the probable cause."""
+"""Tests of the error about wrong paths in a list, which counts them and names the likely cause."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from stoker.formats.sources.lists.file_list import list_file
 
 
 @pytest.fixture
-def folder(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    """Images 0.jpg to 4.jpg in ``data/images``."""
-    (tmp_path / "data/images").mkdir(parents=True)
-    for i in range(5):
-        (tmp_path / f"data/images/{i}.jpg").write_bytes(make_jpeg(i))
-    return tmp_path
+def folder(tree: Callable[..., Path]) -> Path:
+    """A folder with data/images/0.jpg to data/images/4.jpg."""
+    return tree(*(f"data/images/{i}.jpg" for i in range(5)))
 
 
 def refusal(file: Path, form: str) -> SourceError:
@@ -54,7 +51,9 @@ def test_the_hint_says_what_the_paths_lack(folder: Path, name: str, form: str, h
     assert hint.format(folder=folder) in str(refusal(folder / name, form).hint)
 
 
-def test_paths_that_start_at_the_current_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_for_paths_that_start_at_the_current_folder_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder / "data")
     error = refusal(folder / "lists/list.csv", "images/{}.jpg")
     assert f"these files are in {folder}/data: put the list there" in str(error.hint)

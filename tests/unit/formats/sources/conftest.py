@@ -1,4 +1,4 @@
-"""Fixtures of folders of classes."""
+"""Fixtures of the tests of sources."""
 
 from collections.abc import Callable
 from pathlib import Path
