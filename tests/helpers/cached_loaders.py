@@ -9,7 +9,7 @@ from stoker.augment import CenterCrop, Resize
 
 
 def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "batch_size": 8,
         "shuffle": True,
         "seed": 3,
@@ -19,4 +19,4 @@ def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
         "num_threads": 1,
         **options,
     }
-    return stoker.ImageLoader(dataset, **given)
+    return stoker.ImageLoader(dataset, **arguments)

@@ -35,9 +35,9 @@ def query(trace: Path, *statements: str) -> list[list[dict[str, Any]]]:
     )
     done = subprocess.run([node, _PROGRAM, engine.parent], input=requests, capture_output=True, check=True)
     answers = [dict(_fields(message)) for _, message in _fields(done.stdout)]
-    errors = [dict(_fields(one[201])).get(2) for one in answers if 201 in one]
+    errors = [dict(_fields(answer[201])).get(2) for answer in answers if 201 in answer]
     assert errors == [None], errors
-    results = [one[203] for one in answers if 203 in one]
+    results = [answer[203] for answer in answers if 203 in answer]
     assert len(results) == len(statements), "one message holds all rows"
     return [_rows(result) for result in results]
 

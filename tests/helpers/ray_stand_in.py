@@ -63,7 +63,7 @@ class RayStandIn:
         cores: Cores of each machine, by its number in hexadecimal digits.
         before_wait: Called before each wait, to kill actors, lose machines and add others.
         actors: All actors that were made.
-        assigned: Cores that each machine's latest actor was given.
+        assigned: Cores of the latest actor of each machine.
         is_lost: Whether the whole cluster is gone.
     """
 

@@ -49,21 +49,21 @@ def _write_tokenizer(folder: Path) -> Any:
     import tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=330,
         special_tokens=["<pad>", "<|im_start|>", "<|im_end|>"],
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator([_text(i) for i in range(40)], trainer)
-    made.save(str(folder / "tokenizer.json"))
+    tokenizer.train_from_iterator([_text(i) for i in range(40)], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"chat_template": _TEMPLATE, "eos_token": "<|im_end|>", "pad_token": "<pad>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="<|im_end|>", pad_token="<pad>", chat_template=_TEMPLATE
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<pad>", chat_template=_TEMPLATE
     )
 
 
@@ -92,11 +92,11 @@ def main() -> None:
     """Write the folder."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(FOLDER)
-    made = {
+    labels = {
         "chats": _labels_of_trl(tokenizer, make_chats(), assistant_only_loss=True),
         "pairs": _labels_of_trl(tokenizer, make_pairs(), completion_only_loss=True),
     }
-    (FOLDER / "trl.json").write_text(json.dumps(made))
+    (FOLDER / "trl.json").write_text(json.dumps(labels))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,6 @@ def work(opened: Dataset, first: int, transforms: list[Any], n: int = 4) -> Work
 
 
 def images(engine: DaliEngine, *works: Work) -> list[Any]:
-    for one in works:
-        engine.submit(one)
+    for batch in works:
+        engine.submit(batch)
     return [engine.collect().images for _ in works]

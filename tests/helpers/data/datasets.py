@@ -121,13 +121,13 @@ def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Pa
             writer.write(b"", prefix, payload, suffix)
         shard = writer.finish()
     n = len(payloads)
-    given = {"shard": np.zeros(n), "record": np.arange(n), "orientation": np.ones(n), "label": np.arange(n)}
-    given |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
+    index = {"shard": np.zeros(n), "record": np.arange(n), "orientation": np.ones(n), "label": np.arange(n)}
+    index |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
     if "codec" not in columns:
         headers = [read_header(payload) for payload in payloads]
         for field in ("codec", "height", "width", "orientation"):
-            given[field] = np.array([getattr(header, field) for header in headers])
-    write_index(folder / INDEX_NAME, {**given, "key": [f"k{row}" for row in range(n)], **columns})
+            index[field] = np.array([getattr(header, field) for header in headers])
+    write_index(folder / INDEX_NAME, {**index, "key": [f"k{row}" for row in range(n)], **columns})
     publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digests.crc)])
     return folder
 

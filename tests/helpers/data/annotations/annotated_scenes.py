@@ -42,11 +42,11 @@ class Scene:
 def scenes() -> list[Scene]:
     """Sample i has i % 3 + 1 objects; the rectangle is the first."""
     rng = np.random.default_rng(3)
-    made = []
+    drawn = []
     for i in range(N):
         low = rng.integers([10, 8], [30, 25], (i % 3 + 1, 2))
-        made.append(Scene(np.concatenate((low, low + rng.integers(20, 30, low.shape)), axis=1)))
-    return made
+        drawn.append(Scene(np.concatenate((low, low + rng.integers(20, 30, low.shape)), axis=1)))
+    return drawn
 
 
 def polygon(box: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -74,20 +74,20 @@ def write_annotated(
     pack_images: Callable[..., Path], masks: list[bytes] | None = None, **columns: Any
 ) -> Path:
     """The folder of the annotated dataset, with these masks of classes and these other columns."""
-    made = scenes()
-    images = [png(scene.pixels()) for scene in made]
-    masks = masks or [png(scene.mask()) for scene in made]
+    drawn = scenes()
+    images = [png(scene.pixels()) for scene in drawn]
+    masks = masks or [png(scene.mask()) for scene in drawn]
     plain = open_dataset(pack_images(images)).index
     headers = {name: plain.column(name) for name in ("codec", "height", "width", "orientation")}
     payloads = [image + mask for image, mask in zip(images, masks, strict=True)]
     both = open_dataset(pack_images(payloads, **headers)).index
     lengths = np.array([len(mask) for mask in masks])
-    given = {name: plain.column(name) for name in ("length", "crc")}
-    given |= {"offset": both.column("offset"), "mask_offset": both.column("offset") + given["length"]}
-    given |= {"mask_length": lengths, "mask_crc": np.array([crc32c(mask) for mask in masks])}
-    given |= headers | to_columns([annotations(i, scene) for i, scene in enumerate(made)])
-    given |= {"label": [[i % 3, (i + 1) % 3] if i else [] for i in range(N)]}
-    folder = pack_images(payloads, **(given | columns))
+    index = {name: plain.column(name) for name in ("length", "crc")}
+    index |= {"offset": both.column("offset"), "mask_offset": both.column("offset") + index["length"]}
+    index |= {"mask_length": lengths, "mask_crc": np.array([crc32c(mask) for mask in masks])}
+    index |= headers | to_columns([annotations(i, scene) for i, scene in enumerate(drawn)])
+    index |= {"label": [[i % 3, (i + 1) % 3] if i else [] for i in range(N)]}
+    folder = pack_images(payloads, **(index | columns))
     manifest = open_dataset(folder).manifest
     info = AnnotationInfo(keypoints=("start", "end"), swap=(1, 0), ignore=255)
     (folder / MANIFEST_NAME).write_text(replace(manifest, annotations=info).to_json())
@@ -95,8 +95,8 @@ def write_annotated(
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": N, "columns": COLUMNS, "num_threads": 2, "transforms": [Resize((30, 40))]}
-    return ImageLoader(folder, **(given | options))
+    arguments = {"batch_size": N, "columns": COLUMNS, "num_threads": 2, "transforms": [Resize((30, 40))]}
+    return ImageLoader(folder, **(arguments | options))
 
 
 def first(folder: Path, **options: Any) -> Any:

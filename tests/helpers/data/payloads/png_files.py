@@ -71,7 +71,7 @@ def _rows(samples: np.ndarray, bits: int, random: np.random.Generator) -> Iterat
             row = np.packbits(digits)
         above = np.zeros_like(row) if above is None else above
         left, corner = (
-            np.concatenate((np.zeros(step, int), one[:-step]))[: len(row)] for one in (row, above)
+            np.concatenate((np.zeros(step, int), pixels[:-step]))[: len(row)] for pixels in (row, above)
         )
         up = above.astype(int)
         near = np.abs([up - corner, left - corner, left + up - 2 * corner])

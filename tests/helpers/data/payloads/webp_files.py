@@ -46,13 +46,13 @@ def webp(
     """
     random = np.random.default_rng(seed)
     grid = np.indices((height, width)).sum(axis=0)[..., np.newaxis]
-    made = []
+    images = []
     for _ in range(frames):
         noise = random.integers(0, 60, (height, width, channels))
         pixels = ((grid * 3 + noise + 40 * np.arange(channels)) % 256).astype(np.uint8)
         if channels == 4:
             pixels[..., 3] |= 1  # an encoder may change colours where nothing is seen
         pixels[:free] = pixels[:, :free] = 0
-        made.append(Image.fromarray(pixels))
-    more = {"save_all": True, "append_images": made[1:]} if frames > 1 else {}
-    return encode(made[0], "WEBP", **more, **options)
+        images.append(Image.fromarray(pixels))
+    more = {"save_all": True, "append_images": images[1:]} if frames > 1 else {}
+    return encode(images[0], "WEBP", **more, **options)

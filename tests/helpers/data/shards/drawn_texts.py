@@ -14,16 +14,16 @@ def write(folder: Path, name: str, number: int, **options: Any) -> Path:
         "".join(chr(33 + (i * i + j + number) % 90) for j in range(1 + i * 7 % 30)) for i in range(number)
     ]
     (folder / f"{name}.txt").write_text("\n".join(lines))
-    given = {"tokenizer": "bytes", "shards": 2, **options}
-    stoker.convert_text(folder / f"{name}.txt", folder / name, **given)
+    arguments = {"tokenizer": "bytes", "shards": 2, **options}
+    stoker.convert_text(folder / f"{name}.txt", folder / name, **arguments)
     return folder / name
 
 
 def load(dataset: Any, **options: Any) -> stoker.TextLoader:
-    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
-    given |= {"buckets": 3} if options.get("pack") is None else {}
-    given |= {"batch_size": 4} if "max_tokens" not in options else {}
-    return stoker.TextLoader(dataset, **{**given, **options})
+    arguments: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
+    arguments |= {"buckets": 3} if options.get("pack") is None else {}
+    arguments |= {"batch_size": 4} if "max_tokens" not in options else {}
+    return stoker.TextLoader(dataset, **{**arguments, **options})
 
 
 def rows(loader: stoker.TextLoader) -> list[int]:

@@ -36,9 +36,9 @@ def read_sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
 
 
 def make(shards: Path, **options: Any) -> stoker.TextLoader:
-    given: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("q",)}
-    given |= {"batch_size": 8} if "max_tokens" not in options else {}
-    return stoker.TextLoader(shards, **{**given, **options})
+    arguments: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("q",)}
+    arguments |= {"batch_size": 8} if "max_tokens" not in options else {}
+    return stoker.TextLoader(shards, **{**arguments, **options})
 
 
 def same(first: Any, second: Any) -> bool:
