@@ -31,8 +31,8 @@ ELSEWHERE = {
 
 def describe(
     kind: str,
-    given: Any,
-    opened: Any,
+    dataset_argument: Any,
+    source: Any,
     options: Mapping[str, Any],
     *,
     world_size: int,
@@ -42,8 +42,8 @@ def describe(
 
     Args:
         kind: Name of the loader's class.
-        given: The argument ``dataset``.
-        opened: The dataset or mixture that it stands for.
+        dataset_argument: The loader's argument ``dataset``.
+        source: The dataset or mixture that it stands for.
         options: The other arguments that were given, by name. Those that JSON cannot hold, such as functions,
             are named in the entry ``missing``.
         world_size: Number of ranks.
@@ -58,7 +58,7 @@ def describe(
         except NotPortableError as error:
             missing.append(f"{name}: {error}")
     try:
-        dataset = describe_dataset(given, opened)
+        dataset = describe_dataset(dataset_argument, source)
     except NotPortableError as error:
         dataset = {}
         missing.append(f"dataset: {error}")
@@ -73,28 +73,28 @@ def describe(
     }
 
 
-def describe_dataset(given: Any, opened: Any) -> dict[str, Any]:
+def describe_dataset(dataset_argument: Any, source: Any) -> dict[str, Any]:
     """Return the description of a dataset or mixture; :func:`describe` explains the arguments.
 
     Raises:
         NotPortableError: JSON cannot hold it.
     """
-    if hasattr(opened, "quotas"):  # a mixture
-        parts = [describe_dataset(one, one) for one in opened.datasets]
-        moving = opened.moving and opened.moving.to_json()
-        return {"mixture": parts, "weights": opened.quotas.tolist(), "moving": moving}
-    version = opened.manifest.dataset_version
-    if isinstance(given, (str, os.PathLike)):
-        path = os.fspath(given)
+    if hasattr(source, "quotas"):  # a mixture
+        parts = [describe_dataset(dataset, dataset) for dataset in source.datasets]
+        moving = source.moving and source.moving.to_json()
+        return {"mixture": parts, "weights": source.quotas.tolist(), "moving": moving}
+    version = source.manifest.dataset_version
+    if isinstance(dataset_argument, (str, os.PathLike)):
+        path = os.fspath(dataset_argument)
         known = split_version(path)[1] is not None
-        found = {"path": path if is_url(path) else str(Path(path).absolute())}
-        return found if known else {**found, "version": version}
-    if isinstance(opened, CachedDataset):
+        description = {"path": path if is_url(path) else str(Path(path).absolute())}
+        return description if known else {**description, "version": version}
+    if isinstance(source, CachedDataset):
         raise NotPortableError("a remote dataset that was opened before; give the loader its URL and cache=")
-    if opened._numbering is not None or opened._objects is not None:
+    if source._numbering is not None or source._objects is not None:
         raise NotPortableError("a selection that renumbers classes or leaves objects out")
-    found = {"path": str(Path(opened.path).absolute()), "version": version}
-    return found if opened._rows is None else {**found, "rows": pack_rows(opened.rows)}
+    description = {"path": str(Path(source.path).absolute()), "version": version}
+    return description if source._rows is None else {**description, "rows": pack_rows(source.rows)}
 
 
 def pack_rows(rows: npt.NDArray[np.int64]) -> str:

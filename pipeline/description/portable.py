@@ -46,8 +46,9 @@ def _as_object(value: Any) -> dict[str, Any]:
     if isinstance(value, Description):
         return {"transform": value.to_dict()}
     if is_dataclass(value) and type(value).__module__.startswith("stoker."):
-        given = {one.name: portable(getattr(value, one.name)) for one in fields(value) if one.init}
-        return {"object": type(value).__name__, "arguments": given}
+        names = [field.name for field in fields(value) if field.init]
+        arguments = {name: portable(getattr(value, name)) for name in names}
+        return {"object": type(value).__name__, "arguments": arguments}
     raise NotPortableError(f"{type(value).__name__} {getattr(value, '__qualname__', '')}".strip())
 
 
@@ -72,7 +73,8 @@ def from_portable(value: Any, known: Iterable[type]) -> Any:
         return {from_portable(key, known): from_portable(item, known) for key, item in value["mapping"]}
     if "transform" in value:
         return from_dict(value["transform"])
-    made = next((one for one in known if one.__name__ == value.get("object")), None)
-    if made is None:
+    classes = {cls.__name__: cls for cls in known}
+    if value.get("object") not in classes:
         raise ValueError(f"a description holds an unknown object: {value!r:.200}")
-    return made(**{name: from_portable(item, known) for name, item in value.get("arguments", {}).items()})
+    arguments = {name: from_portable(item, known) for name, item in value.get("arguments", {}).items()}
+    return classes[value["object"]](**arguments)

@@ -115,15 +115,15 @@ def duplicates(
     distance = whole_number("distance", distance, 0)
     if distance > _LARGEST_DISTANCE:
         raise ConfigError(f"distance must be from 0 to {_LARGEST_DISTANCE} bits, not {distance}")
-    given = [datasets] if isinstance(datasets, (str, os.PathLike)) else list(datasets)
-    opened = [open_dataset(path) for path in given]
-    paths = tuple(Path(split_version(path)[0]) for path in given)
+    paths_with_versions = [datasets] if isinstance(datasets, (str, os.PathLike)) else list(datasets)
+    opened = [open_dataset(path) for path in paths_with_versions]
+    paths = tuple(Path(split_version(path)[0]) for path in paths_with_versions)
     total = sum(map(len, opened))
     images = _hashed(opened, _order(paths, keep), num_threads, progress, total)
     chains = _components(images.hashes, distance)
     groups = [group for members in chains for group in images.groups(members, distance)]
-    made = tuple(tuple(_described(opened, images, group)) for group in groups)
-    return Duplicates(paths, tuple(opened), made, len(images.hashes), total - len(images.hashes))
+    described = tuple(tuple(_described(opened, images, group)) for group in groups)
+    return Duplicates(paths, tuple(opened), described, len(images.hashes), total - len(images.hashes))
 
 
 def _order(paths: tuple[Path, ...], keep: str | os.PathLike[str] | None) -> list[int]:
@@ -176,14 +176,14 @@ def _hashed(
         if progress is not None:
             progress(done, total)
 
-    found = [hash_images(opened[number], num_threads, count) for number in order]
-    owners = [np.full(len(hashes), number) for number, (_, hashes) in zip(order, found, strict=True)]
-    positions, hashes = (np.concatenate(column) for column in zip(*found, strict=True))
+    hashed = [hash_images(opened[number], num_threads, count) for number in order]
+    owners = [np.full(len(hashes), number) for number, (_, hashes) in zip(order, hashed, strict=True)]
+    positions, hashes = (np.concatenate(column) for column in zip(*hashed, strict=True))
     return _Images(np.concatenate(owners), positions, hashes)
 
 
 def _components(hashes: npt.NDArray[np.uint64], distance: int) -> list[Int64]:
-    """Return the places of images that are near each other or linked by near ones, in ascending order."""
+    """Return the indices of images that are near each other or linked by near ones, in ascending order."""
     values, of_image = np.unique(hashes, return_inverse=True)
     parent = list(range(len(values)))
 
@@ -198,26 +198,26 @@ def _components(hashes: npt.NDArray[np.uint64], distance: int) -> list[Int64]:
     component = np.array([root(value) for value in range(len(values))], np.int64)[of_image.reshape(-1)]
     order = np.argsort(component, kind="stable")
     starts = np.flatnonzero(np.diff(component[order])) + 1
-    return sorted((one for one in np.split(order, starts) if len(one) > 1), key=lambda one: int(one[0]))
+    return sorted((part for part in np.split(order, starts) if len(part) > 1), key=lambda part: int(part[0]))
 
 
 def _described(opened: list[Dataset], images: _Images, group: Int64) -> Iterator[DuplicateImage]:
     first = opened[images.datasets[group[0]]], int(images.positions[group[0]])
-    for place, distance in zip(group.tolist(), images.distances(group).tolist(), strict=True):
-        number, position = int(images.datasets[place]), int(images.positions[place])
-        exact = place == int(group[0]) or _are_equal(first, (opened[number], position))
+    for index, distance in zip(group.tolist(), images.distances(group).tolist(), strict=True):
+        number, position = int(images.datasets[index]), int(images.positions[index])
+        exact = index == int(group[0]) or _are_equal(first, (opened[number], position))
         yield DuplicateImage(number, position, opened[number].keys([position])[0], distance, exact)
 
 
 def _are_equal(first: tuple[Dataset, int], second: tuple[Dataset, int]) -> bool:
     """Return whether two images have the same pixels; they are decoded only if their sizes are equal."""
-    one, two = (dataset.samples([position]) for dataset, position in (first, second))
+    first_sample, second_sample = (dataset.samples([position]) for dataset, position in (first, second))
 
     def same(*names: str) -> bool:
-        return all(getattr(one, name)[0] == getattr(two, name)[0] for name in names)
+        return all(getattr(first_sample, name)[0] == getattr(second_sample, name)[0] for name in names)
 
     if not same("height", "width"):
         return False
-    if one.crc[0] != NO_CHECKSUM and same("crc", "length", "orientation"):
+    if first_sample.crc[0] != NO_CHECKSUM and same("crc", "length", "orientation"):
         return True
     return len({crc32c(dataset[position].image.tobytes()) for dataset, position in (first, second)}) == 1

@@ -31,26 +31,26 @@ def hamming_distances(first: Hashes, second: Hashes) -> Int64:
 
 
 def near_pairs(hashes: Hashes, distance: int) -> tuple[Int64, Int64]:
-    """Return the places of all pairs within a distance, (P,) int64 each, the first smaller.
+    """Return the indices of all pairs within a distance, (P,) int64 each, the first smaller.
 
     Args:
         hashes: (N,) uint64, all different.
         distance: Largest number of bits that differ, from 0.
     """
-    found = [np.zeros(0, np.int64)]
+    pairs = [np.zeros(0, np.int64)]
     if distance:
         edges = np.linspace(0, _BITS, distance // 2 + 2).astype(np.int64)
         for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             band = (hashes >> np.uint64(start)) & np.uint64((1 << (stop - start)) - 1)
             for first, second in _candidates(band, stop - start):
                 near = hamming_distances(hashes[first], hashes[second]) <= distance
-                found.append(first[near] * len(hashes) + second[near])
-    first, second = np.divmod(np.unique(np.concatenate(found)), max(len(hashes), 1))
+                pairs.append(first[near] * len(hashes) + second[near])
+    first, second = np.divmod(np.unique(np.concatenate(pairs)), max(len(hashes), 1))
     return first, second
 
 
 def _candidates(band: Hashes, bits: int) -> Iterator[tuple[Int64, Int64]]:
-    """Yield pairs of places, the first smaller, whose bits of a band differ in one place at most."""
+    """Yield pairs of indices, the first smaller, whose bits of a band differ in one bit at most."""
     order = np.argsort(band, kind="stable")
     ordered = band[order]
     for change in (0, *(1 << bit for bit in range(bits))):
@@ -63,7 +63,7 @@ def _candidates(band: Hashes, bits: int) -> Iterator[tuple[Int64, Int64]]:
             # At least one hash at a time, even if many share its bits.
             done = ends[begin - 1] if begin else 0
             end = max(int(np.searchsorted(ends, done + _MOST_CANDIDATES, "right")), begin + 1)
-            own = np.repeat(order[begin:end], counts[begin:end])
-            other = order[expand_ranges(starts[begin:end], starts[begin:end] + counts[begin:end])]
-            yield own[own < other], other[own < other]
+            first = np.repeat(order[begin:end], counts[begin:end])
+            second = order[expand_ranges(starts[begin:end], starts[begin:end] + counts[begin:end])]
+            yield first[first < second], second[first < second]
             begin = end

@@ -30,26 +30,26 @@ figcaption {{ overflow-wrap: anywhere; }}
 """
 
 
-def render_sheet(found: Duplicates) -> str:
+def render_sheet(result: Duplicates) -> str:
     """Return a page of the first groups: their images with keys, distances and datasets."""
-    rows = (_row(found, group) for group in found.groups[:_GROUPS])
-    title = f"{len(found.groups):,} groups of duplicates among {found.images:,} images"
+    rows = (_row(result, group) for group in result.groups[:_GROUPS])
+    title = f"{len(result.groups):,} groups of duplicates among {result.images:,} images"
     return _PAGE.format(side=_SIDE, title=title, rows="\n".join(rows))
 
 
-def _row(found: Duplicates, group: Sequence[DuplicateImage]) -> str:
+def _row(result: Duplicates, group: Sequence[DuplicateImage]) -> str:
     more = f"<p>and {len(group) - _IMAGES:,} more</p>" if len(group) > _IMAGES else ""
-    return f"<section>{''.join(_figure(found, image) for image in group[:_IMAGES])}{more}</section>"
+    return f"<section>{''.join(_figure(result, image) for image in group[:_IMAGES])}{more}</section>"
 
 
-def _figure(found: Duplicates, image: DuplicateImage) -> str:
-    dataset = found.datasets[image.dataset]
+def _figure(result: Duplicates, image: DuplicateImage) -> str:
+    dataset = result.datasets[image.dataset]
     height, width = (int(dataset.values(name, [image.position])[0]) for name in ("height", "width"))
     picture = Image.fromarray(dataset[image.position].image)
     picture.thumbnail((_SIDE, _SIDE))
     data = io.BytesIO()
     picture.save(data, "JPEG")
     near = "the same pixels" if image.exact else f"distance {image.distance}"
-    words = [image.key, found.paths[image.dataset].name, f"{width} x {height}", near]
+    words = [image.key, result.paths[image.dataset].name, f"{width} x {height}", near]
     source = f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}"
     return f'<figure><img src="{source}"><figcaption>{"<br>".join(map(escape, words))}</figcaption></figure>'

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.augment.geometry.boxes import convert_boxes
-from stoker.formats.tokenization.decoding import make_decoder
 
 from ..images.columns.image_column import ImageColumn
 from ..images.config import ImageLoaderConfig
+from .decoding import dataset_decoder
 from .pictures import Marks, Picture
 from .scene import class_name
 
@@ -32,7 +32,7 @@ def picture_of(
     column: ImageColumn | None = None,
     view: int | None = None,
     key: str | None = None,
-    said: str = "",
+    note: str = "",
     padding: bool = False,
 ) -> Picture:
     """Return the picture of an image of a batch.
@@ -45,7 +45,7 @@ def picture_of(
         column: Its column; None for rows of patches.
         view: Number of the view in the column; None without views.
         key: Name of the sample, for the caption with the class; None leaves both out.
-        said: A further line of the caption.
+        note: A further line of the caption.
         padding: Whether the picture includes padding.
     """
     layout = "NHWC" if column is None else config.image_format.layout
@@ -53,7 +53,7 @@ def picture_of(
     if column is not None and f"{column.prefix}image_size" in config.columns and not padding:
         height, width = getattr(batch, f"{column.prefix}image_size")[i].tolist()
         pixels = pixels[:height, :width]
-    caption = (said,) if key is None else (*_labels(config, batch, i), key, said)
+    caption = (note,) if key is None else (*_labels(config, batch, i), key, note)
     return Picture(pixels, _marks(config, batch, i, column, view), tuple(line for line in caption if line))
 
 
@@ -82,16 +82,16 @@ def _on_chequers(levels: Array) -> Array:
 
 def images_of_patches(batch: Any, size: int) -> list[Array]:
     """The images, (H, W, C), of packed rows of patches, row after row."""
-    found = []
-    for patches, segments, places in zip(
+    images = []
+    for patches, segments, coordinates in zip(
         batch.patches, batch.segment_ids, batch.patch_positions, strict=True
     ):
         for segment in range(1, int(segments.max(initial=0)) + 1):
-            own = segments == segment
-            rows, columns = places[own].max(axis=0) + 1
-            cells = patches[own].reshape(rows, columns, size, size, -1)
-            found.append(cells.swapaxes(1, 2).reshape(rows * size, columns * size, -1))
-    return found
+            of_image = segments == segment
+            rows, columns = coordinates[of_image].max(axis=0) + 1
+            cells = patches[of_image].reshape(rows, columns, size, size, -1)
+            images.append(cells.swapaxes(1, 2).reshape(rows * size, columns * size, -1))
+    return images
 
 
 def texts_of_captions(config: ImageLoaderConfig, batch: Any) -> list[str]:
@@ -99,9 +99,7 @@ def texts_of_captions(config: ImageLoaderConfig, batch: Any) -> list[str]:
     counts = (batch.row >= 0).sum(axis=1).tolist()
     if "caption" not in config.columns:
         return [""] * sum(counts)
-    options = config.dataset.manifest.options
-    file = config.dataset.datasets[0].tokenizer_file() if options.get("tokenizer_digest") else None
-    decode = make_decoder(options, file)
+    decode = dataset_decoder(config.dataset.datasets[0])
     return [
         decode(ids[segments == segment + 1].tolist())
         for ids, segments, count in zip(batch.caption, batch.caption_segment_ids, counts, strict=True)

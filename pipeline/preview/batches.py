@@ -128,27 +128,27 @@ def epoch_rows(
     return list(zip(*columns, strict=True))
 
 
-def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Picture]:
-    """Yield the pictures of a batch; the caption of the first one ends with the batch's place."""
+def _pictures(loader: ImageLoader, batch: Any, note: str = "") -> Iterator[Picture]:
+    """Yield the pictures of a batch; the caption of the first one ends with ``note``."""
     config = loader._config
-    if isinstance(given := config.size_plan.planner_options, Patches):
+    if isinstance(patches := config.size_plan.planner_options, Patches):
         keys, texts = config.dataset.keys(batch.row[batch.row >= 0]), texts_of_captions(config, batch)
-        for i, image in enumerate(images_of_patches(batch, given.size)):
-            grid = f"{image.shape[1] // given.size} x {image.shape[0] // given.size} patches"
-            picture = _placed(picture_of(config, batch, i, image, key=keys[i], said=grid), texts[i])
-            yield _placed(picture, place if not i else "")
+        for i, image in enumerate(images_of_patches(batch, patches.size)):
+            grid = f"{image.shape[1] // patches.size} x {image.shape[0] // patches.size} patches"
+            picture = _with_note(picture_of(config, batch, i, image, key=keys[i], note=grid), texts[i])
+            yield _with_note(picture, note if not i else "")
         return
     column, keys = config.images[0], config.dataset.keys(batch.row)
     for i, image in enumerate(getattr(batch, column.name)):
         height, width = image.shape[1:] if config.image_format.layout == "NCHW" else image.shape[:2]
-        said = f"{width} x {height}"
+        size = f"{width} x {height}"
         if hasattr(batch, "image_size"):
-            own = batch.image_size[i].tolist()
-            said = f"{own[1]} x {own[0]} in {said}"
-        picture = picture_of(config, batch, i, image, column=column, key=keys[i], said=said, padding=True)
-        yield _placed(picture, place if not i else "")
+            unpadded = batch.image_size[i].tolist()
+            size = f"{unpadded[1]} x {unpadded[0]} in {size}"
+        picture = picture_of(config, batch, i, image, column=column, key=keys[i], note=size, padding=True)
+        yield _with_note(picture, note if not i else "")
 
 
-def _placed(picture: Picture, place: str) -> Picture:
-    """The picture with ``place`` as the last line of its caption."""
-    return replace(picture, caption=(*picture.caption, place)) if place else picture
+def _with_note(picture: Picture, note: str) -> Picture:
+    """The picture with ``note`` as the last line of its caption."""
+    return replace(picture, caption=(*picture.caption, note)) if note else picture

@@ -90,14 +90,14 @@ def preview(
     if views is not None:
         columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
         sheet = _views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
-        return write_sheet(sheet, target, [{one.name: one.to_json()} for one in columns])
-    given = {"draws": draws, "seed": seed, "cell": cell}
+        return write_sheet(sheet, target, [{column.name: column.to_json()} for column in columns])
+    options = {"draws": draws, "seed": seed, "cell": cell}
     if shown is not None:
-        sheet = _loader_sheet(opened, transforms, chosen, shown, **given, recipe=str(recipe))
+        sheet = _loader_sheet(opened, transforms, chosen, shown, **options, recipe=str(recipe))
     else:
         rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
-        sheet = make_sheet(opened, transforms, chosen, **given, recipe=str(recipe), rules=rules)
-    return write_sheet(sheet, target, [one.to_dict() for one in transforms or ()])
+        sheet = make_sheet(opened, transforms, chosen, **options, recipe=str(recipe), rules=rules)
+    return write_sheet(sheet, target, [transform.to_dict() for transform in transforms or ()])
 
 
 def make_sheet(

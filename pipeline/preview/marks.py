@@ -105,12 +105,12 @@ def named_marks(
         (k, legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else ""))
         for k in reversed(_by_size(marks))
     ]
-    placed = lay_out_names(names, boxes, (width, height), density)
-    return [(name, _object_color(marks, legend, name.number)) for name in placed]
+    laid_out = lay_out_names(names, boxes, (width, height), density)
+    return [(name, _object_color(marks, legend, name.number)) for name in laid_out]
 
 
 def _by_size(marks: Marks) -> list[int]:
-    """Positions of the objects, the largest first, so that small ones are drawn over them."""
+    """Numbers of the objects, the largest first, so that small ones are drawn over them."""
     sides = marks.boxes[:, 2:] - marks.boxes[:, :2]
     order: list[int] = np.argsort(-np.prod(sides, axis=1), kind="stable").tolist()
     return order
@@ -122,12 +122,12 @@ def _object_color(marks: Marks, legend: Legend, number: int) -> Color:
 
 def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image:
     """A layer in the colours of classes; ignored pixels are grey."""
-    values, places = np.unique(mask, return_inverse=True)
+    values, indices = np.unique(mask, return_inverse=True)
     tints = [
         (128, 128, 128, 200) if value == legend.ignore else (*color_of(value), round(255 * _TINT))
         for value in values.tolist()
     ]
-    layer = np.array(tints, np.uint8)[places.reshape(mask.shape)]
+    layer = np.array(tints, np.uint8)[indices.reshape(mask.shape)]
     return Image.fromarray(layer, "RGBA").resize(size, Image.Resampling.NEAREST)
 
 
@@ -179,8 +179,8 @@ class _Pen:
 
     def name(self, name: Name, color: Color) -> None:
         """Write a name on a plate in the colour of its object."""
-        left, top, right, bottom = name.place
-        self._drawing.rounded_rectangle(name.place, radius=3 * self._unit, fill=(*color, 235))
+        left, top, right, bottom = name.rectangle
+        self._drawing.rounded_rectangle(name.rectangle, radius=3 * self._unit, fill=(*color, 235))
         letters, middle = font(NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
         self._drawing.text(middle, name.text, fill=contrast_to(color), font=letters, anchor="mm")
 

@@ -1,4 +1,4 @@
-"""Names of objects on a preview: their font, their widths, and their places at the boxes."""
+"""Names of objects on a preview: their font, their widths, and their rectangles at the boxes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _HEIGHT, _PAD = 15, 3
 
 @dataclass(frozen=True)
 class Name:
-    """A name and its place.
+    """A name and the rectangle that it fills.
 
     Attributes:
         text: The name, shortened to the width of the picture.
-        number: Position of the object among those of its picture.
-        place: Left, top, right and bottom, pixels of the layer.
+        number: Number of the object among those of its picture.
+        rectangle: Left, top, right and bottom, pixels of the layer.
     """
 
     text: str
     number: int
-    place: tuple[float, float, float, float]
+    rectangle: tuple[float, float, float, float]
 
 
 @lru_cache(maxsize=16)
@@ -63,15 +63,15 @@ def shorten(text: str, width: float, size: float) -> str:
 def lay_out_names(
     names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
 ) -> list[Name]:
-    """Give each name in turn a free place at a corner of its box; leave out names without one.
+    """Give each name in turn a free rectangle at a corner of its box; leave out names without one.
 
     Args:
-        names: Positions of objects, and their names.
+        names: Numbers of objects, and their names.
         boxes: (M, 4) XYXY of all objects, pixels of the layer.
         size: Width and height of the layer, pixels.
         unit: Pixels of the layer for each pixel of the page.
     """
-    placed: list[Name] = []
+    laid_out: list[Name] = []
     pad, height = _PAD * unit, _HEIGHT * unit
     for number, name in names:
         text = shorten(name, max(0.0, size[0] - 2 * pad), NAME_SIZE * unit)
@@ -82,11 +82,11 @@ def lay_out_names(
         for across, down in corners:
             x = min(max(across, 0.0), max(0.0, size[0] - width))
             y = min(max(down, 0.0), max(0.0, size[1] - height))
-            place = (x, y, x + width, y + height)
-            if not any(_overlap(place, other.place) for other in placed):
-                placed.append(Name(text, number, place))
+            rectangle = (x, y, x + width, y + height)
+            if not any(_overlap(rectangle, earlier.rectangle) for earlier in laid_out):
+                laid_out.append(Name(text, number, rectangle))
                 break
-    return placed
+    return laid_out
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

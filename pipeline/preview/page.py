@@ -145,8 +145,8 @@ def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: floa
     source = picture.pixels.shape[:2]
     drawn = draw_marks(picture.marks, source, large, sheet.legend, density, named=False)
     names = [
-        f'<span class="name" title="{escape(name.text)}" style="left:{name.place[0] / density:.1f}px;'
-        f"top:{name.place[1] / density:.1f}px;max-width:calc(100% - {name.place[0] / density:.1f}px);"
+        f'<span class="name" title="{escape(name.text)}" style="left:{name.rectangle[0] / density:.1f}px;'
+        f"top:{name.rectangle[1] / density:.1f}px;max-width:calc(100% - {name.rectangle[0] / density:.1f}px);"
         f'background:rgb{color};color:rgb{contrast_to(color)}">{escape(name.text)}</span>'
         for name, color in named_marks(picture.marks, source, large, sheet.legend, density)
     ]

@@ -108,14 +108,14 @@ def original_pictures(scene: Scene) -> list[Picture]:
     annotations, pictures = scene.annotations, []
     keys = scene.dataset.keys(scene.positions)
     for i, (image, key) in enumerate(zip(scene.pixels, keys, strict=True)):
-        mine = annotations.take(annotations.owner == i)
+        objects = annotations.take(annotations.owner == i)
         height, width = image.shape[:2]
         marks = Marks(
-            mine.labels,
-            mine.crowd,
-            mine.boxes.astype(np.float64),
-            mine.keypoints,
-            _whole_masks(mine, (height, width)),
+            objects.labels,
+            objects.crowd,
+            objects.boxes.astype(np.float64),
+            objects.keypoints,
+            _whole_masks(objects, (height, width)),
             scene.segmentation[i] if scene.segmentation else None,
         )
         caption = (*_label_lines(scene, scene.labels, i), key, f"{width} x {height}")
@@ -204,9 +204,9 @@ def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.
 
 def _object_config(scene: Scene) -> ObjectConfig:
     """The config of objects with the columns that are drawn."""
-    found = scene.annotations
-    columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
-    columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
+    annotations = scene.annotations
+    columns = {"box_labels", "crowd"} | ({"keypoints"} if annotations.keypoints is not None else set())
+    columns |= {"masks"} if annotations.polygons is not None or annotations.runs is not None else set()
     return ObjectConfig(frozenset(columns), swap=scene.dataset.manifest.annotations.swap)
 
 
@@ -214,10 +214,10 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
     """The batch of images and annotations after the transforms of images."""
     n, composition = len(params), params.composition
     if composition is None:
-        made = [reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)]
+        images = [reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)]
     else:
         pixels = dict(enumerate(scene.pixels))
-        made = [compose(params, i, pixels, "float32", "NHWC") for i in range(composition.count)]
+        images = [compose(params, i, pixels, "float32", "NHWC") for i in range(composition.count)]
     scale, shift = plan.form.scale, plan.form.shift
     objects = transform_objects(scene.annotations, params, *scene.sizes, config)
     if composition is not None:
@@ -231,12 +231,13 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
         segmentation = displace_masks(params, drawn, np.arange(n), ignore)
         if composition is not None:
             segmentation = composed_masks(segmentation, composition, ignore)
-    return _Batch(((np.stack(made) - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
+    levels = ((np.stack(images) - shift) / scale).astype(np.float32)
+    return _Batch(levels, objects, scene.labels, segmentation)
 
 
 def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
-    mine = batch.objects.owner == i
-    columns = {name: values[mine] for name, values in batch.objects.columns.items()}
+    of_picture = batch.objects.owner == i
+    columns = {name: values[of_picture] for name, values in batch.objects.columns.items()}
     marks = Marks(
         columns["box_labels"],
         columns["crowd"],
@@ -248,8 +249,8 @@ def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
     pixels = np.floor(batch.images[i].clip(0, 255) + 0.5).astype(np.uint8)
     caption = _label_lines(scene, batch.labels, i) if mixed else ()
     if len(scene.annotations):
-        there = np.count_nonzero(scene.annotations.owner == i)
-        caption = (*caption, f"{mine.sum()} objects" if mixed else f"{mine.sum()} of {there} objects")
+        left, before = of_picture.sum(), np.count_nonzero(scene.annotations.owner == i)
+        caption = (*caption, f"{left} objects" if mixed else f"{left} of {before} objects")
     return Picture(pixels, marks, caption)
 
 

@@ -62,7 +62,7 @@ def resize_sheet(
         ConfigError: A mode is wrong, or there is no image at a position.
         SourceError: The source cannot be used.
     """
-    all_modes = [mode for given in modes for mode in _modes(given)]
+    all_modes = [mode for argument in modes for mode in _modes(argument)]
     options = {mode: _options(mode) for mode in all_modes}
     files, total = _read(source, samples, positions)
     upright = ConvertOptions(shard_bytes=_SHARD_BYTES, encoding="png")
@@ -85,10 +85,10 @@ def resize_sheet(
     return Sheet(title, tuple(facts), ("original", *all_modes), tuple(rows), Legend(str), (), cell)
 
 
-def _modes(given: str) -> list[str]:
-    if re.fullmatch(r"\d+[xX]\d+", given):
-        return [f"{mode}={given}" for mode in ("squash", "crop", "fill")]
-    return [given]
+def _modes(argument: str) -> list[str]:
+    if re.fullmatch(r"\d+[xX]\d+", argument):
+        return [f"{mode}={argument}" for mode in ("squash", "crop", "fill")]
+    return [argument]
 
 
 def _options(mode: str) -> ConvertOptions:

@@ -51,7 +51,7 @@ class Scene:
         return np.array(heights, np.int64), np.array(widths, np.int64)
 
     def of_parts(self, sources: npt.NDArray[np.int64]) -> Scene:
-        """The samples at ``sources``, (P,) places among these samples, as a scene without labels."""
+        """The samples at ``sources``, (P,) indices of these samples, as a scene without labels."""
         ends = np.searchsorted(self.annotations.owner, np.arange(len(self.pixels) + 1))
         start, stop = ends[sources], ends[sources + 1]
         objects = self.annotations.take(expand_ranges(start, stop))
@@ -72,20 +72,20 @@ def class_name(classes: Sequence[str], label: int) -> str:
 
 
 def shown_positions(
-    n: int, samples: int, given: Sequence[int] | None, *, path: Path | None = None, what: str = "sample"
+    n: int, samples: int, positions: Sequence[int] | None, *, path: Path | None = None, what: str = "sample"
 ) -> list[int]:
-    """Positions of the samples to show: ``given``, or ``samples`` that are spread evenly over all ``n``.
+    """Positions of the samples to show: ``positions``, or ``samples`` that are spread evenly over all ``n``.
 
     Raises:
         ConfigError: A given position does not exist; the error names ``path`` and calls the sample ``what``.
     """
-    if given is None:
+    if positions is None:
         # In the middle of equal parts: the first sample of a class is often an unusual one.
         count = min(samples, n)
         return [int((i + 0.5) * n / count) for i in range(count)]
-    if outside := [position for position in given if not 0 <= position < n]:
+    if outside := [position for position in positions if not 0 <= position < n]:
         raise ConfigError(f"there is no {what} {outside[0]}: positions go from 0 to {n - 1}", path=path)
-    return list(given)
+    return list(positions)
 
 
 def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:

@@ -116,12 +116,12 @@ def _height(sheet: Sheet, picture: Picture) -> int:
     return fitted(picture, sheet.cell)[0] + (8 + round(lines * (_SMALL + 5)) if lines else 0)
 
 
-def _cell(image: Image.Image, sheet: Sheet, picture: Picture, place: tuple[int, int]) -> None:
-    x, y = place
+def _cell(image: Image.Image, sheet: Sheet, picture: Picture, corner: tuple[int, int]) -> None:
+    x, y = corner
     height, width = fitted(picture, sheet.cell)
     shown = Image.fromarray(picture.pixels).resize((width, height), Image.Resampling.LANCZOS).convert("RGBA")
     shown.alpha_composite(draw_marks(picture.marks, picture.pixels.shape[:2], (height, width), sheet.legend))
-    image.paste(shown, place, _rounded(width, height, 6))
+    image.paste(shown, corner, _rounded(width, height, 6))
     line = y + height + 8.0
     for number, text in enumerate(picture.caption):
         _text(image, (x, line), text, width=sheet.cell, size=_SMALL, ink=_GREY if number else _INK)
@@ -161,7 +161,7 @@ def _rounded(width: int, height: int, radius: float) -> Image.Image:
 
 
 def _text(
-    image: Image.Image, place: tuple[float, float], text: str, *, width: float, size: float, ink: str
+    image: Image.Image, corner: tuple[float, float], text: str, *, width: float, size: float, ink: str
 ) -> None:
     """Write a line of at most ``width`` pixels; drawn larger and reduced, for even spacing."""
     text = shorten(text, width, size)
@@ -169,4 +169,4 @@ def _text(
     mask = Image.new("L", (round(letters.getlength(text)) + LETTERS, round(LETTERS * size * 1.4)))
     ImageDraw.Draw(mask).text((0, 0), text, fill=255, font=letters)
     mask = mask.reduce(LETTERS)
-    image.paste(ink, (round(place[0]), round(place[1])), mask)
+    image.paste(ink, (round(corner[0]), round(corner[1])), mask)

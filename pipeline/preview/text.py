@@ -19,8 +19,8 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.tokenization.decoding import make_decoder
 
+from .decoding import dataset_decoder
 from .page import html_page
 from .scene import shown_positions
 
@@ -146,7 +146,7 @@ def preview_text(
     chosen = shown_positions(len(opened), samples, positions, path=opened.path)
     texts = _Texts(opened)
     row = None if pack_length is None else texts.packed_row(pack_length, seed)
-    shown = tuple(one for position in chosen for one in texts.of(position))
+    shown = tuple(field for position in chosen for field in texts.of_sample(position))
     sheet = TextSheet(opened.path.resolve().name, texts.facts(), shown, row, texts.marks_trained)
     if out is not None:
         Path(out).write_text(_render(sheet), "utf-8")
@@ -161,8 +161,7 @@ class _Texts:
         self._dataset = dataset
         self._fields = str(options["fields"]).split(",")
         self._dtype = np.dtype(str(options["dtype"])).newbyteorder("<")
-        file = dataset.tokenizer_file() if options.get("tokenizer_digest") else None
-        self._decode = make_decoder(options, file)
+        self._decode = dataset_decoder(dataset)
         self.marks_trained = any(trained_column(field) in dataset.types for field in self._fields)
 
     def facts(self) -> tuple[str, ...]:
@@ -171,7 +170,7 @@ class _Texts:
         parts = [f"{count:,} tokens of {name}" for name, count in tokens.items()]
         return (f"{len(self._dataset):,} samples, {', '.join(parts)}",)
 
-    def of(self, position: int, most: int | None = None) -> list[ShownText]:
+    def of_sample(self, position: int, most: int | None = None) -> list[ShownText]:
         """The fields of a sample, with ``most`` tokens of each or all."""
         dataset = self._dataset
         ids = np.frombuffer(dataset.read(position), self._dtype)
@@ -205,29 +204,30 @@ class _Texts:
         plan = pack(lengths, length, seed=seed, epoch=0, too_long="truncate")
         order = np.argsort(np.diff(plan.offsets), kind="stable")
         pieces = plan.pieces(int(order[len(order) // 2]))
-        own = zip(plan.rows[pieces].tolist(), plan.lengths[pieces].tolist(), strict=True)
-        return ShownRow(length, tuple(self.of(row, tokens)[0] for row, tokens in own))
+        drawn = zip(plan.rows[pieces].tolist(), plan.lengths[pieces].tolist(), strict=True)
+        return ShownRow(length, tuple(self.of_sample(row, tokens)[0] for row, tokens in drawn))
 
 
 def _render(sheet: TextSheet) -> str:
     """The sheet as HTML, which refers to no other file."""
     more = "<p>A model is trained on the <mark>marked</mark> tokens.</p>" if sheet.marks_trained else ""
     samples = "\n".join(
-        f"<section>{_heading(one)}{_text(one.passages, marks=sheet.marks_trained)}</section>"
-        for one in sheet.samples
+        f"<section>{_heading(text)}{_text(text.passages, marks=sheet.marks_trained)}</section>"
+        for text in sheet.samples
     )
     row = "" if sheet.row is None else _packed(sheet.row, marks=sheet.marks_trained)
     return html_page(sheet.title, _STYLE, sheet.facts, more, f"<main>\n{samples}\n{row}\n</main>")
 
 
-def _heading(one: ShownText) -> str:
-    label = f", {escape(one.label)}" if one.label else ""
-    return f"<h2><b>{escape(one.key)}</b> {escape(one.field)}{label}, {one.tokens:,} tokens</h2>"
+def _heading(text: ShownText) -> str:
+    label = f", {escape(text.label)}" if text.label else ""
+    return f"<h2><b>{escape(text.key)}</b> {escape(text.field)}{label}, {text.tokens:,} tokens</h2>"
 
 
 def _text(passages: Iterable[Passage], *, marks: bool) -> str:
     pieces = (
-        f"<mark>{escape(one.text)}</mark>" if marks and one.trained else escape(one.text) for one in passages
+        f"<mark>{escape(passage.text)}</mark>" if marks and passage.trained else escape(passage.text)
+        for passage in passages
     )
     return f'<p class="text">{"".join(pieces)}</p>'
 
@@ -236,14 +236,14 @@ def _packed(row: ShownRow, *, marks: bool) -> str:
     """The row as a bar with a part for each segment, and the segments below it."""
     colors = [f"hsl({number * _HUES % 360} 60% 55%)" for number in range(len(row.segments))]
     parts = "".join(
-        f'<i style="width:{100 * one.tokens / row.length:.2f}%;background:{color}" '
-        f'title="{escape(one.key)}: {one.tokens} tokens"></i>'
-        for one, color in zip(row.segments, colors, strict=True)
+        f'<i style="width:{100 * segment.tokens / row.length:.2f}%;background:{color}" '
+        f'title="{escape(segment.key)}: {segment.tokens} tokens"></i>'
+        for segment, color in zip(row.segments, colors, strict=True)
     )
     texts = "".join(
         f'<div class="segment" style="border-color:{color}">'
-        f"{_heading(one)}{_text(one.passages, marks=marks)}</div>"
-        for one, color in zip(row.segments, colors, strict=True)
+        f"{_heading(segment)}{_text(segment.passages, marks=marks)}</div>"
+        for segment, color in zip(row.segments, colors, strict=True)
     )
     heading = f"<h2><b>{escape(row.description)}</b></h2>"
     return f'<section>{heading}<div class="bar">{parts}</div>{texts}</section>'

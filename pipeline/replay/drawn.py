@@ -29,7 +29,7 @@ class DrawnSample:
     """A sample of a batch.
 
     Attributes:
-        row: Position in the loader's dataset.
+        row: Position of the sample in the loader's dataset.
         key: Name of the sample in its source.
         words: For each image of the sample, its changes or those of its parts in a few words.
         parameters: The parameters of each image by the name of its column, and of transforms of batches. An
@@ -76,9 +76,9 @@ def draw_batch(
         )
         for number, i in enumerate(chosen.tolist()):
             images = _images_of(planned, column, i).tolist()
-            said = [_in_words(drawn, image) for image in images]
-            words[number] += said if planned.parts is None else [" | ".join(said)]
-            of_images = [_of_one(drawn, image, len(drawn)) for image in images]
+            changes = [_in_words(drawn, image) for image in images]
+            words[number] += changes if planned.parts is None else [" | ".join(changes)]
+            of_images = [_of_image(drawn, image, len(drawn)) for image in images]
             alone = planned.parts is None and column.views is None
             parameters[number][column.name] = of_images[0] if alone else of_images
     plan, draw_keys = config.batch_transform_plan, planned.draw_keys[chosen]
@@ -86,9 +86,9 @@ def draw_batch(
     for number in range(len(plan.transforms) if len(chosen) else 0):
         name, mixed = plan.draw(number, draw_keys, size, config.draw_seed, draw_epoch)
         for i, of_sample in enumerate(parameters):
-            of_sample[name] = _of_one(mixed, i, len(chosen))
-    places = zip(chosen.tolist(), words, parameters, strict=True)
-    return [DrawnSample(int(planned.positions[i]), keys[i], tuple(w), p) for i, w, p in places]
+            of_sample[name] = _of_image(mixed, i, len(chosen))
+    samples = zip(chosen.tolist(), words, parameters, strict=True)
+    return [DrawnSample(int(planned.positions[i]), keys[i], tuple(w), p) for i, w, p in samples]
 
 
 def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
@@ -99,43 +99,43 @@ def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
 
 
 def _chosen(positions: Int64, rows: Int64) -> Int64:
-    """The place among ``positions``, (N,), of each of ``rows``, (K,), the rows without bad samples."""
+    """The index in ``positions``, (N,), of each of ``rows``, (K,), the rows without bad samples."""
     if len(rows) == len(positions):
         first = {position: i for i, position in reversed(list(enumerate(positions.tolist())))}
         same = rows == positions
         return np.array([i if same[i] else first[row] for i, row in enumerate(rows.tolist())], np.int64)
-    found, i = [], 0
+    indices, i = [], 0
     for row in rows.tolist():
         while positions[i] != row:
             i += 1
-        found.append(i)
+        indices.append(i)
         i += 1
-    return np.array(found, np.int64)
+    return np.array(indices, np.int64)
 
 
 def _in_words(params: ImageParams, i: int) -> str:
     top, left, bottom, right = params.region[i].tolist()
-    said = [f"{right - left:.0f} x {bottom - top:.0f} at {left:.0f}, {top:.0f}"]
-    said += [name for name, applies in zip(_FLIPS, params.flip[i].tolist(), strict=True) if applies]
+    changes = [f"{right - left:.0f} x {bottom - top:.0f} at {left:.0f}, {top:.0f}"]
+    changes += [name for name, applies in zip(_FLIPS, params.flip[i].tolist(), strict=True) if applies]
     if params.warp is not None and params.warp.applies(i, params.size):
-        said.append("warped")
-    return ", ".join(said)
+        changes.append("warped")
+    return ", ".join(changes)
 
 
-def _of_one(params: Any, i: int, n: int) -> dict[str, Any]:
+def _of_image(params: Any, i: int, n: int) -> dict[str, Any]:
     """The parameters of image ``i`` of ``n`` as JSON data, with those that all images share."""
-    values = {one.name: getattr(params, one.name) for one in fields(params)}
+    values = {field.name: getattr(params, field.name) for field in fields(params)}
     return {name: _plain(value, i, n) for name, value in values.items() if value is not None}
 
 
 def _plain(value: Any, i: int, n: int) -> Any:
     if isinstance(value, np.ndarray):
-        own = value[i] if value.ndim and len(value) == n else value
-        return own.tolist() if own.size <= _MOST else f"{own.dtype} of shape {own.shape}"
+        values = value[i] if value.ndim and len(value) == n else value
+        return values.tolist() if values.size <= _MOST else f"{values.dtype} of shape {values.shape}"
     if isinstance(value, np.generic):
         return value.item()
     if is_dataclass(value):
-        return {"name": type(value).__name__, **_of_one(value, i, n)}
+        return {"name": type(value).__name__, **_of_image(value, i, n)}
     if isinstance(value, (tuple, list)):
         return [_plain(item, i, n) for item in value]
     return value if isinstance(value, (bool, int, float, str)) else str(value)

@@ -44,34 +44,34 @@ def read_json(path: str | Path) -> dict[str, Any]:
         OSError: The file cannot be read.
     """
     try:
-        found = json.loads(Path(path).read_text("utf-8"))
+        content = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}", path=Path(path), hint=_WRITE) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigError("the file holds no state of a loader", path=Path(path), hint=_WRITE)
-    return found
+    return content
 
 
-def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
+def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
     """Make the loader of a training for one of its ranks, with batches in NumPy and the column "row".
 
     Args:
-        given: A description, or ``file.py:function``, a function without arguments that returns the loader.
+        description: A description, or ``file.py:function``, a function that returns the loader.
         rank: Rank that is shown.
         world_size: Number of ranks of the training; None for that of the description or the loader.
 
     Raises:
         ConfigError: The description or the function does not make a loader.
     """
-    if isinstance(given, str):
-        made = _call(given)
-        kind = next(one for one in _LOADERS.values() if isinstance(made, one))
-        dataset, options = made._given_dataset, dict(made._given_options)
-        world_size = world_size or made._ranks.world_size
-        made.close()
+    if isinstance(description, str):
+        users_loader = _call(description)
+        kind = next(cls for cls in _LOADERS.values() if isinstance(users_loader, cls))
+        dataset, options = users_loader._given_dataset, dict(users_loader._given_options)
+        world_size = world_size or users_loader._ranks.world_size
+        users_loader.close()
     else:
-        kind, dataset, options = _described(given)
-        world_size = world_size or given["world_size"]
+        kind, dataset, options = _described(description)
+        world_size = world_size or description["world_size"]
     if not 0 <= rank < world_size:
         raise ConfigError(
             f"there is no rank {rank}: the training had {world_size} rank{'s' * (world_size > 1)}",
@@ -88,21 +88,21 @@ def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | Non
     return kind(dataset, **options)
 
 
-def _call(place: str) -> AnyLoader:
+def _call(argument: str) -> AnyLoader:
     """The loader that a user's function returns."""
-    path, _, name = place.rpartition(":")
+    path, _, name = argument.rpartition(":")
     if not path or not Path(path).is_file():
-        raise ConfigError(f"--loader must be file.py:function or a file of JSON, found {place!r}")
+        raise ConfigError(f"--loader must be file.py:function or a file of JSON, found {argument!r}")
     function = runpy.run_path(path, run_name="stoker_replay").get(name)
-    made = function() if callable(function) else None
-    if not isinstance(made, (ImageLoader, TextLoader)):
-        found = f"returned {made!r}" if callable(function) else "does not exist"
+    loader = function() if callable(function) else None
+    if not isinstance(loader, (ImageLoader, TextLoader)):
+        problem = f"returned {loader!r}" if callable(function) else "does not exist"
         raise ConfigError(
-            f"{name} must return an ImageLoader or a TextLoader, and {found}",
+            f"{name} must return an ImageLoader or a TextLoader, and {problem}",
             path=Path(path),
             hint="Leave the training itself under if __name__ == '__main__'.",
         )
-    return made
+    return loader
 
 
 def _described(description: Mapping[str, Any]) -> tuple[type[AnyLoader], Any, dict[str, Any]]:

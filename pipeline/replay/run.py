@@ -46,7 +46,7 @@ class Replayed:
     def to_json(self) -> dict[str, Any]:
         """Samples and parameters as JSON data, without pixels."""
         named = {name: value for name, value in vars(self).items() if name not in ("batch", "samples")}
-        return {**named, "samples": [asdict(one) for one in self.samples]}
+        return {**named, "samples": [asdict(sample) for sample in self.samples]}
 
 
 def replay(
@@ -82,8 +82,8 @@ def replay(
     target = None if out is None else checked_target(out)
     if (step is None) == (after is None) or (epoch is not None and step is None):
         raise ConfigError("a replay takes step, with or without epoch, or after")
-    found = dict(state) if hasattr(state, "keys") else read_json(state)  # type: ignore[arg-type]
-    described = found if "loader" in found else None
+    content = dict(state) if isinstance(state, Mapping) else read_json(state)
+    described = content if "loader" in content else None
     if loader is not None:
         description: Any = read_json(loader) if Path(loader).suffix == ".json" else loader
     elif described is None:
@@ -93,12 +93,12 @@ def replay(
         )
     else:
         description = described
-    with make_loader(description, rank, ranks) as made:
-        made.load_state_dict(described["state"] if described else found)
-        at, schedule = _schedule(made, step, epoch, after)
-        shown = _make(made, at, schedule, rank, step if after is None else after)
+    with make_loader(description, rank, ranks) as made_loader:
+        made_loader.load_state_dict(described["state"] if described else content)
+        batch_epoch, schedule = _schedule(made_loader, step, epoch, after)
+        shown = _make(made_loader, batch_epoch, schedule, rank, step if after is None else after)
         if target is not None:
-            _write(made, shown, target, cell)
+            _write(made_loader, shown, target, cell)
     return shown
 
 
@@ -106,19 +106,19 @@ def _schedule(loader: AnyLoader, step: int | None, epoch: int | None, after: int
     """The epoch of the batch, and the steps of the epoch from the batch on."""
     if after is None:
         loader.set_epoch(epoch or 0)  # forgets the parts of its epoch with other numbers of ranks
-    at, position, left = loader._next.epoch, loader._next.position, step if after is None else after
+    batch_epoch, position, left = loader._next.epoch, loader._next.position, step if after is None else after
     assert left is not None, "one of both is given"
     if left < 0:
         raise ConfigError(f"steps count from 0, found {left}")
-    whole = loader._schedule(at, position)
+    whole = loader._schedule(batch_epoch, position)
     while left >= len(whole):
         if epoch is not None:
-            raise ConfigError(f"epoch {at} has no step {left}: its steps are 0 to {len(whole) - 1}")
-        left, at = left - len(whole), at + 1
+            raise ConfigError(f"epoch {batch_epoch} has no step {left}: its steps are 0 to {len(whole) - 1}")
+        left, batch_epoch = left - len(whole), batch_epoch + 1
         if loader.has_equal_epochs:
-            at, left = at + left // len(loader), left % len(loader)
-        whole = loader._schedule(at, 0)
-    return at, loader._schedule(at, whole.consumed(left))
+            batch_epoch, left = batch_epoch + left // len(loader), left % len(loader)
+        whole = loader._schedule(batch_epoch, 0)
+    return batch_epoch, loader._schedule(batch_epoch, whole.consumed(left))
 
 
 def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | None) -> Replayed:
@@ -161,10 +161,10 @@ def draw_samples(
     if isinstance(config.size_plan.planner_options, Patches):
         images = images_of_patches(batch, config.size_plan.planner_options.size)
         return [
-            (picture_of(config, batch, i, images[i], key=one.key, said=(*one.words, "")[0]),)
-            for i, one in enumerate(samples)
+            (picture_of(config, batch, i, images[i], key=sample.key, note=(*sample.words, "")[0]),)
+            for i, sample in enumerate(samples)
         ]
-    found = []
+    rows = []
     for i, sample in enumerate(samples):
         pictures: list[Picture] = []
         for column in config.images:
@@ -173,10 +173,10 @@ def draw_samples(
             values = getattr(batch, column.name)
             for view in [None] if column.views is None else range(column.views):
                 image = values[i] if view is None else values[view][i]
-                said = sample.words[len(pictures)] if len(pictures) < len(sample.words) else ""
+                note = sample.words[len(pictures)] if len(pictures) < len(sample.words) else ""
                 key = sample.key if not pictures else None
                 pictures.append(
-                    picture_of(config, batch, i, image, column=column, view=view, key=key, said=said)
+                    picture_of(config, batch, i, image, column=column, view=view, key=key, note=note)
                 )
-        found.append(tuple(pictures))
-    return found
+        rows.append(tuple(pictures))
+    return rows

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from stoker.errors import DatasetError, optional_import
-
-from ..order.sample_source import SampleSource
+from ..preview.decoding import dataset_decoder
 from ..preview.page import html_page
 from ..text.config import TextLoaderConfig
 from ..text.planning.schedule import TextSchedule
@@ -27,7 +24,7 @@ class ShownSequence:
 
     Attributes:
         line: Number of its row in the batch.
-        row: Position in the loader's dataset.
+        row: Position of the sample in the loader's dataset.
         key: Name of the sample in its source.
         first: First of its tokens in the sample.
         tokens: Number of its tokens.
@@ -46,12 +43,13 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
     """Read and decode the sequences of the first batch of a schedule.
 
     Raises:
-        MissingDependencyError: The dataset has a tokenizer, and the package tokenizers is missing.
+        DatasetError: The file of the tokenizer is missing.
+        MissingDependencyError: The tokenizer needs the package tokenizers, which is not installed.
         SampleError: A sample cannot be read.
     """
     slices = schedule.slices(config.planner.epoch(epoch), [schedule.batch(0)], 0)
     sequences = config.reader.read(slices, config.reader.locate(slices.positions))
-    decode = _decoder(config.dataset)
+    decode = dataset_decoder(config.dataset.datasets[0])
     n = len(slices.positions)
     line = np.arange(n)
     if slices.groups is not None:
@@ -65,24 +63,12 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
             int(slices.begins[i]),
             int(slices.lengths[i].sum()),
             {
-                name: decode(one[i].tolist())
-                for name, one in zip(config.reader.fields, sequences, strict=True)
+                name: decode(field_sequences[i].tolist())
+                for name, field_sequences in zip(config.reader.fields, sequences, strict=True)
             },
         )
         for i in range(n)
     ]
-
-
-def _decoder(dataset: SampleSource) -> Callable[[list[int]], str]:
-    """A function that turns token ids into text; without a tokenizer's file, ids below 256 are bytes."""
-    try:
-        content = dataset.datasets[0].tokenizer_file()
-    except DatasetError:
-        return lambda ids: bytes(one for one in ids if one < 256).decode("utf-8", "replace")
-    with optional_import("the texts of this dataset are decoded with the package tokenizers", "tokenizers"):
-        import tokenizers
-    tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
-    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
 
 
 def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownSequence]) -> str:
@@ -94,6 +80,7 @@ def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownSequence]) 
     return html_page(title, _STYLE, facts, "", body)
 
 
-def _line(one: ShownSequence) -> str:
-    cells = [str(one.line), one.key, f"{one.first} to {one.first + one.tokens - 1}", *one.fields.values()]
+def _line(sequence: ShownSequence) -> str:
+    tokens = f"{sequence.first} to {sequence.first + sequence.tokens - 1}"
+    cells = [str(sequence.line), sequence.key, tokens, *sequence.fields.values()]
     return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"

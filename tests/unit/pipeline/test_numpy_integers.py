@@ -34,9 +34,9 @@ def of_numpy(options: Mapping[str, Any]) -> dict[str, Any]:
 def check_states(make: Callable[..., Any], options: Mapping[str, Any], **more: Any) -> None:
     """Check that the states of a loader are the same JSON with both types of integers."""
     states = []
-    for given in (options, of_numpy(options)):
-        with make(**given, **more) as loader:
-            loader.set_epoch(given["seed"])
+    for typed in (options, of_numpy(options)):
+        with make(**typed, **more) as loader:
+            loader.set_epoch(typed["seed"])
             next(iter(loader))
             states.append(json.dumps(loader.state_dict()))
             loader.load_state_dict(json.loads(states[0]))
@@ -53,7 +53,7 @@ OF_TEXT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", OF_TEXT)
-def test_states_of_text(text: Path, case: str) -> None:
+def test_a_text_loader_has_the_same_state_with_numpy_integers(text: Path, case: str) -> None:
     check_states(partial(stoker.TextLoader, text, shuffle=True), {**NUMBERS, **OF_TEXT[case]})
 
 
@@ -67,25 +67,25 @@ SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_states_of_images(thumbnails: Path, sampler: str) -> None:
+def test_an_image_loader_has_the_same_state_with_numpy_integers(thumbnails: Path, sampler: str) -> None:
     options = {"batch_size": 2, "num_threads": 1, "read_ahead": 2, "max_pixels": 1 << 20, **NUMBERS}
     options["last_batch"] = "pad"
     if sampler == "none":
         options["steps_per_epoch"] = 3
 
-    def make(**given: Any) -> stoker.ImageLoader:
-        drawn = SAMPLERS[sampler](type(given["seed"]))
-        return stoker.ImageLoader(thumbnails, sampler=drawn, transforms=[CenterCrop(8)], **given)
+    def make(**typed: Any) -> stoker.ImageLoader:
+        drawn = SAMPLERS[sampler](type(typed["seed"]))
+        return stoker.ImageLoader(thumbnails, sampler=drawn, transforms=[CenterCrop(8)], **typed)
 
     check_states(make, options)
 
 
-def test_states_of_mixtures_and_blocks(thumbnails: Path) -> None:
-    def make(**given: Any) -> stoker.ImageLoader:
-        number = type(given["seed"])
+def test_mixtures_and_block_shuffles_have_the_same_state_with_numpy_integers(thumbnails: Path) -> None:
+    def make(**typed: Any) -> stoker.ImageLoader:
+        number = type(typed["seed"])
         mixture = stoker.mix([(thumbnails, number(1)), (thumbnails, number(2))], samples=number(30))
         blocks = stoker.BlockShuffle(block=number(4), window=number(2))
-        return stoker.ImageLoader(mixture, shuffle=blocks, transforms=[CenterCrop(8)], **given)
+        return stoker.ImageLoader(mixture, shuffle=blocks, transforms=[CenterCrop(8)], **typed)
 
     check_states(make, {"batch_size": 2, "num_threads": 1, **NUMBERS})
 
@@ -101,7 +101,7 @@ BATCH_SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", BATCH_SAMPLERS)
-def test_states_of_batch_samplers(kind: str) -> None:
+def test_batch_samplers_have_the_same_state_with_numpy_integers(kind: str) -> None:
     plain, numpy = BATCH_SAMPLERS[kind](int), BATCH_SAMPLERS[kind](np.int64)
     states = [
         json.dumps(sampler.state(sampler.plan(number(5)), number(2)))
@@ -111,14 +111,14 @@ def test_states_of_batch_samplers(kind: str) -> None:
     np.testing.assert_array_equal(plain.plan(5).rows, numpy.plan(np.int64(5)).rows)
 
 
-def test_states_of_streams() -> None:
+def test_streams_have_the_same_state_with_numpy_integers() -> None:
     for number in (int, np.int64):
         packer = StreamingPacker(number(32), buffer_size=number(8), max_sequences=number(3))
         bucketer = StreamingBuckets([8, 16], number(2), buffer_size=number(8), world_size=number(2))
         for row in range(3):
             packer.push(number(row), number(5))
             bucketer.push(number(row), number(5))
-        packed, bucketed = (json.loads(json.dumps(one.state_dict())) for one in (packer, bucketer))
+        packed, bucketed = (json.loads(json.dumps(stream.state_dict())) for stream in (packer, bucketer))
         assert (packed["capacity"], packed["buffer"][2]) == (32, [2, 0, 5])
         assert (bucketed["batch_sizes"], bucketed["held"]) == ([2, 2], [[0, 1, 2], []])
 

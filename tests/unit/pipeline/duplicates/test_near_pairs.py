@@ -14,6 +14,7 @@ from stoker.pipeline.duplicates.near_pairs import hamming_distances, near_pairs
 def test_all_near_pairs_are_found_and_no_other(
     distance: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The bound of the product is above all candidates of a test.
     monkeypatch.setattr(module, "_MOST_CANDIDATES", at_once)
     rng = np.random.default_rng(distance)
     hashes = rng.integers(0, 1 << 64, 40, np.uint64)
@@ -24,11 +25,11 @@ def test_all_near_pairs_are_found_and_no_other(
     first, second = np.triu_indices(len(hashes), 1)
     near = hamming_distances(hashes[first], hashes[second]) <= distance
     assert near.any() or not distance
-    found = near_pairs(hashes, distance)
-    assert [side.tolist() for side in found] == [first[near].tolist(), second[near].tolist()]
+    pairs = near_pairs(hashes, distance)
+    assert [side.tolist() for side in pairs] == [first[near].tolist(), second[near].tolist()]
 
 
-def test_distances_count_bits() -> None:
+def test_the_hamming_distance_counts_differing_bits() -> None:
     first, second = np.array([0, 5, 2**64 - 1], np.uint64), np.array([0, 6, 0], np.uint64)
     assert hamming_distances(first, second).tolist() == [0, 2, 64]
     assert [side.tolist() for side in near_pairs(np.zeros(0, np.uint64), 4)] == [[], []]

@@ -26,15 +26,22 @@ from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_row
         ("Patches(size=4, most=9, row=20)", stoker.Patches(size=4, most=9, row=20)),
     ],
 )
-def test_sizes_are_written_as_in_a_program(text: str, sizes: Any) -> None:
+def test_sizes_are_parsed_as_a_program_writes_them(text: str, sizes: Any) -> None:
     assert parse_sizes(text) == sizes
 
 
-@pytest.mark.parametrize("text", ["large", "[160]", "Patches(width=3)", "open('x')", "{"])
-def test_other_sizes_are_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="AspectBuckets: area must be"):
-        parse_sizes("AspectBuckets(area=0)")
-    with pytest.raises(ConfigError, match="sizes are not understood"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *(
+            (text, "sizes are not understood")
+            for text in ("large", "[160]", "Patches(width=3)", "open('x')", "{")
+        ),
+        ("AspectBuckets(area=0)", "AspectBuckets: area must be"),
+    ],
+)
+def test_sizes_that_are_not_understood_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         parse_sizes(text)
 
 
@@ -53,29 +60,29 @@ def test_a_row_is_a_batch_of_the_loader(thumbnails: Path, shown: LoaderOptions) 
     loader = stoker.ImageLoader(dataset, batch_size=4, shuffle=True, seed=3, layout="NHWC", **vars(shown))
     for step, row in enumerate(rows):
         images = loader.batch(0, step).image
-        assert [one.pixels.shape[:2] for one in row] == [image.shape[:2] for image in images]
-        for one, image in zip(row, images, strict=True):
-            assert np.array_equal(one.pixels, np.broadcast_to(image, one.pixels.shape))
+        assert [picture.pixels.shape[:2] for picture in row] == [image.shape[:2] for image in images]
+        for picture, image in zip(row, images, strict=True):
+            assert np.array_equal(picture.pixels, np.broadcast_to(image, picture.pixels.shape))
     assert rows[1][0].caption[-1] == "epoch 0, step 1"
 
 
-def test_patches_and_schedules_of_sizes(thumbnails: Path) -> None:
+def test_rows_show_patches_and_the_sizes_of_a_schedule(thumbnails: Path) -> None:
     dataset = stoker.open(thumbnails)
     rows = batch_rows(dataset, (), LoaderOptions(stoker.Patches(4, 9, 20)), samples=4, draws=2, seed=0)
     assert len(rows) == 2 <= len(rows[0])
-    assert all(side % 4 == 0 for row in rows for one in row for side in one.pixels.shape[:2])
+    assert all(side % 4 == 0 for row in rows for picture in row for side in picture.pixels.shape[:2])
     sizes = LoaderOptions({0: 8, 3: 12})
     rows = batch_rows(dataset, [RandomCrop(9), Normalize()], sizes, samples=2, draws=4, seed=0)
     assert [row[0].pixels.shape for row in rows] == [(8, 8, 3), (12, 12, 3)]
 
 
-def test_colours_are_those_of_the_loader(thumbnails: Path) -> None:
+def test_pictures_have_the_colours_of_the_loader(thumbnails: Path) -> None:
     dataset, positions = stoker.open(thumbnails), np.array([3, 40])
     transforms = [RandomCrop(9), Normalize()]
     rows = epoch_rows(dataset, transforms, positions, "gray", draws=2, seed=0)
     assert [len(row) for row in rows] == [3, 3]
     for row in rows:
-        assert all((one.pixels == one.pixels[..., :1]).all() for one in row)
+        assert all((picture.pixels == picture.pixels[..., :1]).all() for picture in row)
         assert row[1].pixels.shape == (9, 9, 3)
 
 

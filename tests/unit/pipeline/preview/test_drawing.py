@@ -26,7 +26,7 @@ def test_a_box_is_drawn_along_its_edges_and_named():
     assert np.count_nonzero(np.asarray(double)) > np.count_nonzero(layer)
 
 
-def test_keypoints_and_skeleton_are_drawn_where_they_are_labelled():
+def test_labelled_keypoints_and_their_skeleton_are_drawn():
     points = np.array([[(20.0, 20, 2), (80, 80, 1)], [(20, 80, 2), (0, 0, 0)]])
     marks = Marks(np.arange(2), np.zeros(2, bool), np.zeros((2, 4)), keypoints=points)
     layer = np.asarray(draw_marks(marks, (100, 100), (200, 200), LEGEND))
@@ -46,7 +46,7 @@ def test_small_objects_are_drawn_over_large_ones():
     assert np.abs(layer[50, 50, :3] - color_of(4)).sum() < np.abs(layer[50, 50, :3] - color_of(5)).sum()
 
 
-def test_a_long_name_keeps_its_ends():
+def test_a_long_name_is_shortened_in_its_middle():
     short = shorten("a/very/long/path/of/an/image/in/a/folder.jpg", 120, 12)
     assert re.fullmatch(r"a/very.*….*older\.jpg", short)
     assert shorten("short", 120, 12) == "short"
@@ -61,5 +61,5 @@ def test_names_of_any_length_stay_within_their_picture():
     for name in names:
         assert name.text.startswith("a name")
         assert "…" in name.text
-        assert 0 <= name.place[0] < name.place[2] <= 300
-        assert 0 <= name.place[1] < name.place[3] <= 200
+        assert 0 <= name.rectangle[0] < name.rectangle[2] <= 300
+        assert 0 <= name.rectangle[1] < name.rectangle[3] <= 200

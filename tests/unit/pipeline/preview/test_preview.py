@@ -100,8 +100,8 @@ def test_marks_of_originals_and_draws_lie_on_the_objects(coco):
             picture.marks.boxes, picture.marks.masks, picture.marks.keypoints, strict=True
         ):
             rows, columns = np.nonzero(bright)
-            found = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-            np.testing.assert_allclose(box, found, atol=1)
+            object_box = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+            np.testing.assert_allclose(box, object_box, atol=1)
             assert (mask.astype(bool) != bright).mean() < 0.05
             for x, y, visibility in points:
                 assert visibility == 0 or bright[int(y), int(x)]
@@ -110,34 +110,45 @@ def test_marks_of_originals_and_draws_lie_on_the_objects(coco):
     assert {picture.caption[-1] for picture in drawn} == {"1 of 1 objects"}
 
 
-def test_masks_of_classes_follow(segmented):
+def test_masks_of_classes_follow_their_images(segmented):
     scene = scene_of(segmented, range(2))
     assert scene.segmentation is not None
     for picture in (*original_pictures(scene), *draw_pictures(scene, [RandomResizedCrop(50)], 0, 0)):
         assert (picture.marks.segmentation == picture.pixels[..., 0]).mean() > 0.8
 
 
-def test_transforms_of_batches_mix_the_pictures(thumbnails, coco, segmented):
+BASE = [Resize((40, 40))]
+
+
+def test_mixup_mixes_the_pixels_and_the_classes(thumbnails):
     scene = scene_of(thumbnails, [0, 1])
-    base = [Resize((40, 40))]
-    plain = [picture.pixels.astype(float) for picture in draw_pictures(scene, base, 0, 0)]
-    mixed = draw_pictures(scene, [*base, MixUp(20.0)], 0, 0)[0]
-    (first, share), (second, other) = re.findall(r"(cat|dog) (0\.\d\d)", " ".join(mixed.caption))
+    plain = [picture.pixels.astype(float) for picture in draw_pictures(scene, BASE, 0, 0)]
+    mixed = draw_pictures(scene, [*BASE, MixUp(20.0)], 0, 0)[0]
+    (first, share), (second, other_share) = re.findall(r"(cat|dog) (0\.\d\d)", " ".join(mixed.caption))
     assert {first, second} == {"cat", "dog"}
-    assert float(share) + float(other) == pytest.approx(1, abs=0.011)
-    place = {"cat": 0, "dog": 1}
-    expected = float(share) * plain[place[first]] + float(other) * plain[place[second]]
+    assert float(share) + float(other_share) == pytest.approx(1, abs=0.011)
+    number = {"cat": 0, "dog": 1}
+    expected = float(share) * plain[number[first]] + float(other_share) * plain[number[second]]
     np.testing.assert_allclose(mixed.pixels, expected, atol=2.5)
+
+
+def test_mixup_of_objects_is_refused(coco):
+    with pytest.raises(ConfigError, match="MixUp cannot mix boxes and keypoints and masks"):
+        draw_pictures(scene_of(coco, range(6)), [*BASE, MixUp()], 0, 0)
+
+
+def test_a_mosaic_moves_the_marks_of_its_images(coco):
     mosaics = draw_pictures(scene_of(coco, range(6)), [Resize((80, 100)), Mosaic()], 0, 0)
     assert max(len(picture.marks.boxes) for picture in mosaics) > 1
     for picture in mosaics:
         covered = picture.marks.masks.any(axis=0)
         assert (covered != (picture.pixels[..., 0] > 145)).mean() < 0.05
         assert picture.caption[-1] == f"{len(picture.marks.boxes)} objects"
-    cut = draw_pictures(scene_of(segmented, range(2)), [*base, CutMix()], 0, 0)[0]
+
+
+def test_cutmix_cuts_masks_of_classes_with_the_pixels(segmented):
+    cut = draw_pictures(scene_of(segmented, range(2)), [*BASE, CutMix()], 0, 0)[0]
     assert (cut.marks.segmentation == cut.pixels[..., 0]).mean() > 0.8
-    with pytest.raises(ConfigError, match="MixUp cannot mix boxes and keypoints and masks"):
-        draw_pictures(scene_of(coco, range(6)), [*base, MixUp()], 0, 0)
 
 
 def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path):
@@ -150,7 +161,7 @@ def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path):
     assert sorted(shown) == ["&lt;犬&gt; (crowd)", "собака"]
 
 
-def test_a_sheet_as_an_image(coco, tmp_path):
+def test_a_sheet_can_be_an_image(coco, tmp_path):
     save_recipe([RandomResizedCrop(64)], tmp_path / "recipe.json")
     sheet = preview(coco, tmp_path / "s.png", tmp_path / "recipe.json", samples=3, draws=2, cell=100)
     assert [len(row) for row in sheet.rows] == [3, 3, 3]
@@ -169,7 +180,7 @@ def test_the_same_sheet_has_the_same_bytes(coco, tmp_path):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 
 
-def test_samples_without_transforms_are_in_a_grid(segmented, coco, tmp_path):
+def test_samples_without_transforms_fill_a_grid(segmented, coco, tmp_path):
     sheet = preview(coco, tmp_path / "s.png", samples=100, cell=60)
     assert [len(row) for row in sheet.rows] == [5, 1]
     assert sheet.headings == ()
@@ -215,14 +226,14 @@ def test_invalid_options_are_refused(coco, tmp_path, monkeypatch, arguments, mes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_has_no_pictures(tmp_path):
+def test_a_dataset_of_text_is_refused(tmp_path):
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "shards")
     with pytest.raises(ConfigError, match="preview shows images, and this dataset holds text"):
         preview(tmp_path / "shards", tmp_path / "sheet.png")
 
 
-def test_the_command(coco, tmp_path):
+def test_the_command_writes_a_sheet_of_chosen_rows(coco, tmp_path):
     out = tmp_path / "sheet.png"
     printed = run("preview", coco, "--transforms", "imagenet-train", "--rows", "0,2", "--out", out)
     assert "10 pictures" in printed

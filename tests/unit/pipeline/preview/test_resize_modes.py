@@ -35,7 +35,7 @@ def sheet_of(source: Path, *modes: str, **options: object) -> Sheet:
     return resize_sheet(source, modes, **{"samples": 9, "positions": None, "cell": 100, **options})
 
 
-def test_a_picture_is_what_a_conversion_stores(photos: Path, tmp_path: Path) -> None:
+def test_pictures_are_those_that_a_conversion_stores(photos: Path, tmp_path: Path) -> None:
     sheet = sheet_of(photos, "12x20", "longer=16")
     assert sheet.headings == ("original", "squash=12x20", "crop=12x20", "fill=12x20", "longer=16")
     assert len(sheet.rows) == 5
@@ -57,8 +57,8 @@ def test_lists_tables_datasets_and_flat_folders_are_sources(photos: Path, tmp_pa
     for number, file in enumerate(files):
         (tmp_path / "flat" / f"{number}.png").write_bytes(file.read_bytes())
     for source in (photos / "list.csv", tmp_path / "a.parquet", tmp_path / "shards", tmp_path / "flat"):
-        found = sheet_of(source, "crop=8x8", positions=[4, 0])
-        np.testing.assert_array_equal([row[1].pixels for row in found.rows], expected)
+        sheet = sheet_of(source, "crop=8x8", positions=[4, 0])
+        np.testing.assert_array_equal([row[1].pixels for row in sheet.rows], expected)
 
 
 def test_broken_images_are_named_and_left_out(photos: Path) -> None:
@@ -70,7 +70,7 @@ def test_broken_images_are_named_and_left_out(photos: Path) -> None:
         sheet_of(photos, "crop=8x8", positions=[5])
 
 
-def test_the_command(photos: Path, tmp_path: Path) -> None:
+def test_the_command_shows_resize_modes(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "sheet.html"
     arguments = ["preview", photos, "--resize", "8x8", "--out", out]
     run(*arguments)

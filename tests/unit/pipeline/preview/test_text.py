@@ -36,7 +36,7 @@ def test_trained_tokens_are_marked_and_a_packed_row_has_its_segments(shards: Pat
     assert "text, odd, 22 tokens" in page
     row = sheet.row
     assert row is not None
-    assert [one.tokens for one in row.segments] == [22, 22]
+    assert [segment.tokens for segment in row.segments] == [22, 22]
     assert "2 segments, 68.8% filled" in page
     assert len(re.findall(r'<i style="width:34.38%', page)) == 2
 
@@ -50,7 +50,7 @@ def test_the_command_prints_texts_and_marks_trained_ones(shards: Path) -> None:
     assert "⟦" not in words
 
 
-def test_a_preview_of_text_is_refused_where_it_cannot_be(shards: Path, tmp_path: Path) -> None:
+def test_a_preview_of_text_refuses_images_and_unknown_samples(shards: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must end in"):
         preview_text(shards / "sft", tmp_path / "a.png")
     with pytest.raises(ConfigError, match="no sample 8"):
