@@ -8,9 +8,9 @@ from typing import Any
 import train
 
 
-def loop(given: dict[str, Any]) -> None:
+def loop(config: dict[str, Any]) -> None:
     """Train in one worker: Ray Train has connected the processes, so the loader finds its rank."""
-    train.main(train.arguments().parse_args(given["options"]))
+    train.main(train.arguments().parse_args(config["options"]))
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ STOPS = (4, STOP, 8)  # and at the ends of two epochs
 @pytest.fixture
 def make(thumbnails: Path) -> Callable[..., ImageLoader]:
     def make(**options: Any) -> ImageLoader:
-        given = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2, **options}
+        arguments = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2, **options}
         transforms = [RandomResizedCrop(8), Normalize()]
-        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **given)
+        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **arguments)
 
     return make
 
@@ -170,7 +170,7 @@ def test_accelerate_skips_no_batches_of_a_loader_that_has_skipped_them(
 def train_with_transformers(
     loader: ImageLoader, folder: Path, resume: Path | None = None, *, ignore_data_skip: bool = True
 ) -> list[Step]:
-    """Train with the Trainer of transformers, from a checkpoint on if one is given, and return the steps."""
+    """Train with the Trainer of transformers, from a checkpoint on if there is one, and return the steps."""
     transformers = pytest.importorskip("transformers")
 
     class SaveLoaderState(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional

@@ -47,8 +47,8 @@ def many(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 
 def options(shards: Path, checkpoint: Path, *more: object) -> list[str]:
-    given = ["--epochs", 2, "--size", 16, "--save-every", 100, *more]
-    return ["--data", str(shards), "--checkpoint", str(checkpoint), *map(str, given)]
+    arguments = ["--epochs", 2, "--size", 16, "--save-every", 100, *more]
+    return ["--data", str(shards), "--checkpoint", str(checkpoint), *map(str, arguments)]
 
 
 def test_a_training_goes_on_after_a_stop(shards: Path, tmp_path: Path, load: Callable[[str], Any]) -> None:
@@ -116,9 +116,9 @@ def commands(tmp_path: Path) -> Callable[..., list[list[str]]]:
         (stubs / name).write_text(f"#!/bin/bash\n{text}\n")
         (stubs / name).chmod(0o755)
 
-    def run(line: list[str], **given: str) -> list[list[str]]:
+    def run(line: list[str], **variables: str) -> list[list[str]]:
         called.unlink(missing_ok=True)
-        environment = {**os.environ, **given, "PATH": f"{stubs}:{os.environ['PATH']}"}
+        environment = {**os.environ, **variables, "PATH": f"{stubs}:{os.environ['PATH']}"}
         done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [process.split() for process in called.read_text().splitlines()]
@@ -138,13 +138,13 @@ def test_the_script_of_slurm_goes_on_after_preemptions(
     warm_torch: WarmPython, many: Path, tmp_path: Path, commands: Callable[..., list[list[str]]]
 ) -> None:
     """The script stages the dataset once. Each epoch has every sample once, in spite of two SIGTERMs."""
-    given = {"SOURCE": str(many), "LOCAL": str(tmp_path / "local"), "EXAMPLES": str(CLUSTERS), "USER": "me"}
-    given |= {"SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NTASKS": "1"}
+    variables = {"SOURCE": str(many), "LOCAL": str(tmp_path / "local"), "EXAMPLES": str(CLUSTERS)}
+    variables |= {"USER": "me", "SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NTASKS": "1"}
     line = ["bash", str(CLUSTERS / "slurm.sbatch"), *options(many, tmp_path / "c.pt")[2:]]
     for killed_at in (2, 4, 0):  # in the middle of the first epoch, and of the second
-        (called,) = commands(line, **given, MASTER_PORT="0")  # the system chooses one
+        (called,) = commands(line, **variables, MASTER_PORT="0")  # the system chooses one
         assert called[:4] == ["0", "1", "0", "127.0.0.1"]
-        assert (Path(called[5]), called[6:8]) == (CLUSTERS / "train.py", ["--data", given["LOCAL"]])
+        assert (Path(called[5]), called[6:8]) == (CLUSTERS / "train.py", ["--data", variables["LOCAL"]])
         train(warm_torch, called, tmp_path / "trained", killed_at)
     loader = stoker.ImageLoader(
         many, batch_size=16, shuffle=True, last_batch="drop", columns=("row",), transforms=[CenterCrop(8)]

@@ -86,8 +86,8 @@ def stored(s3: Any, root: str) -> dict[str, bytes]:
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     transforms = [Resize(32), CenterCrop(32)]
-    given = {"batch_size": 8, "shuffle": True, "seed": 1, "num_threads": 1, "transforms": transforms}
-    return stoker.ImageLoader(dataset, **{**given, **options})
+    arguments = {"batch_size": 8, "shuffle": True, "seed": 1, "num_threads": 1, "transforms": transforms}
+    return stoker.ImageLoader(dataset, **{**arguments, **options})
 
 
 def check_same(here: Any, there: Any, **cache: Any) -> None:
@@ -166,10 +166,10 @@ def test_annotations_and_images_are_converted_as_local_ones_are(
     s3.put(str(here), there.removeprefix("s3://"), recursive=True)
     shards = []
     for root in (str(here), there):
-        given = {"source_format": "pairs", "masks": f"{root}/masks"} if masked else {}
+        options = {"source_format": "pairs", "masks": f"{root}/masks"} if masked else {}
         source = f"{root}/images" if masked else root
         out = tmp_path / f"out-{len(shards)}"
-        stoker.convert(source, out, shards=1, **given)
+        stoker.convert(source, out, shards=1, **options)
         shards.append(stoker.open(out).manifest.shards)
     assert shards[0] == shards[1]
     assert stoker.open(out).tasks == ({"segmentation"} if masked else {"boxes"})

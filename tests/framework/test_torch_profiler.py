@@ -23,8 +23,8 @@ PYTHON_STAGES = {"planning", "fetching", "executing", "handing over", "copying",
 @pytest.fixture
 def loader(thumbnails: Path, tmp_path: Path) -> Any:
     remote = stoker.open(f"file://{thumbnails}", cache=tmp_path / "cache")
-    with ImageLoader(remote, engine="native", **OPTIONS) as made:
-        yield made
+    with ImageLoader(remote, engine="native", **OPTIONS) as opened:
+        yield opened
 
 
 def test_the_profiler_shows_every_stage_of_pythons_threads(loader: ImageLoader) -> None:

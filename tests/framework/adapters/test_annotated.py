@@ -36,8 +36,8 @@ def scenes(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
 
 def load(folder: Path, output: str, **options: Any) -> ImageLoader:
     transforms = [RandomResizedCrop(24), RandomHorizontalFlip()]
-    given = {"batch_size": 8, "columns": COLUMNS, "num_threads": 1, **options}
-    return ImageLoader(folder, transforms=transforms, output=output, **given)
+    arguments = {"batch_size": 8, "columns": COLUMNS, "num_threads": 1, **options}
+    return ImageLoader(folder, transforms=transforms, output=output, **arguments)
 
 
 def first(folder: Path, output: str, **options: Any) -> Any:

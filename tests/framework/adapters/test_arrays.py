@@ -20,8 +20,8 @@ def output(request: pytest.FixtureRequest) -> str:
 
 
 def load(folder: Path, output: str, **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "num_threads": 2, "transforms": [Resize((16, 16)), Normalize()], **options}
-    return ImageLoader(folder, output=output, **given)
+    arguments = {"batch_size": 16, "num_threads": 2, "transforms": [Resize((16, 16)), Normalize()], **options}
+    return ImageLoader(folder, output=output, **arguments)
 
 
 class DeviceImages:

@@ -21,8 +21,8 @@ from stoker.pipeline.adapters.jax import Adapter  # noqa: E402 - likewise
 
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "output": "jax", "num_threads": 2, "transforms": [Resize((16, 16))], **options}
-    return ImageLoader(folder, engine=engine, **given)
+    arguments = {"batch_size": 16, "output": "jax", "num_threads": 2, "transforms": [Resize((16, 16))]}
+    return ImageLoader(folder, engine=engine, **(arguments | options))
 
 
 def test_the_second_process_of_a_job_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ needs_tensorflow_backend = pytest.mark.skipif(
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "shuffle": True, "output": "keras", "layout": "NHWC", "num_threads": 2}
+    arguments = {"batch_size": 16, "shuffle": True, "output": "keras", "layout": "NHWC", "num_threads": 2}
     transforms = [Resize((8, 8)), RandomHorizontalFlip(), Normalize()]
-    return ImageLoader(folder, **{"transforms": transforms, **given, **options})
+    return ImageLoader(folder, **{"transforms": transforms, **arguments, **options})
 
 
 def network(built: bool = False) -> Any:

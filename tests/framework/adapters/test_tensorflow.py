@@ -18,9 +18,9 @@ from stoker.pipeline.adapters.tensorflow import Adapter, LoaderState, tf_dataset
 
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "output": "tensorflow", "num_threads": 2, **options}
-    given.setdefault("transforms", [Resize((16, 16))])
-    return ImageLoader(folder, engine=engine, **given)
+    arguments = {"batch_size": 16, "output": "tensorflow", "num_threads": 2, **options}
+    arguments.setdefault("transforms", [Resize((16, 16))])
+    return ImageLoader(folder, engine=engine, **arguments)
 
 
 def pointer(tensor: Any) -> int:

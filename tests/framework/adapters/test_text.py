@@ -109,15 +109,15 @@ def test_a_tf_dataset_view_has_no_length_where_epochs_differ_in_length(shards: P
     tf = pytest.importorskip("tensorflow")
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 
-    given: dict[str, Any] = {"max_tokens": 200, "columns": ("input_ids", "row"), "output": "tensorflow"}
+    arguments: dict[str, Any] = {"max_tokens": 200, "columns": ("input_ids", "row"), "output": "tensorflow"}
     mixture = stoker.mix([(shards, 1), (shards, 2)], samples=100)
-    with stoker.TextLoader(mixture, shuffle=True, **given) as loader:
+    with stoker.TextLoader(mixture, shuffle=True, **arguments) as loader:
         view = tf_dataset(loader)
         assert view.cardinality() == tf.data.UNKNOWN_CARDINALITY
         assert len({sum(1 for _ in view) for _ in range(5)}) > 1
-    with stoker.TextLoader(shards, rank=0, world_size=2, **given) as before:
+    with stoker.TextLoader(shards, rank=0, world_size=2, **arguments) as before:
         next(iter(before))
         state = before.state_dict()
-    with stoker.TextLoader(shards, rank=0, world_size=1, **given) as after:
+    with stoker.TextLoader(shards, rank=0, world_size=1, **arguments) as after:
         after.load_state_dict(state)
         assert sum(1 for _ in tf_dataset(after)) < len(after)

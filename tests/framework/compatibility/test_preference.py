@@ -46,8 +46,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(shards: Path, **options: Any) -> stoker.TextLoader:
-    given = {"batch_size": 4, "shuffle": True, "output": "torch", "batchify": PreferencePairs(end_id=END)}
-    return stoker.TextLoader(shards, **{**given, **options})
+    arguments = {"batch_size": 4, "shuffle": True, "output": "torch", "batchify": PreferencePairs(end_id=END)}
+    return stoker.TextLoader(shards, **{**arguments, **options})
 
 
 def log_probabilities(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]:
@@ -59,14 +59,14 @@ def log_probabilities(batches: Sequence[Any], seed: int) -> dict[int, tuple[floa
     model = transformers.LlamaForCausalLM(config).eval()
     found = {}
     for batch in batches:
-        given = {"input_ids": batch.input_ids.long(), "use_cache": False}
+        inputs = {"input_ids": batch.input_ids.long(), "use_cache": False}
         if "position_ids" in batch._fields:
-            given["position_ids"] = batch.position_ids.long()
+            inputs["position_ids"] = batch.position_ids.long()
         else:
-            given["attention_mask"] = batch.attention_mask.long()
+            inputs["attention_mask"] = batch.attention_mask.long()
         with torch.no_grad():
-            logs = model(**given).logits[:, :-1].log_softmax(-1)
-        of_tokens = logs.gather(-1, given["input_ids"][:, 1:, None])[..., 0] * batch.completion_mask[:, 1:]
+            logs = model(**inputs).logits[:, :-1].log_softmax(-1)
+        of_tokens = logs.gather(-1, inputs["input_ids"][:, 1:, None])[..., 0] * batch.completion_mask[:, 1:]
         rows = batch.row.reshape(len(batch.row), -1)
         segments = batch.segment_ids[:, 1:] if rows.shape[1] > 1 else torch.ones_like(of_tokens).int()
         for line, slot in torch.nonzero(rows >= 0).tolist():

@@ -27,13 +27,13 @@ SMALL |= {"num_hidden_layers": 1, "num_attention_heads": 2}
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A tokenizer of transformers that ends each sequence with an end of text."""
     vocab = {"[PAD]": PAD, "[EOS]": EOS, **{f"w{i}": 2 + i for i in range(WORDS)}}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[PAD]"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    made.post_processor = tokenizers.processors.TemplateProcessing(
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[PAD]"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
         single="$A [EOS]", special_tokens=[("[EOS]", EOS)]
     )
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    made.save(str(path))
+    backend.save(str(path))
     return transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(path), pad_token="[PAD]", eos_token="[EOS]"
     )
@@ -112,16 +112,17 @@ def llama(attention: str = "sdpa") -> Any:
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def attend_by_lengths(module: Any, query: Any, key: Any, value: Any, mask: Any, **given: Any) -> Any:
+def attend_by_lengths(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
     """Attention within the sequences that ``cu_seq_lens_q`` bounds, as flash attention finds it."""
     assert mask is None
-    bounds = given["cu_seq_lens_q"].tolist()
-    assert bounds == given["cu_seq_lens_k"].tolist()
-    assert max(b - a for a, b in itertools.pairwise(bounds)) <= given["max_length_q"] == given["max_length_k"]
-    flat = [one.transpose(0, 1).flatten(1, 2) for one in (query, key, value)]
+    bounds = options["cu_seq_lens_q"].tolist()
+    assert bounds == options["cu_seq_lens_k"].tolist()
+    assert options["max_length_q"] == options["max_length_k"]
+    assert max(b - a for a, b in itertools.pairwise(bounds)) <= options["max_length_q"]
+    flat = [tensor.transpose(0, 1).flatten(1, 2) for tensor in (query, key, value)]
     attended = [
         torch.nn.functional.scaled_dot_product_attention(
-            *(one[:, a:b] for one in flat), is_causal=True, scale=given["scaling"]
+            *(tensor[:, a:b] for tensor in flat), is_causal=True, scale=options["scaling"]
         )
         for a, b in itertools.pairwise(bounds)
         if b > a
@@ -171,9 +172,9 @@ def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) 
         losses, count = 0.0, 0
         for input_ids, other, labels in loader:
             packed = {"position_ids": other.long(), "use_cache": False}
-            given = packed if loader.columns[1] == "position_ids" else {"attention_mask": other.long()}
+            inputs = packed if loader.columns[1] == "position_ids" else {"attention_mask": other.long()}
             number = int((labels[:, 1:] != -100).sum())
-            losses += loss_of(model, {"input_ids": input_ids, "labels": labels, **given}) * number
+            losses += loss_of(model, {"input_ids": input_ids, "labels": labels, **inputs}) * number
             count += number
         return losses, count
 

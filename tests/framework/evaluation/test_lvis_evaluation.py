@@ -28,17 +28,17 @@ BOX = [1.0, 1.0, 20.0, 20.0]
 
 def federated() -> dict[str, Any]:
     """The scene, where image 1 has a dog, image 2 has none, and image 3 may have people and dogs as well."""
-    made = truth()
-    made["annotations"][2]["category_id"] = DOG
-    made["categories"].append({"id": DOG, "name": "dog"})
-    for category in made["categories"]:
+    content = truth()
+    content["annotations"][2]["category_id"] = DOG
+    content["categories"].append({"id": DOG, "name": "dog"})
+    for category in content["categories"]:
         category["frequency"] = "f"
     for image, negative, not_exhaustive in zip(
-        made["images"], ([], [DOG], []), ([], [], [PERSON]), strict=True
+        content["images"], ([], [DOG], []), ([], [], [PERSON]), strict=True
     ):
         image |= {"neg_category_ids": negative, "not_exhaustive_category_ids": not_exhaustive}
         image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
-    return made
+    return content
 
 
 @pytest.fixture(scope="module")

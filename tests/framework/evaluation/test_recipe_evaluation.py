@@ -180,8 +180,8 @@ def show(
 def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scene of the COCO file, converted."""
     folder = tmp_path_factory.mktemp("scene")
-    made = FOLDERS["coco"](folder / "source")
-    stoker.convert(made.src, folder / "shards", **made.options)
+    source = FOLDERS["coco"](folder / "source")
+    stoker.convert(source.src, folder / "shards", **source.options)
     return folder / "shards"
 
 
@@ -204,8 +204,8 @@ def test_ground_truth_scores_one_through_every_recipe_and_back(coco: Path, recip
 @pytest.mark.parametrize("kind", FOLDERS)
 def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
-    made = FOLDERS[kind](tmp_path / "source")
-    datasets = stoker.convert(made.src, tmp_path / "shards", **made.options).datasets
+    source = FOLDERS[kind](tmp_path / "source")
+    datasets = stoker.convert(source.src, tmp_path / "shards", **source.options).datasets
     (shards,) = datasets.values()
     tasks = stoker.open(shards).tasks
     tasks_of = {"bbox": "boxes", "segm": "instances", "keypoints": "keypoints"}
@@ -215,7 +215,7 @@ def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Pa
         load_recipe("coco-ssd"),
         has_keypoints="keypoints" in kinds,
         has_masks="segm" in kinds,
-        labels=made.labels,
+        labels=source.labels,
     )
     assert shown.hidden
     assert formatted(shown, kinds) == dict.fromkeys(kinds, "1.000")
@@ -224,7 +224,7 @@ def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Pa
 @pytest.mark.parametrize("resize", ["crop=64x72", "fill=100x90"])
 def test_ground_truth_of_resized_conversions_scores_one(resize: str, tmp_path: Path) -> None:
     """With ``crop=`` the stored image is a crop itself, and does not show all objects."""
-    made = FOLDERS["coco"](tmp_path / "source")
-    stoker.convert(made.src, tmp_path / "shards", resize=resize, **made.options)
+    source = FOLDERS["coco"](tmp_path / "source")
+    stoker.convert(source.src, tmp_path / "shards", resize=resize, **source.options)
     shown = show(tmp_path / "shards", load_recipe("coco-ssd"), has_keypoints=True, has_masks=False)
     assert formatted(shown, ("bbox", "keypoints")) == {"bbox": "1.000", "keypoints": "1.000"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID, ConvertedMasks
+from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID, MaskSource
 from helpers.transforms.recipes import OF_ONE_SAMPLE
 
 import stoker
@@ -43,18 +43,18 @@ def near_edges(truth: Any, distance: float) -> Any:
     return windows.max(axis=(2, 3)) != windows.min(axis=(2, 3))
 
 
-def round_trip(shards: Path, made: ConvertedMasks, transforms: Any, epochs: int) -> tuple[float, set[int]]:
+def round_trip(shards: Path, source: MaskSource, transforms: Any, epochs: int) -> tuple[float, set[int]]:
     """Mean IoU of the visible parts of all images in some epochs, and the classes that were visible.
 
     Wrong pixels lie within the bound of resampling from an edge.
     """
     columns = ("image", "row", "segmentation", "to_source", "source_size")
-    given: dict[str, Any] = {"batch_size": 1, "layout": "NCHW", "seed": 3, "num_threads": 1}
+    options: dict[str, Any] = {"batch_size": 1, "layout": "NCHW", "seed": 3, "num_threads": 1}
     found, wanted = [], []
-    with stoker.ImageLoader(shards, transforms=transforms, columns=columns, **given) as loader:
+    with stoker.ImageLoader(shards, transforms=transforms, columns=columns, **options) as loader:
         for batch in itertools.chain.from_iterable(loader for _ in range(epochs)):
             matrix, size = batch.to_source[0], batch.source_size[0]
-            truth, mask = made.truth(int(batch.row[0])), batch.segmentation[0]
+            truth, mask = source.truth(int(batch.row[0])), batch.segmentation[0]
             back = masks_to_source(mask, matrix, size, fill=VOID)
             seen = masks_to_source(np.ones_like(mask), matrix, size).astype(bool)
             bound = np.abs(matrix[[0, 1], [0, 1]]).max() + 0.5
@@ -69,9 +69,9 @@ def round_trip(shards: Path, made: ConvertedMasks, transforms: Any, epochs: int)
 def test_masks_of_classes_score_one_through_every_recipe_and_back(tmp_path: Path, recipe: str) -> None:
     chains = {"letterbox": [Letterbox(320)], "shrunk": [Resize((30, 40)), RandomHorizontalFlip()]}
     needs_boxes = recipe in ("coco-ssd", "coco-ssdlite")
-    made = MASK_FOLDERS["coco polygons" if needs_boxes else "voc SegmentationClass"](tmp_path / "source")
-    stoker.convert(made.src, tmp_path / "shards", **made.options)
-    score, _ = round_trip(tmp_path / "shards", made, chains.get(recipe) or load_recipe(recipe), 4)
+    source = MASK_FOLDERS["coco polygons" if needs_boxes else "voc SegmentationClass"](tmp_path / "source")
+    stoker.convert(source.src, tmp_path / "shards", **source.options)
+    score, _ = round_trip(tmp_path / "shards", source, chains.get(recipe) or load_recipe(recipe), 4)
     if recipe in SHRINKING:
         assert 0.8 < score < 1
     else:
@@ -81,8 +81,8 @@ def test_masks_of_classes_score_one_through_every_recipe_and_back(tmp_path: Path
 @pytest.mark.parametrize("kind", MASK_FOLDERS)
 def test_masks_of_classes_of_every_kind_of_folder_score_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
-    made = MASK_FOLDERS[kind](tmp_path / "source")
-    stoker.convert(made.src, tmp_path / "shards", **made.options)
-    score, seen = round_trip(tmp_path / "shards", made, load_recipe("ade20k-train"), 2)
-    assert seen == {*made.classes, *([VOID] if made.has_void else [])}
+    source = MASK_FOLDERS[kind](tmp_path / "source")
+    stoker.convert(source.src, tmp_path / "shards", **source.options)
+    score, seen = round_trip(tmp_path / "shards", source, load_recipe("ade20k-train"), 2)
+    assert seen == {*source.classes, *([VOID] if source.has_void else [])}
     assert f"{score:.3f}" == "1.000"

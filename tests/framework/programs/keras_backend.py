@@ -21,8 +21,8 @@ states: list[tuple[int, int]] = []
 
 def load(**options: Any) -> stoker.ImageLoader:
     transforms = [Resize((8, 8)), Normalize()]
-    given = {"batch_size": 16, "output": "keras", "layout": "NHWC", "transforms": transforms, **options}
-    return stoker.ImageLoader(sys.argv[1], **given)
+    arguments = {"batch_size": 16, "output": "keras", "layout": "NHWC", "transforms": transforms, **options}
+    return stoker.ImageLoader(sys.argv[1], **arguments)
 
 
 def fit(state: Any = None, stop: int = -1) -> Any:

@@ -18,20 +18,20 @@ MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ
 
 
 def check(found: list[Any], source: str) -> None:
-    found.sort(key=lambda one: one["rank"])
-    assert [one["rank"] for one in found] == list(range(len(found)))
-    assert {one["source"] for one in found} == {source}
-    assert {one["world_size"] for one in found} == {one["local_world_size"] for one in found} == {len(found)}
-    assert len({len(one["rows"]) for one in found}) == 1
-    assert sorted(row for one in found for batch in one["rows"] for row in batch) == list(range(61))
+    found.sort(key=lambda process: process["rank"])
+    for rank, process in enumerate(found):
+        ranks = {"source": source, "rank": rank, "world_size": len(found), "local_world_size": len(found)}
+        assert process == {**ranks, "rows": process["rows"]}
+        assert len(process["rows"]) == len(found[0]["rows"])
+    assert sorted(row for process in found for batch in process["rows"] for row in batch) == list(range(61))
 
 
 def test_processes_with_the_environment_of_horovodrun_share_the_samples(
     thumbnails: Path, warm_python: WarmPython
 ) -> None:
     sizes = {"HOROVOD_SIZE": "2", "HOROVOD_LOCAL_SIZE": "2"}
-    given = [{**sizes, "HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": rank} for rank in ("0", "1")]
-    processes = [warm_python.start(PROGRAM, thumbnails, environment=variables) for variables in given]
+    environments = [{**sizes, "HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": rank} for rank in ("0", "1")]
+    processes = [warm_python.start(PROGRAM, thumbnails, environment=variables) for variables in environments]
     check([json.loads(process.output()) for process in processes], "Horovod")
 
 

@@ -23,8 +23,8 @@ from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
 
 def make(**options):
-    options = {"batch_size": 5, "transforms": [Resize((16, 16))], "engine": ENGINE, "num_threads": 2, **options}
-    return ImageLoader(FOLDER, **options)
+    options = {"batch_size": 5, "engine": ENGINE, "num_threads": 2, **options}
+    return ImageLoader(FOLDER, **{"transforms": [Resize((16, 16))], **options})
 
 def tasks():
     count = 0

@@ -18,8 +18,8 @@ from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only
 
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "output": "torch", "num_threads": 2, "transforms": [Resize((16, 16))]}
-    return ImageLoader(folder, engine=engine, **(given | options))
+    arguments = {"batch_size": 16, "output": "torch", "num_threads": 2, "transforms": [Resize((16, 16))]}
+    return ImageLoader(folder, engine=engine, **(arguments | options))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "bfloat16"])

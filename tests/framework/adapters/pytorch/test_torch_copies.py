@@ -100,8 +100,8 @@ def meta_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(thumbnails: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "num_threads": 1, "output": "torch", "pin_memory": True, **options}
-    return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **given)
+    arguments = {"batch_size": 16, "num_threads": 1, "output": "torch", "pin_memory": True, **options}
+    return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **arguments)
 
 
 def test_batches_are_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:

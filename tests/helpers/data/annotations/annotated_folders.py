@@ -26,7 +26,7 @@ KEYPOINTS = ("left", "right")
 
 
 @dataclass(frozen=True)
-class Converted:
+class AnnotatedSource:
     """Arguments of :func:`stoker.convert`, and the classes whose objects the format has."""
 
     src: Path
@@ -68,28 +68,28 @@ def write_images(folder: Path, suffix: str = ".png", ending: str = "") -> None:
         Image.fromarray(pixels).save(folder / f"{number}{ending}{suffix}")
 
 
-def _coco(root: Path) -> Converted:
+def _coco(root: Path) -> AnnotatedSource:
     write_images(root)
     (root / "instances.json").write_text(json.dumps(truth()))
-    return Converted(root / "instances.json", {})
+    return AnnotatedSource(root / "instances.json", {})
 
 
-def _coco_gzip(root: Path) -> Converted:
+def _coco_gzip(root: Path) -> AnnotatedSource:
     write_images(root)
     (root / "instances.json.gz").write_bytes(gzip.compress(json.dumps(truth()).encode()))
-    return Converted(root / "instances.json.gz", {})
+    return AnnotatedSource(root / "instances.json.gz", {})
 
 
-def _lvis(root: Path) -> Converted:
+def _lvis(root: Path) -> AnnotatedSource:
     write_images(root / "train2017")
     content = truth()
     for image in content["images"]:
         image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
     (root / "lvis.json").write_text(json.dumps(content))
-    return Converted(root / "lvis.json", {"images": root})
+    return AnnotatedSource(root / "lvis.json", {"images": root})
 
 
-def _voc(root: Path) -> Converted:
+def _voc(root: Path) -> AnnotatedSource:
     write_images(root / "JPEGImages")
     (root / "Annotations").mkdir()
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
@@ -102,10 +102,10 @@ def _voc(root: Path) -> Converted:
             f"<annotation><filename>{number}.png</filename><size><width>{width}</width>"
             f"<height>{height}</height></size>{''.join(nodes)}</annotation>"
         )
-    return Converted(root, {})
+    return AnnotatedSource(root, {})
 
 
-def _yolo(root: Path) -> Converted:
+def _yolo(root: Path) -> AnnotatedSource:
     write_images(root / "images")
     (root / "labels").mkdir()
     (root / "classes.txt").write_text("\n".join(CLASSES))
@@ -116,12 +116,12 @@ def _yolo(root: Path) -> Converted:
             for label, (left, top, right, bottom) in objects
         ]
         (root / "labels" / f"{number}.txt").write_text("".join(lines))
-    return Converted(root, {})
+    return AnnotatedSource(root, {})
 
 
-def _yolo_outlines(root: Path) -> Converted:
+def _yolo_outlines(root: Path) -> AnnotatedSource:
     """YOLO's labels with the vertices of each object in place of its box."""
-    converted = _yolo(root)
+    source = _yolo(root)
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
         lines = [
             f"{label} {left / width} {top / height} {right / width} {top / height} "
@@ -129,12 +129,12 @@ def _yolo_outlines(root: Path) -> Converted:
             for label, (left, top, right, bottom) in objects
         ]
         (root / "labels" / f"{number}.txt").write_text("".join(lines))
-    return converted
+    return source
 
 
-def _yolo_keypoints(root: Path) -> Converted:
+def _yolo_keypoints(root: Path) -> AnnotatedSource:
     """YOLO's labels with the keypoints behind each box, at the centres of COCO's pixels."""
-    converted = _yolo(root)
+    source = _yolo(root)
     (root / "classes.txt").unlink()
     names = f"names: [{', '.join(CLASSES)}]"
     (root / "data.yaml").write_text(f"{names}\nkpt_shape: [2, 3]\nflip_idx: [1, 0]\n")
@@ -147,13 +147,13 @@ def _yolo_keypoints(root: Path) -> Converted:
         ]
         pairs = zip(file.read_text().splitlines(), points, strict=True)
         file.write_text("".join(f"{line} {more}\n" for line, more in pairs))
-    return converted
+    return source
 
 
-def _data_yaml(root: Path) -> Converted:
+def _data_yaml(root: Path) -> AnnotatedSource:
     _yolo(root)
     (root / "data.yaml").write_text(f"train: images\nnames: [{', '.join(CLASSES)}]\n")
-    return Converted(root / "data.yaml", {})
+    return AnnotatedSource(root / "data.yaml", {})
 
 
 def _mask(image: int, value: Callable[[int, int], int], dtype: type = np.uint8) -> Image.Image:
@@ -164,17 +164,17 @@ def _mask(image: int, value: Callable[[int, int], int], dtype: type = np.uint8) 
     return Image.fromarray(values)
 
 
-def _instance_ids(root: Path) -> Converted:
+def _instance_ids(root: Path) -> AnnotatedSource:
     """Cityscapes' masks of objects, whose values are ids of its classes * 1000 + n."""
     write_images(root / "leftImg8bit", ending="_leftImg8bit")
     (root / "gtFine").mkdir()
     for number in range(len(BOXES)):
         mask = _mask(number, lambda n, label: (24, 26)[label] * 1000 + n, np.uint16)
         mask.save(root / "gtFine" / f"{number}_gtFine_instanceIds.png")
-    return Converted(root / "leftImg8bit", {"instances": root / "gtFine"})
+    return AnnotatedSource(root / "leftImg8bit", {"instances": root / "gtFine"})
 
 
-def _segmentation_object(root: Path) -> Converted:
+def _segmentation_object(root: Path) -> AnnotatedSource:
     """Pascal VOC's masks of objects and of classes."""
     write_images(root / "JPEGImages")
     masks, instances = root / "SegmentationClass", root / "SegmentationObject"
@@ -183,10 +183,10 @@ def _segmentation_object(root: Path) -> Converted:
     for number in range(len(BOXES)):
         _mask(number, lambda n, label: n + 1).save(instances / f"{number}.png")
         _mask(number, lambda n, label: (15, 7)[label]).save(masks / f"{number}.png")
-    return Converted(root / "JPEGImages", {"masks": masks, "instances": instances})
+    return AnnotatedSource(root / "JPEGImages", {"masks": masks, "instances": instances})
 
 
-def _open_images(root: Path) -> Converted:
+def _open_images(root: Path) -> AnnotatedSource:
     write_images(root / "train", suffix=".jpg")
     rows = ["ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsGroupOf"]
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
@@ -196,10 +196,10 @@ def _open_images(root: Path) -> Converted:
     (root / "train-annotations-bbox.csv").write_text("\n".join(rows))
     names = "".join(f"/m/0{label},{name}\n" for label, name in enumerate(CLASSES))
     (root / "class-descriptions-boxable.csv").write_text(names)
-    return Converted(root / "train-annotations-bbox.csv", {"images": root / "train"})
+    return AnnotatedSource(root / "train-annotations-bbox.csv", {"images": root / "train"})
 
 
-def _open_images_masks(root: Path) -> Converted:
+def _open_images_masks(root: Path) -> AnnotatedSource:
     """A mask for each object, of another size than its image, as in Open Images."""
     write_images(root / "train", suffix=".jpg")
     (root / "masks" / "0").mkdir(parents=True)
@@ -214,10 +214,10 @@ def _open_images_masks(root: Path) -> Converted:
             rows.append(f"{name},{number},{CLASSES[label]},b{n},{sides},0.9,")
     (root / "train-annotations-object-segmentation.csv").write_text("\n".join(rows))
     options = {"images": root / "train", "instances": root / "masks"}
-    return Converted(root / "train-annotations-object-segmentation.csv", options)
+    return AnnotatedSource(root / "train-annotations-object-segmentation.csv", options)
 
 
-def _crowdhuman(root: Path) -> Converted:
+def _crowdhuman(root: Path) -> AnnotatedSource:
     """The people of the scene: CrowdHuman has no cars."""
     write_images(root / "Images", suffix=".jpg")
     lines = []
@@ -226,10 +226,10 @@ def _crowdhuman(root: Path) -> Converted:
         boxes = [{"tag": "person", "fbox": [x, y, right - x, bottom - y]} for x, y, right, bottom in people]
         lines.append(json.dumps({"ID": str(number), "gtboxes": boxes}))
     (root / "annotation_train.odgt").write_text("\n".join(lines))
-    return Converted(root / "annotation_train.odgt", {}, labels=(0,))
+    return AnnotatedSource(root / "annotation_train.odgt", {}, labels=(0,))
 
 
-def _mot(root: Path) -> Converted:
+def _mot(root: Path) -> AnnotatedSource:
     """A sequence for each image, as all frames of a sequence have one size."""
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
         sequence = root / f"MOT-0{number}"
@@ -245,10 +245,10 @@ def _mot(root: Path) -> Converted:
             for track, (label, (left, top, right, bottom)) in enumerate(objects, 1)
         ]
         (sequence / "gt" / "gt.txt").write_text("".join(lines))
-    return Converted(root, {"class_map": {"pedestrian": "person"}})
+    return AnnotatedSource(root, {"class_map": {"pedestrian": "person"}})
 
 
-FOLDERS: dict[str, Callable[[Path], Converted]] = {
+FOLDERS: dict[str, Callable[[Path], AnnotatedSource]] = {
     "coco": _coco,
     "coco.json.gz": _coco_gzip,
     "lvis": _lvis,

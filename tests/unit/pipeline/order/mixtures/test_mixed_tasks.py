@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_folders import FOLDERS, Converted, truth
+from helpers.data.annotations.annotated_folders import FOLDERS, AnnotatedSource, truth
 
 import stoker
 from stoker.augment import Letterbox
@@ -26,7 +26,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
     return converted
 
 
-def convert(source: Converted, target: Path) -> Path:
+def convert(source: AnnotatedSource, target: Path) -> Path:
     stoker.convert(source.src, target, **source.options)
     return target
 
@@ -62,7 +62,7 @@ def test_masks_of_classes_mix_with_objects_without_a_column_of_labels(
 ) -> None:
     source = tmp_path / "source voc SegmentationObject"
     masks = convert(
-        Converted(source / "JPEGImages", {"masks": source / "SegmentationClass"}), tmp_path / "masks"
+        AnnotatedSource(source / "JPEGImages", {"masks": source / "SegmentationClass"}), tmp_path / "masks"
     )
     mixture = stoker.mix([(masks, 1), (folders["voc"], 1)])
     assert (mixture.tasks, mixture.classes) == ({"segmentation"}, ())
