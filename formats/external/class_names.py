@@ -14,7 +14,7 @@ from stoker.errors import SourceError
 
 from ..containers.messages.image_record import ExternalSample, Label
 
-__all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "names_in", "unlike_those_before"]
+__all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "label_type_error", "names_in"]
 
 
 class LabelName(NamedTuple):
@@ -26,16 +26,16 @@ class LabelName(NamedTuple):
 
 def names_in(sample: ExternalSample) -> list[LabelName]:
     """Return the classes that a record names by a number and a name."""
-    first = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
-    return [LabelName(*named) for named in (*first, *sample.named)]
+    of_sample = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
+    return [LabelName(label, name) for label, name in (*of_sample, *sample.named)]
 
 
 class Contradiction(NamedTuple):
     """A record whose class contradicts other records, or the names that the dataset gives its classes.
 
     Attributes:
-        shard: Position of the shard.
-        record: Position of the record in the shard.
+        shard: Number of the shard.
+        record: Number of the record in the shard.
         message: The contradiction.
     """
 
@@ -70,12 +70,14 @@ class ClassNames:
         for (label, name), record in seen.items():
             self._first.setdefault(LabelName(label, name), (shard, record))
             in_shard[name].add(label)
-            known = self.names.setdefault(label, name)
-            if known != name:
-                yield Contradiction(shard, record, f"label {label} is {name!r} here and {known!r} before")
+            earlier = self.names.setdefault(label, name)
+            if earlier != name:
+                yield Contradiction(shard, record, f"label {label} is {name!r} here and {earlier!r} before")
             elif name in self._labels_of and label not in self._labels_of[name]:
-                right = min(self._labels_of[name])
-                yield Contradiction(shard, record, f"label {label} is {name!r} here, which is class {right}")
+                expected = min(self._labels_of[name])
+                yield Contradiction(
+                    shard, record, f"label {label} is {name!r} here, which is class {expected}"
+                )
         for name, labels in in_shard.items():
             apart = [group for group in self._groups[name] if not group & labels]
             joined = labels.union(*(group for group in self._groups[name] if group & labels))
@@ -113,8 +115,8 @@ def check_class(label: int | str | float | None, classes: Sequence[str]) -> None
         )
 
 
-def unlike_those_before(label: Label | None, before: type) -> SourceError:
-    """Return the error about a label of another type than that of the labels before it."""
+def label_type_error(label: Label | None, before: type) -> SourceError:
+    """Return the error about a label of another type than ``before``, the type of the earlier labels."""
     hint = None
     words = "no label" if label is None else "a label"
     if {type(label), before} == {int, str}:

@@ -71,10 +71,10 @@ def index(
     """
     check_progress(progress)
     check_named(into=into)
-    found, shards = find_shards(paths, container)
+    chosen, shards = find_shards(paths, container)
     if not isinstance(names, FeatureNames):
-        names = replace(found.feature_names or FeatureNames(), **(names or {}))
-    indexer = Indexer(found, names, classes, progress, checksums=checksums)
+        names = replace(chosen.feature_names or FeatureNames(), **(names or {}))
+    indexer = Indexer(chosen, names, classes, progress, checksums=checksums)
     locations = [shard.location(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))

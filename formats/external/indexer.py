@@ -23,10 +23,10 @@ from ..files.reading import file_digest
 from ..remote.store import is_url
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
-from .class_names import ClassNames, Contradiction, LabelName, check_class, names_in, unlike_those_before
+from .class_names import ClassNames, Contradiction, LabelName, check_class, label_type_error, names_in
 from .joined_records import JoinedRecords
-from .parsed_records import ParsedRecord, naming, parse_records, parsed_at_urls
-from .sample_rows import TAKEN_NAMES, SampleRows
+from .parsed_records import ParsedRecord, errors_about, parse_records, parsed_at_urls
+from .sample_rows import RESERVED_NAMES, SampleRows
 from .shards import ExternalShard
 
 __all__ = ["Indexer"]
@@ -66,14 +66,14 @@ class Indexer:
         *,
         checksums: bool = False,
     ) -> None:
-        if taken := [name for name in names.columns if name in TAKEN_NAMES or not name]:
-            raise ConfigError(f"a column cannot have the name {taken[0]!r}", hint="give it another name")
+        if wrong := [name for name in names.columns if name in RESERVED_NAMES or not name]:
+            raise ConfigError(f"a column cannot have the name {wrong[0]!r}", hint="give it another name")
         self._container = container
         self._names = names
         self._classes = classes
         self._report = progress
         self._checksums = checksums
-        self._named = ClassNames(classes or ())
+        self._class_names_seen = ClassNames(classes or ())
         self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
@@ -95,11 +95,11 @@ class Indexer:
                 with source.local_file(temporary) as file:
                     records, digest = self._read_whole(file, shard), file_digest(file)
             shards.append(Shard(name, source.size, records, digest, location))
-            _refuse(self._named.add(number, self._seen), sources, names)
+            _refuse(self._class_names_seen.add(number, self._seen), sources, names)
             self._seen.clear()
             before += source.size
             shard.report(source.size)
-        _refuse(self._named.names_of_several_labels(), sources, names)
+        _refuse(self._class_names_seen.names_of_several_labels(), sources, names)
         classes = self._classes
         if classes is None:
             classes = names if self._names.label_type == "shard" else sorted(rows.class_names)
@@ -129,9 +129,8 @@ class Indexer:
                     lines.append(sidecar.entry(record.offset, record.length))
                 yield record
 
-        here = shard._replace(path=str(file))
         parsed = parse_records(scan(), self._container, self._names, file, shard.name)
-        count = self._add_all(parsed, here)
+        count = self._add_all(parsed, shard._replace(path=str(file)))
         for sidecar, lines in entries.items():
             (shard.rows.folder / sidecar.name(shard.name, external=True)).write_bytes(b"".join(lines))
         return count
@@ -139,38 +138,38 @@ class Indexer:
     def _add_all(self, parsed: Iterable[ParsedRecord], shard: _Reading) -> int:
         """Add the records of a shard to its rows, and return their number."""
         count = done = 0
-        for one in parsed:
+        for record, sample, crc, reason in parsed:
             count += 1
-            if one.sample is None:
-                self._skipped[one.reason] += 1
+            if sample is None:
+                self._skipped[reason] += 1
             else:
-                with naming(one.record, shard.path, shard.name):
-                    self._add(one.record, one.sample, one.crc, shard)
-            done += one.record.length
+                with errors_about(record, shard.path, shard.name):
+                    self._add(record, sample, crc, shard)
+            done += record.length
             if count % _RECORDS_PER_REPORT == 0:
                 shard.report(done)
         return count
 
     def _add(self, record: Record, sample: ExternalSample, crc: int, shard: _Reading) -> None:
-        number, position, offset = shard.number, record.number, record.offset
+        number, record_number, offset = shard.number, record.number, record.offset
         if self._names.label_type == "shard":
             sample = replace(sample, label=number, text="")
         self._check_label(sample, record.number)
         if record.pieces > 1:
-            number, position, offset = shard.rows.joined.add(record)
+            number, record_number, offset = shard.rows.joined.add(record)
         key = sample.key or f"{shard.name}:{record.number}"
         payload = sample.payload
-        place = (number, position, offset + payload.offset, payload.length, crc, key)
-        self._skipped.update(shard.rows.add(place, sample))
+        values = (number, record_number, offset + payload.offset, payload.length, crc, key)
+        self._skipped.update(shard.rows.add(values, sample))
 
     def _check_label(self, sample: ExternalSample, record: int) -> None:
-        for named in names_in(sample):
-            self._seen.setdefault(named, record)
+        for label_name in names_in(sample):
+            self._seen.setdefault(label_name, record)
         label_type = type(sample.label)
         if self._label_type is None:
             self._label_type = label_type
         if label_type is not self._label_type:
-            raise unlike_those_before(sample.label, self._label_type)
+            raise label_type_error(sample.label, self._label_type)
         if self._classes is None:
             return
         labels: list[Any] = list(sample.label) if isinstance(sample.label, tuple) else [sample.label]
@@ -181,7 +180,7 @@ class Indexer:
 
     def _manifest(self, shards: list[Shard], path: Path, classes: tuple[str, ...]) -> Manifest:
         index = Index.open(path)
-        named_parts = {} if self._container.feature_names is None else self._names.to_manifest()
+        feature_names = {} if self._container.feature_names is None else self._names.to_manifest()
         return Manifest(
             container=self._container.name,
             sample_type="image",
@@ -189,25 +188,25 @@ class Indexer:
             shards=tuple(shards),
             index=IndexFile.of(path, len(index)),
             classes=classes or self._class_names(index),
-            options={"made_by": "index", **named_parts},
+            options={"made_by": "index", **feature_names},
             skipped=dict(self._skipped),
         )
 
     def _class_names(self, index: Index) -> tuple[str, ...]:
         labels = np.concatenate([np.empty(0, np.int64), *_labels_of(index)])
-        # Labels that cannot be positions in a list of classes keep their meaning without names.
+        # Labels that cannot be indices of a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
-        names = self._named.names
+        names = self._class_names_seen.names
         return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
 
 
 def _labels_of(index: Index) -> list[npt.NDArray[np.int64]]:
     """Return the classes of samples, and those of objects."""
     tasks = tasks_of(index.types)
-    found = [index.column("label")] if "label" in tasks else []
-    found += [index.lists("label").values] if "labels" in tasks else []
-    return [*found, *([index.lists("object_labels").values] if "boxes" in tasks else [])]
+    labels = [index.column("label")] if "label" in tasks else []
+    labels += [index.lists("label").values] if "labels" in tasks else []
+    return [*labels, *([index.lists("object_labels").values] if "boxes" in tasks else [])]
 
 
 def _refuse(contradictions: Iterator[Contradiction], sources: list[ExternalShard], names: list[str]) -> None:

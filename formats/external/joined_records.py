@@ -20,7 +20,7 @@ _NAME = "joined-records"
 
 
 class JoinedRecord(NamedTuple):
-    """The place of a record: the number of the shard, its position there, and the first byte of its value."""
+    """The location of a record: the number of the shard, its number there, and the offset of its value."""
 
     shard: int
     record: int
@@ -37,16 +37,16 @@ class JoinedRecords:
         self._records = self._bytes = 0
 
     def add(self, record: Record) -> JoinedRecord:
-        """Write a record in one piece, and return its place."""
+        """Write a record in one piece, and return its location."""
         if self._container.join is None:
             raise SourceError(f"the record lies in {record.pieces} pieces, which cannot be read in place")
         data, before = self._container.join(record.view)
         with self._path.open("ab") as file:
             file.write(data)
-        place = JoinedRecord(self._number, self._records, self._bytes + before)
+        location = JoinedRecord(self._number, self._records, self._bytes + before)
         self._records += 1
         self._bytes += len(data)
-        return place
+        return location
 
     def shards(self) -> list[Shard]:
         """Return the shard, or none if there was no such record."""

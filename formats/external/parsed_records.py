@@ -18,7 +18,7 @@ from ..dataset.reading.samples import NO_CHECKSUM
 from ..sources.archives.window import window_at_url
 from .shards import ExternalShard
 
-__all__ = ["ParsedRecord", "naming", "parse_records", "parsed_at_urls"]
+__all__ = ["ParsedRecord", "errors_about", "parse_records", "parsed_at_urls"]
 
 _CONNECTIONS = 32  # shards that are read at once, each by one request after the other
 
@@ -48,7 +48,7 @@ def parse_records(
         SourceError, CorruptRecordError: As the container's ``parse_image``.
     """
     for record in records:
-        with naming(record, path, shard):
+        with errors_about(record, path, shard):
             parsed = _parsed(record, container, names)
         yield parsed
 
@@ -71,8 +71,8 @@ def _checksum(record: Record, sample: ExternalSample) -> int:
 
 
 @contextmanager
-def naming(record: Record, path: str | Path, shard: str) -> Iterator[None]:
-    """Let the errors about a record name it and its shard."""
+def errors_about(record: Record, path: str | Path, shard: str) -> Iterator[None]:
+    """Raise the errors of the block with the names of the record and its shard."""
     try:
         yield
     except (CorruptRecordError, SourceError) as error:
@@ -89,17 +89,20 @@ def parsed_at_urls(
         SourceError, CorruptRecordError: As the container's ``parse_image`` and ``scan_at_url``.
         StorageError: A URL cannot be read.
     """
-    read, named = partial(_read_at_url, container, names), zip(shards, shard_names, strict=True)
-    for _, parsed in thread_map(read, named, "fetch", _CONNECTIONS, _CONNECTIONS):
+    read = partial(_read_at_url, container, names)
+    named_shards = zip(shards, shard_names, strict=True)
+    for _, parsed in thread_map(read, named_shards, "fetch", _CONNECTIONS, _CONNECTIONS):
         yield parsed
 
 
 def _read_at_url(
-    container: Container, names: FeatureNames, named: tuple[ExternalShard, str]
+    container: Container, names: FeatureNames, named_shard: tuple[ExternalShard, str]
 ) -> list[ParsedRecord]:
-    shard, name = named
+    shard, name = named_shard
     if container.scan_at_url is None:
         raise TypeError(f"shards of {container.name} cannot be read by ranges")
     records = container.scan_at_url(window_at_url(shard.file, shard.size), shard.size, shard.file)
-    parsed = parse_records(records, container, names, shard.file, name)
-    return [one._replace(record=one.record._replace(parts=(), read=None)) for one in parsed]
+    return [
+        parsed._replace(record=parsed.record._replace(parts=(), read=None))
+        for parsed in parse_records(records, container, names, shard.file, name)
+    ]

@@ -25,9 +25,9 @@ from ..sources.annotated.object_issues import BadObjectError, checked_box
 from ..sources.annotated.object_table import ObjectTable
 from .joined_records import JoinedRecords
 
-__all__ = ["TAKEN_NAMES", "SampleRows"]
+__all__ = ["RESERVED_NAMES", "SampleRows"]
 
-TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
+RESERVED_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 """Names that a further column cannot have."""
 
 _COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
@@ -41,7 +41,7 @@ class SampleRows:
         folder: Folder of the parts, a temporary one.
         most: Rows that are kept in memory.
         columns: Names of the further columns. Those of the first sample are added to them; one
-            with a taken name gets an underscore.
+            with a reserved name gets an underscore.
         joined: The shard for records that lie in several pieces.
 
     Attributes:
@@ -74,7 +74,9 @@ class SampleRows:
             SourceError: It has a column that the first sample lacks.
         """
         header, label = sample.header, sample.label
-        columns = {f"{name}_" if name in TAKEN_NAMES else name: part for name, part in sample.columns.items()}
+        columns = {
+            f"{name}_" if name in RESERVED_NAMES else name: part for name, part in sample.columns.items()
+        }
         self._check_columns(columns)
         self._rows.append((*values, header.codec, header.height, header.width, header.orientation))
         if label is not None:
@@ -140,7 +142,7 @@ class SampleRows:
             texts.clear()
 
     def _changes(self, sorted_names: Sequence[str]) -> dict[str, Callable[[pa.Array], pa.Array]]:
-        """Return what gives columns their final form, by name."""
+        """Return the functions that give columns their final form, by name of the column."""
         changes: dict[str, Callable[[pa.Array], pa.Array]] = {}
         if self.class_names:
             number_of = {name: number for number, name in enumerate(sorted_names)}
@@ -159,9 +161,9 @@ class SampleRows:
         empty = {name for name, types in self._types.items() if types == {type(None)}}
         columns = {name: index.arrow(name) for name in index.schema.names if name not in empty}
         columns |= {name: change(columns[name]) for name, change in changes.items()}
-        again = part.with_name(f"{part.name}-again")
-        write_index(again, columns)
-        again.rename(part)
+        rewritten = part.with_name(f"{part.name}-again")
+        write_index(rewritten, columns)
+        rewritten.rename(part)
 
 
 def _typed(labels: list[Any]) -> Any:
@@ -212,7 +214,7 @@ class _ObjectRows:
             )
 
     def columns(self, rows: int) -> dict[str, pa.Array]:
-        """Return the columns of an index of ``rows`` rows; none if no record says anything of objects."""
+        """Return the columns of an index of ``rows`` rows; none if no record has objects."""
         return self._table.columns(np.array(self._table.image, np.int64), rows) if self._is_used else {}
 
 
@@ -222,7 +224,7 @@ def _clipped(
     """Return a box without the parts outside the image.
 
     Raises:
-        BadObjectError: Nothing of it is left.
+        BadObjectError: The box lies outside the image.
     """
     left, top, right, bottom = checked_box(*box)
     inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))

@@ -65,7 +65,7 @@ class ExternalShard:
             yield Path(self.file)
             return
         folder, _, name = self.file.rpartition("/")
-        copy = temporary / name  # its own name, which hints show
+        copy = temporary / name  # of the same name, which hints show
         beside = temporary / self.beside
         try:
             self._copy(copy)
@@ -140,15 +140,15 @@ def find_shards(
             path=next(filter(is_url, sources)),
             hint="make a dataset of each, and mix them: stoker.mix",
         )
-    found = _detect(sources[0]) if container == "auto" else find_container(container)
-    times = Counter(sources)
+    chosen = _detect(sources[0]) if container == "auto" else find_container(container)
+    counts = Counter(sources)
     for source in sources:
-        if times[source] > 1:
+        if counts[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
     if not is_url(sources[0]):
-        return found, [_local(source, found) for source in sources]
+        return chosen, [_local(source, chosen) for source in sources]
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
-        return found, list(pool.map(partial(_remote, container=found), sources))
+        return chosen, list(pool.map(partial(_remote, container=chosen), sources))
 
 
 def _detect(source: str) -> Container:
@@ -157,8 +157,8 @@ def _detect(source: str) -> Container:
     A file that no container recognizes is taken for one of the container with its suffix, or else of the
     default container. The reader of that container then names the damage.
     """
-    if (found := detect_container(partial(_read_start, source))) is not None:
-        return found
+    if (container := detect_container(partial(_read_start, source))) is not None:
+        return container
     for name, row in CONTAINERS.items():
         # Also for a compressed shard, such as x.mds.br.
         if row.suffix in Path(source).suffixes and (is_url(source) or Path(source).is_file()):
@@ -189,17 +189,17 @@ def _local(source: str, container: Container) -> ExternalShard:
 
 
 def _no_shard(source: str, *containers: str) -> SourceError:
-    if Path(source).is_dir() and (held := sorted(filter(is_local_shard, Path(source).iterdir()))):
+    if Path(source).is_dir() and (shards := sorted(filter(is_local_shard, Path(source).iterdir()))):
         return SourceError(
-            f"this folder is no shard, but holds {len(held):,}, such as {held[0].name}",
+            f"this folder is no shard, but holds {len(shards):,}, such as {shards[0].name}",
             path=source,
-            hint=f"name the shards themselves: {source}/*{held[0].suffix}",
+            hint=f"name the shards themselves: {source}/*{shards[0].suffix}",
         )
-    known = " or ".join(CONTAINERS[name].plural for name in external())
+    containers_read = " or ".join(CONTAINERS[name].plural for name in external())
     return SourceError(
         f"this is no shard of {' or '.join(containers)}",
         path=source,
-        hint=f"name the shards themselves, all of one container: {known}",
+        hint=f"name the shards themselves, all of one container: {containers_read}",
     )
 
 

@@ -18,7 +18,7 @@ __all__ = ["mask_problem", "object_problems"]
 
 
 def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows whose objects contradict the dataset."""
+    """Yield the index in ``rows``, and the problem, of each row whose objects contradict the dataset."""
     names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
     if not names:
         return
@@ -34,8 +34,8 @@ def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[t
 
 def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: Manifest) -> str | None:
     try:
-        taken = {name: column.take([row]) for name, column in columns.items()}
-        objects = from_columns(taken, 1, len(manifest.annotations.keypoints))
+        of_row = {name: column.take([row]) for name, column in columns.items()}
+        objects = from_columns(of_row, 1, len(manifest.annotations.keypoints))
         height, width = (int(index.column(name)[row]) for name in ("height", "width"))
     except (ValueError, DatasetError) as error:
         return f"the objects in the index contradict each other: {error}"
@@ -55,10 +55,10 @@ def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
     try:
         with open_mask(data) as image:
             image.load()
-            found, mode = (image.height, image.width), image.mode
+            mask_size, mode = (image.height, image.width), image.mode
     # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
         return f"the mask is not decodable: {error}"
-    if found != size:
-        return f"the mask is {found[1]} x {found[0]} where the image is {size[1]} x {size[0]}"
+    if mask_size != size:
+        return f"the mask is {mask_size[1]} x {mask_size[0]} where the image is {size[1]} x {size[0]}"
     return None if mode in ("L", "I;16", "I;16B", "I") else f"the mask has more than one channel: {mode}"

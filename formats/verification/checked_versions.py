@@ -28,12 +28,12 @@ __all__ = ["CheckedVersion", "Problem", "checked_versions", "differing_digest"]
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem and its position.
+    """One problem, and the shard, record and sample that have it.
 
     Attributes:
         message: The problem.
         shard: Name of the shard; None for a problem of the index or the manifest.
-        record: Position of the record in the shard, from 0.
+        record: Number of the record in the shard, from 0.
         key: The sample's name in its source.
     """
 
@@ -43,10 +43,10 @@ class Problem:
     key: str | None = None
 
     def __str__(self) -> str:
-        where = [
+        location = [
             f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
         ]
-        return f"{', '.join(where)}: {self.message}" if where else self.message
+        return f"{', '.join(location)}: {self.message}" if location else self.message
 
 
 @dataclass(frozen=True)
@@ -97,20 +97,19 @@ def checked_versions(
 def _version(folder: Path, manifest: Manifest, later: list[CheckedVersion], words: str) -> CheckedVersion:
     """Return a version with the rows and shards that no later one has; its problems start with ``words``."""
     index, problems = _open_index(folder, manifest, words)
-    known = {shard for one in later for shard in one.manifest.shards}
-    shards = [number for number, shard in enumerate(manifest.shards) if shard not in known]
+    later_shards = {shard for version in later for shard in version.manifest.shards}
+    shards = [number for number, shard in enumerate(manifest.shards) if shard not in later_shards]
     rows: list[range] = []
     if index is not None:
-        seen = [_places(one.index) for one in later if one.index is not None]
-        new = (
-            np.isin(_places(index), np.concatenate(seen), invert=True) if seen else np.ones(len(index), bool)
-        )
+        later_ids = [_record_ids(version.index) for version in later if version.index is not None]
+        ids = np.concatenate([np.empty(0, np.int64), *later_ids])
+        new = np.isin(_record_ids(index), ids, invert=True)
         edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
         rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
     return CheckedVersion(folder, manifest, manifest.data_files(folder), index, problems, rows, shards)
 
 
-def _places(index: Index) -> npt.NDArray[np.int64]:
+def _record_ids(index: Index) -> npt.NDArray[np.int64]:
     """Return (N,) int64, a number for shard and record of each row, the same in all versions."""
     shard, record = index.column("shard"), index.column("record")
     return np.asarray((shard.astype(np.int64) << 40) + record)

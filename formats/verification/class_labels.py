@@ -19,7 +19,7 @@ __all__ = ["RecordClasses", "label_problems"]
 
 
 def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows with a label that is not a class."""
+    """Yield the index in ``rows``, and the problem, of each row with a label that is not a class."""
     classes = len(manifest.classes)
     arrow_type = index.types.get("label", "")
     if not classes:
@@ -36,8 +36,8 @@ def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tu
         labels, owner = lists.values, np.repeat(np.arange(len(rows)), lists.counts)
     else:
         return
-    for at in np.flatnonzero((labels < 0) | (labels >= classes)):
-        yield int(owner[at]), f"label {labels[at]} is none of the {classes} classes"
+    for i in np.flatnonzero((labels < 0) | (labels >= classes)):
+        yield int(owner[i]), f"label {labels[i]} is none of the {classes} classes"
 
 
 class RecordClasses:
@@ -54,15 +54,15 @@ class RecordClasses:
         self._seen: dict[int, dict[LabelName, int]] = {}
 
     def add(self, shard: int, record: Record) -> None:
-        """Add the class of a record of the shard at this position."""
+        """Add the class of a record of the shard with this number."""
         if not self._is_enabled:
             return
         try:
             sample = self._container.parse_image(record, self._names)
         except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
             return
-        for named in names_in(sample):
-            self._seen.setdefault(shard, {}).setdefault(named, record.number)
+        for label_name in names_in(sample):
+            self._seen.setdefault(shard, {}).setdefault(label_name, record.number)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the contradictions, in the order of shards, once all records are added."""

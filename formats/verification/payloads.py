@@ -31,7 +31,7 @@ __all__ = ["listed_file_problems", "payload_problems"]
 def payload_problems(
     index: Index, files: list[Path], rows: range, arrays: Collection[str] = (), *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows whose payload, mask or array is not intact.
+    """Yield the index in ``rows``, and the problem, of each row whose payload, mask or array is not intact.
 
     ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
     """
@@ -51,7 +51,7 @@ def payload_problems(
 
 @dataclass(frozen=True)
 class _Rows:
-    """The places of payloads, masks or arrays of some rows; ``images`` is None if nothing is decoded."""
+    """The byte ranges of payloads, masks or arrays of rows; ``images`` is None if nothing is decoded."""
 
     what: str  # payload, mask, or the name of an array
     shard: npt.NDArray[np.int32]
@@ -63,29 +63,29 @@ class _Rows:
 
     @classmethod
     def of(
-        cls, what: str, index: Index, rows: range, place: tuple[str, ...], images: Samples | None
+        cls, what: str, index: Index, rows: range, byte_range: tuple[str, ...], images: Samples | None
     ) -> _Rows:
-        """Return rows whose offset, length and checksum are in the columns ``place``."""
-        names = dict(zip(("offset", "length", "crc"), place, strict=True), shard="shard")
+        """Return rows whose offset, length and checksum are in the columns ``byte_range``."""
+        names = dict(zip(("offset", "length", "crc"), byte_range, strict=True), shard="shard")
         columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
         return cls(what=what, images=images, **columns)
 
 
-def _damaged(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
-    """Yield the position and the problem of each row that is not intact."""
-    for number in np.unique(some.shard).tolist():
-        which = np.flatnonzero(some.shard == number)
+def _damaged(files: list[Path], rows: _Rows) -> Iterator[tuple[int, str]]:
+    """Yield the index and the problem of each row that is not intact."""
+    for number in np.unique(rows.shard).tolist():
+        indices = np.flatnonzero(rows.shard == number)
         if 0 <= number < len(files):
-            yield from _damaged_in_file(files[number], which, some)
-        elif some.what == "payload":
-            yield from ((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
+            yield from _damaged_in_file(files[number], indices, rows)
+        elif rows.what == "payload":
+            yield from ((i, f"the index names shard {number} of {len(files)}") for i in indices.tolist())
 
 
-def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
-    """Yield the problems of the rows ``which``, all of one shard."""
+def _damaged_in_file(file: Path, indices: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
+    """Yield the problems of the rows at ``indices``, all of one shard."""
     try:
         with open_regular(file) as (descriptor, size):
-            for i in which.tolist():
+            for i in indices.tolist():
                 offset, length = int(rows.offset[i]), int(rows.length[i])
                 if offset < 0 or length < 0 or offset + length > size:
                     yield i, "the index points outside the shard"
@@ -100,7 +100,7 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
     except OSError as error:
         # verify._verify_file() reports a file that cannot be opened.
         if error.filename is None:
-            yield int(which[0]), f"the file cannot be read: {error}"
+            yield int(indices[0]), f"the file cannot be read: {error}"
 
 
 def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
@@ -120,12 +120,12 @@ def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
     # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
         return f"not decodable: {error}"
-    found = (header.codec, header.height, header.width, header.orientation)
-    if found != (images.codec[i], height, width, images.orientation[i]):
+    stated = (header.codec, header.height, header.width, header.orientation)
+    if stated != (images.codec[i], height, width, images.orientation[i]):
         return f"the image is {header.width} x {header.height}, not as the index says"
     if pixels.shape[:2] != (height, width):
-        found_size = f"{pixels.shape[1]} x {pixels.shape[0]}"
-        return f"the decoded image is {found_size}, not {width} x {height} as its header says"
+        size = f"{pixels.shape[1]} x {pixels.shape[0]}"
+        return f"the decoded image is {size}, not {width} x {height} as its header says"
     return None
 
 
@@ -140,7 +140,7 @@ _DECODE = {"payload": _image_problem, "mask": _decode_mask}
 def listed_file_problems(
     index: Index, files: list[Path], rows: range, payloads: PayloadFiles, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows whose file has changed since it was listed.
+    """Yield the index in ``rows``, and the problem, of each row whose file has changed since it was listed.
 
     The arguments are those of :func:`payload_problems`; ``payloads`` reads the files.
     """

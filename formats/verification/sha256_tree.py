@@ -77,13 +77,13 @@ def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None =
 def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
     """Return the leaves that the conversion kept; None if one is missing."""
     if isinstance(dataset, CachedDataset):
-        where, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
+        location, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
     else:
-        where, content = str(dataset.path), read_sha256(dataset.path)
-    manifest = with_sha256(dataset.manifest, content, where)
-    found = [manifest.index.sha256, *(shard.sha256 for shard in manifest.shards)]
-    leaves = [leaf for leaf in found if leaf is not None]
-    return leaves if len(leaves) == len(found) else None
+        location, content = str(dataset.path), read_sha256(dataset.path)
+    manifest = with_sha256(dataset.manifest, content, location)
+    digests = [manifest.index.sha256, *(shard.sha256 for shard in manifest.shards)]
+    leaves = [digest for digest in digests if digest is not None]
+    return leaves if len(leaves) == len(digests) else None
 
 
 def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[str]:
@@ -120,9 +120,9 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
 
 def _read_kept(path: Path, stamps: list[list[str | int]]) -> list[str] | None:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        found = json.loads(path.read_text("utf-8"))
-        if found["files"] == stamps and len(found["leaves"]) == len(stamps):
-            return [str(leaf) for leaf in found["leaves"]]
+        kept = json.loads(path.read_text("utf-8"))
+        if kept["files"] == stamps and len(kept["leaves"]) == len(stamps):
+            return [str(leaf) for leaf in kept["leaves"]]
     return None
 
 

@@ -97,19 +97,19 @@ def verify(
     folder = local_folder(path)
     manifest = load_version(folder, version)
     versions, problems = checked_versions(folder, manifest, earlier=version is None)
-    problems += [problem for one in versions for problem in one.problems]
-    rows = sum(len(some) for one in versions for some in one.rows)
+    problems += [problem for checked in versions for problem in checked.problems]
+    total = sum(len(rows) for checked in versions for rows in checked.rows)
     classes = RecordClasses(manifest)
     found, done = len(problems), 0
-    checks = chain.from_iterable(_checks(one, classes, decode) for one in versions)
+    checks = chain.from_iterable(_checks(checked, classes, decode) for checked in versions)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
         # An interrupt waits for the tasks in flight, so they are few.
-        for checked, some in bounded_map(pool, checks, _AHEAD):
-            found += len(some)
-            problems += some[: _MOST_PROBLEMS - len(problems)]
-            done += checked
+        for count, new_problems in bounded_map(pool, checks, _AHEAD):
+            found += len(new_problems)
+            problems += new_problems[: _MOST_PROBLEMS - len(problems)]
+            done += count
             if progress is not None:
-                progress(done, rows)
+                progress(done, total)
     contradictions = [
         Problem(f"records contradict each other: {message}", manifest.shards[shard].name, record)
         for shard, record, message in classes.contradictions()
@@ -118,16 +118,16 @@ def verify(
     problems += contradictions[: _MOST_PROBLEMS - len(problems)]
     return Report(
         path=folder,
-        samples=rows,
+        samples=total,
         bytes=sum(shard.bytes for shard in manifest.shards),
         versions=len(versions),
         decoded=decode,
         found=found,
-        problems=tuple(sorted(problems, key=_place)),
+        problems=tuple(sorted(problems, key=_sort_key)),
     )
 
 
-def _place(problem: Problem) -> tuple[str, int, str]:
+def _sort_key(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
@@ -135,20 +135,20 @@ def _checks(dataset: CheckedVersion, classes: RecordClasses, decode: bool) -> It
     """Return tasks with their numbers of rows; checks of files lie between, so that progress is even."""
     count = len(dataset.shards)
     of_files = (
-        (place / count, (0, partial(_verify_file, dataset, number, classes)))
-        for place, number in enumerate(dataset.shards)
+        (i / count, (0, partial(_verify_file, dataset, number, classes)))
+        for i, number in enumerate(dataset.shards)
     )
     index = dataset.index
     of_rows = iter(()) if index is None else _row_checks(dataset, index, decode)
-    placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
-    return (check for _, check in placed)
+    merged: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
+    return (check for _, check in merged)
 
 
 def _row_checks(dataset: CheckedVersion, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
     step = _ROWS_DECODED if decode else _ROWS
-    for some in dataset.rows:
-        for start in range(some.start, some.stop, step):
-            rows = range(start, min(start + step, some.stop))
+    for run in dataset.rows:
+        for start in range(run.start, run.stop, step):
+            rows = range(start, min(start + step, run.stop))
             yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
 
 

@@ -30,18 +30,18 @@ def tars(tmp_path: Path) -> Path:
     return tmp_path / "tars"
 
 
-def test_a_loader_takes_archives_by_all_their_names(tars: Path) -> None:
-    for name in (tars, tars / "{0..1}.tar", str(tars / "*.tar")):
-        with stoker.ImageLoader(
-            name, batch_size=4, transforms=[Resize((8, 8))], columns=("label", "caption"), num_threads=1
-        ) as loader:
-            labels, captions = next(iter(loader))
-        assert labels.tolist() == [0, 1, 2, 3]
-        assert captions == [f"photo {i}" for i in range(4)]
+@pytest.mark.parametrize("name", ["", "{0..1}.tar", "*.tar"])
+def test_a_loader_takes_archives_by_folder_braces_and_pattern(tars: Path, name: str) -> None:
+    with stoker.ImageLoader(
+        tars / name, batch_size=4, transforms=[Resize((8, 8))], columns=("label", "caption"), num_threads=1
+    ) as loader:
+        labels, captions = next(iter(loader))
+    assert labels.tolist() == [0, 1, 2, 3]
+    assert captions == [f"photo {i}" for i in range(4)]
     assert sorted(path.name for path in tars.iterdir()) == ["0.tar", "1.tar"]
 
 
-def test_an_index_is_used_until_an_archive_changes(tars: Path) -> None:
+def test_an_index_is_used_until_size_or_time_of_an_archive_changes(tars: Path) -> None:
     assert stoker.open(tars / "0.tar").path == stoker.open(tars / "0.tar").path
     assert len(cached_indexes()) == 1
     write_samples(tars / "0.tar", [{"__key__": "new", "jpg": jpeg(9), "cls": 5}])
@@ -53,7 +53,7 @@ def test_an_index_is_used_until_an_archive_changes(tars: Path) -> None:
     assert stoker.open(tars / "0.tar").keys([0]) == ["few"]
 
 
-def test_other_shards_are_opened_likewise(tmp_path: Path) -> None:
+def test_a_tfrecord_file_is_opened_as_an_archive_is(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x.tfrecord", [example(jpeg(0), 3)])
     assert stoker.open(path).labels.tolist() == [3]
 
@@ -71,7 +71,7 @@ def test_archives_at_a_url_are_read_through_the_cache_of_the_loader(
         stoker.open("memory://bucket/tars/0.tar")
 
 
-def test_an_archive_beside_folders_of_images_is_not_what_is_loaded(tars: Path, tmp_path: Path) -> None:
+def test_a_folder_with_images_and_an_archive_is_read_as_images(tars: Path, tmp_path: Path) -> None:
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "a.jpg").write_bytes(jpeg(5))
     (tmp_path / "photos" / "all.tar").write_bytes((tars / "0.tar").read_bytes())
@@ -80,14 +80,19 @@ def test_an_archive_beside_folders_of_images_is_not_what_is_loaded(tars: Path, t
     assert stoker.convert(tmp_path / "photos", tmp_path / "out").written == 1
 
 
-def test_what_cannot_be_opened(tars: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("{tars}", CorruptRecordError, "the archive is cut short"),
+        ("{tars}/x*.tar", SourceError, "no file matches the pattern"),
+        ("{tars}/none.tar", DatasetError, "not a dataset"),
+        ("", ConfigError, "names no path"),
+    ],
+)
+def test_a_path_that_cannot_be_opened_leaves_no_index(
+    tars: Path, name: str, error: type[Exception], message: str
+) -> None:
     (tars / "0.tar").write_bytes((tars / "0.tar").read_bytes()[:700])
-    with pytest.raises(CorruptRecordError, match="the archive is cut short"):
-        stoker.open(tars)
-    with pytest.raises(SourceError, match="no file matches the pattern"):
-        stoker.open(tars / "x*.tar")
-    with pytest.raises(DatasetError, match="not a dataset"):
-        stoker.open(tmp_path / "none.tar")
-    with pytest.raises(ConfigError, match="names no path"):
-        stoker.open("")
+    with pytest.raises(error, match=message):
+        stoker.open(name.format(tars=tars))
     assert not cached_indexes()

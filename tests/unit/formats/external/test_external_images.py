@@ -47,8 +47,8 @@ def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) 
 def test_records_without_a_usable_image_or_label_are_refused(
     tmp_path: Path, make_jpeg: Jpeg, features: dict[str, Feature], message: str
 ) -> None:
-    good: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {**good, **features}])
+    image: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {**image, **features}])
     with pytest.raises(SourceError, match=message) as caught:
         external_index.index([path], tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("x", 1)
@@ -62,7 +62,7 @@ def planes(pixels: NDArray[np.uint8]) -> bytes:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
+def test_pixels_in_a_datum_are_bgr_or_grey_planes(tmp_path: Path, engine: str) -> None:
     bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
     values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
     external_index.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
@@ -76,7 +76,7 @@ def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
     assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
 
 
-def test_pixels_in_a_datum_that_are_no_image(tmp_path: Path) -> None:
+def test_two_channels_or_floats_in_a_datum_are_refused(tmp_path: Path) -> None:
     two = planes(np.zeros((2, 4, 5), np.uint8))
     with pytest.raises(SourceError, match="pixels of 2 channels"):
         external_index.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")

@@ -22,7 +22,7 @@ from stoker.formats.files.publishing import folder_lock
 Jpeg = Callable[..., bytes]
 
 
-def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path, make_jpeg: Jpeg) -> None:
     images = [make_jpeg(i, 10 + i, 20) for i in range(5)]
     examples = [
         example(image, 4 - i, **{"image/class/text": b"class %d" % (4 - i), "image/filename": b"f%d.jpg" % i})
@@ -34,7 +34,7 @@ def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> Non
     ]
     before = [path.read_bytes() for path in paths]
     reports: list[tuple[int, int]] = []
-    manifest = external_index.index(paths, tmp_path / "into", progress=lambda *at: reports.append(at))
+    manifest = external_index.index(paths, tmp_path / "into", progress=lambda *counts: reports.append(counts))
     dataset = stoker.open(tmp_path / "into")
     assert dataset.manifest == manifest
     assert [dataset.read(i) for i in range(5)] == images
@@ -54,7 +54,7 @@ def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> Non
     ]
 
 
-def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_the_features_of_a_record_can_be_named(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"jpg": make_jpeg(0), "cls": [7], "id": b"seven"}])
     names = external_index.FeatureNames(encoded="jpg", label="cls", text=None, key="id")
     external_index.index([path], tmp_path / "into", names=names)
@@ -64,7 +64,9 @@ def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert dataset.classes == ("0", "1", "2", "3", "4", "5", "6", "7")
 
 
-def test_shards_that_were_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_a_shard_that_was_removed_is_named_when_the_dataset_is_opened(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
     external_index.index([path], tmp_path / "into")
     path.rename(tmp_path / "y")
@@ -73,7 +75,7 @@ def test_shards_that_were_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert caught.value.hint == "restore the file, or index the shards again"
 
 
-def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_records_without_keys_are_numbered_and_labels_are_optional(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(i)} for i in range(2)])
     external_index.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
@@ -82,7 +84,7 @@ def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert "label" not in dataset.columns
 
 
-def test_raw_pixels_of_stokers_shards(tmp_path: Path) -> None:
+def test_raw_pixels_in_the_features_of_stokers_shards_are_read(tmp_path: Path) -> None:
     pixels = bytes(range(18))
     features = {"image/format": b"RAW", "image/height": [2], "image/width": [3]}
     path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
@@ -94,7 +96,7 @@ def test_raw_pixels_of_stokers_shards(tmp_path: Path) -> None:
     assert stoker.verify(tmp_path / "into", decode=True).ok
 
 
-def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_an_lmdb_of_datums_is_read(tmp_path: Path, make_jpeg: Jpeg) -> None:
     values = {b"%08d_a" % i: datum(make_jpeg(i, 60 + i), i % 2) for i in range(40)}
     path = write_lmdb(tmp_path / "x", values)
     external_index.index([path], tmp_path / "into")
@@ -105,10 +107,11 @@ def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert stoker.verify(tmp_path / "into", decode=True).ok
 
 
-def test_lmdb_of_encoded_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_an_lmdb_of_encoded_images_is_read_by_the_path_of_its_data_file(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
     data = encode(Image.new("RGB", (9, 5)), "PNG")
     path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": data})
-    # The path may be that of the data file or of its folder.
     external_index.index([path / "data.mdb"], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0, 1]) == ["a", "b"]
@@ -116,24 +119,25 @@ def test_lmdb_of_encoded_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert dataset.read(1) == data
 
 
-def test_lmdb_folders_of_lsun_each_of_which_is_a_class(tmp_path: Path) -> None:
+@pytest.mark.parametrize("classes", [None, ["church", "bedroom"]])
+def test_with_label_type_shard_each_lmdb_folder_of_lsun_is_a_class(
+    tmp_path: Path, classes: list[str] | None
+) -> None:
     data = encode(Image.new("RGB", (9, 5)), "WEBP")
     keys = [hashlib.sha1(name, usedforsecurity=False).hexdigest() for name in (b"a", b"b", b"c")]
     folders = [
         write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): data}),
         write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): data for key in keys[1:]}),
     ]
-    for classes in (None, ["church", "bedroom"]):
-        into = tmp_path / f"into-{classes}"
-        external_index.index(folders, into, names={"label_type": "shard"}, classes=classes)
-        assert stoker.verify(into, decode=True).ok
-        dataset = stoker.open(into)
-        assert dataset.classes == tuple(classes or ("church_train_lmdb", "bedroom_train_lmdb"))
-        assert dataset.labels.tolist() == [0, 1, 1]
-        assert set(dataset.keys(range(3))) == set(keys)
+    external_index.index(folders, tmp_path / "into", names={"label_type": "shard"}, classes=classes)
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.classes == tuple(classes or ("church_train_lmdb", "bedroom_train_lmdb"))
+    assert dataset.labels.tolist() == [0, 1, 1]
+    assert set(dataset.keys(range(3))) == set(keys)
 
 
-def test_lmdb_that_is_a_single_file(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_an_lmdb_that_is_a_single_file_is_read(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = tmp_path / "x.lmdb"
     with py_lmdb.open(os.fspath(path), subdir=False, lock=False) as env, env.begin(write=True) as txn:
         txn.put(b"a", make_jpeg(0))
@@ -141,18 +145,18 @@ def test_lmdb_that_is_a_single_file(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert stoker.open(tmp_path / "into").read(0) == make_jpeg(0)
 
 
-def test_shards_and_dataset_may_move_together(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_in_the_folder_of_the_dataset_may_be_moved_with_it(tmp_path: Path, make_jpeg: Jpeg) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    near = write_tfrecord(home / "x", [example(make_jpeg(0), 0)])
-    far = write_tfrecord(tmp_path / "y", [example(make_jpeg(1), 0)])
-    external_index.index([near, far], home / "into")
+    beside = write_tfrecord(home / "x", [example(make_jpeg(0), 0)])
+    elsewhere = write_tfrecord(tmp_path / "y", [example(make_jpeg(1), 0)])
+    external_index.index([beside, elsewhere], home / "into")
     shutil.move(home, tmp_path / "moved")
     dataset = stoker.open(tmp_path / "moved/into")
     assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
 
 
-def test_shards_with_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_of_one_name_get_a_number_before_it(tmp_path: Path, make_jpeg: Jpeg) -> None:
     paths = []
     for i in range(2):
         (tmp_path / str(i)).mkdir()
@@ -163,9 +167,10 @@ def test_shards_with_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
 
 
-def test_more_rows_than_are_kept_in_memory(
+def test_rows_beyond_the_limit_of_memory_are_written_in_parts(
     tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The parts are gone when the index is whole, and the real limit is 262,144 rows.
     monkeypatch.setattr(indexer, "_ROWS_IN_MEMORY", 3)
     write, rows = sample_rows.write_index, []
 
@@ -181,7 +186,7 @@ def test_more_rows_than_are_kept_in_memory(
     assert stoker.verify(tmp_path / "into", decode=True).ok
 
 
-def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_damaged_and_compressed_shards_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), 0) for i in range(3)])
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -192,10 +197,12 @@ def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> N
     path.write_bytes(b"\x1f\x8b" + bytes(30))
     with pytest.raises(CorruptRecordError, match="gzip"):
         external_index.index([path], tmp_path / "into")
-    assert not (tmp_path / "into").exists(), "nothing is left"
+    assert not (tmp_path / "into").exists()
 
 
-def test_invalid_arguments_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_that_are_missing_named_twice_or_without_images_are_refused(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
     with pytest.raises(ConfigError, match="no shards"):
         external_index.index([], tmp_path / "into")
     with pytest.raises(SourceError, match="no such shard"):
@@ -207,12 +214,18 @@ def test_invalid_arguments_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     with pytest.raises(SourceError, match="more than once"):
         external_index.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
+
+
+def test_an_index_does_not_replace_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     external_index.index([path], tmp_path / "into")
     with pytest.raises(DatasetError, match="a dataset already"):
         external_index.index([path], tmp_path / "into")
 
 
-def test_a_folder_of_shards_is_none_itself(make_dataset: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_folder_of_shards_is_refused_with_a_pattern_as_hint(
+    make_dataset: Callable[..., Path], tmp_path: Path
+) -> None:
     folder = make_dataset("tfrecord", shards=2)
     with pytest.raises(
         SourceError, match=r"no shard, but holds 2, such as shard-00000.*\.tfrecord"
@@ -221,7 +234,7 @@ def test_a_folder_of_shards_is_none_itself(make_dataset: Callable[..., Path], tm
     assert f"{folder}/*.tfrecord" in str(caught.value.hint)
 
 
-def test_other_files_are_no_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_folders_and_fifos_are_refused_as_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     os.mkfifo(tmp_path / "fifo")
     for sources, containers in (
@@ -234,16 +247,16 @@ def test_other_files_are_no_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert not (tmp_path / "into").exists()
 
 
-def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_failure_removes_the_folders_that_it_made(tmp_path: Path) -> None:
     empty = write_tfrecord(tmp_path / "x", [])
-    (tmp_path / "mine").mkdir()
-    for into in (tmp_path / "a" / "b", tmp_path / "mine"):
+    (tmp_path / "existing").mkdir()
+    for into in (tmp_path / "a" / "b", tmp_path / "existing"):
         with pytest.raises(SourceError, match="no image in these shards"):
             external_index.index([empty], into)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "x"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["existing", "x"]
 
 
-def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     (tmp_path / "into").mkdir()
     with folder_lock(tmp_path / "into"), pytest.raises(LockedError):

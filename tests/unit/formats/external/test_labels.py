@@ -13,13 +13,13 @@ from stoker.formats.external import external_index
 Jpeg = Callable[..., bytes]
 
 
-def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_a_record_without_a_label_after_one_with_a_label_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {"image/encoded": make_jpeg(1)}])
     with pytest.raises(SourceError, match="no label, unlike those before it"):
         external_index.index([path], tmp_path / "into")
 
 
-def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_a_label_outside_of_the_named_classes_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
     with pytest.raises(SourceError, match="label 2, and 2 classes are named"):
         external_index.index([path], tmp_path / "into", classes=["a", "b"])
@@ -29,17 +29,17 @@ def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 
-def test_named_classes_need_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_classes_cannot_be_named_for_records_without_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
     with pytest.raises(SourceError, match="no label, and classes are named") as caught:
         external_index.index([path], tmp_path / "into", classes=["a", "b"])
     assert "--label" in str(caught.value)
 
 
-def classed(path: Path, image: bytes, *classes: tuple[int, str]) -> Path:
+def write_classes(path: Path, image: bytes, *classes: tuple[int, str]) -> Path:
     """A TFRecord file whose records have these labels with these names."""
-    named = [example(image, label, **{"image/class/text": name.encode()}) for label, name in classes]
-    return write_tfrecord(path, named)
+    records = [example(image, label, **{"image/class/text": name.encode()}) for label, name in classes]
+    return write_tfrecord(path, records)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,10 @@ def test_shards_whose_class_numbers_contradict_each_other_are_refused(
     record: int,
     message: str,
 ) -> None:
-    shards = [classed(tmp_path / "a", make_jpeg(0), *first), classed(tmp_path / "b", make_jpeg(1), *second)]
+    shards = [
+        write_classes(tmp_path / name, make_jpeg(0), *classes)
+        for name, classes in (("a", first), ("b", second))
+    ]
     with pytest.raises(SourceError, match=message) as caught:
         external_index.index(shards, tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("b" if second else "a", record)
@@ -71,28 +74,34 @@ def test_shards_whose_class_numbers_contradict_each_other_are_refused(
     assert stoker.verify(tmp_path / "into").ok
 
 
-def test_two_classes_of_one_name_as_in_imagenet(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_two_labels_of_one_name_in_one_shard_are_two_classes_as_in_imagenet(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
     cranes = [(0, "crane"), (1, "dog"), (2, "crane")]
     shards = [
-        classed(tmp_path / "a", make_jpeg(0), *cranes[:2]),
-        classed(tmp_path / "b", make_jpeg(1), *cranes[2:]),
-        classed(tmp_path / "c", make_jpeg(2), *cranes),
+        write_classes(tmp_path / "a", make_jpeg(0), *cranes[:2]),
+        write_classes(tmp_path / "b", make_jpeg(1), *cranes[2:]),
+        write_classes(tmp_path / "c", make_jpeg(2), *cranes),
     ]
     external_index.index(shards, tmp_path / "into")
     assert stoker.open(tmp_path / "into").classes == ("crane", "dog", "crane")
     assert stoker.verify(tmp_path / "into").ok
 
 
-def test_classes_that_are_named_have_the_numbers_of_the_records(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = classed(tmp_path / "x", make_jpeg(0), (0, "n01"), (1, "n02"))
+def test_named_classes_may_rename_those_of_the_records_but_not_reorder_them(
+    tmp_path: Path, make_jpeg: Jpeg
+) -> None:
+    path = write_classes(tmp_path / "x", make_jpeg(0), (0, "n01"), (1, "n02"))
     with pytest.raises(SourceError, match="label 0 is 'n01' here, which is class 1"):
         external_index.index([path], tmp_path / "into", classes=["n02", "n01"])
     external_index.index([path], tmp_path / "into", classes=["tench", "goldfish"])
     assert stoker.verify(tmp_path / "into").ok
 
 
-def test_labels_that_are_no_positions_give_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
-        path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
-        assert external_index.index([path], tmp_path / f"into-{name}").classes == ()
-        assert stoker.open(tmp_path / f"into-{name}").labels.tolist() == labels
+@pytest.mark.parametrize("labels", [[-1, 1], [0, 1_000_000], [-1, 2**62]])
+def test_labels_below_0_or_from_a_million_on_have_no_class_names(
+    tmp_path: Path, make_jpeg: Jpeg, labels: list[int]
+) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), label) for label in labels])
+    assert external_index.index([path], tmp_path / "into").classes == ()
+    assert stoker.open(tmp_path / "into").labels.tolist() == labels

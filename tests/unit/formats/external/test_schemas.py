@@ -33,27 +33,22 @@ def pixels(*shape: int) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("sized", [False, True])
 @pytest.mark.parametrize("shape", [(4, 5, 3), (4, 5, 1), (4, 5)])
-def test_raw_pixels_of_one_shape_or_with_their_size(
-    tmp_path: Path, shape: tuple[int, ...], engine: str
+def test_raw_pixels_have_one_shape_or_a_size_in_each_record(
+    tmp_path: Path, shape: tuple[int, ...], sized: bool, engine: str
 ) -> None:
     images = pixels(2, *shape)
     records: list[dict[str, Feature]] = [
-        {"img_raw": one.tobytes(), "label": [i], "height": [4], "width": [5]} for i, one in enumerate(images)
+        {"img_raw": image.tobytes(), "label": [i], "height": [4], "width": [5]}
+        for i, image in enumerate(images)
     ]
-    for folder, names in (("a", {**RAW, "shape": shape}), ("b", SIZED)):
-        (tmp_path / folder).mkdir()
-        dataset = index(tmp_path / folder, records, **names)
-        options: Any = {
-            "transforms": [CenterCrop((4, 5))],
-            "dtype": "uint8",
-            "layout": "NHWC",
-            "engine": engine,
-        }
-        with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
-            ((batch, labels),) = loader
-        assert np.array_equal(batch, np.broadcast_to(images.reshape(2, 4, 5, -1), (2, 4, 5, 3)))
-        assert labels.tolist() == [0, 1]
+    dataset = index(tmp_path, records, **(SIZED if sized else {**RAW, "shape": shape}))
+    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC", "engine": engine}
+    with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
+        ((batch, labels),) = loader
+    assert np.array_equal(batch, np.broadcast_to(images.reshape(2, 4, 5, -1), (2, 4, 5, 3)))
+    assert labels.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +69,7 @@ def test_raw_pixels_of_another_length_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("label_type", "stored", "found"),
+    ("label_type", "stored", "expected"),
     [
         ("int", [[3.0], [1.0]], [3, 1]),
         ("one-hot", [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [2, 0]),
@@ -83,20 +78,20 @@ def test_raw_pixels_of_another_length_are_refused(
         ("multi-hot", [[1, 0, 1], [0, 0, 0]], [[0, 2], []]),
     ],
 )
-def test_forms_of_labels(
-    tmp_path: Path, make_jpeg: Jpeg, label_type: str, stored: list[Any], found: list[Any]
+def test_labels_are_read_in_each_form(
+    tmp_path: Path, make_jpeg: Jpeg, label_type: str, stored: list[Any], expected: list[Any]
 ) -> None:
     records = [{"image/encoded": make_jpeg(i), "y": values} for i, values in enumerate(stored)]
     dataset = index(tmp_path, records, label="y", label_type=label_type)
     if dataset.tasks == {"label"}:
-        assert dataset.labels.tolist() == found
+        assert dataset.labels.tolist() == expected
     else:
         lists = [dataset.lists("label", [i]).values.tolist() for i in range(2)]
-        assert (dataset.tasks, lists) == ({"labels"}, found)
-    assert dataset.num_classes == max(np.hstack(found).astype(int)) + 1
+        assert (dataset.tasks, lists) == ({"labels"}, expected)
+    assert dataset.num_classes == max(np.hstack(expected).astype(int)) + 1
 
 
-def test_further_features_are_columns(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_features_of_one_value_can_be_columns(tmp_path: Path, make_jpeg: Jpeg) -> None:
     records: list[dict[str, Feature]] = [
         {"image/encoded": make_jpeg(0), "text": b"a cat", "score": [0.5], "count": [2]},
         {"image/encoded": make_jpeg(1), "text": [], "count": [3]},
@@ -151,7 +146,7 @@ def detection(
     return {"image/encoded": image, **features, "image/object/class/label": labels, **named}
 
 
-def test_objects_of_the_object_detection_api(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_objects_of_the_object_detection_api_are_clipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) -> None:
     image = make_jpeg(0, 20, 40)
     names = {"class/text": [b"dog", b"cat"], "is_crowd": [0, 1], "area": [3.0, 4.0], "difficult": [1, 0]}
     imagenet = detection(image, [[0.0, 0.0, 1.0, 1.0]], [1])
@@ -164,32 +159,29 @@ def test_objects_of_the_object_detection_api(tmp_path: Path, make_jpeg: Jpeg) ->
     ]
     dataset = index(tmp_path, records)
     assert (dataset.tasks, dataset.classes) == ({"boxes"}, ("cat", "dog"))
-    found = dataset.annotations(range(4))
-    assert found.owner.tolist() == [1, 1, 3]
-    assert found.boxes.tolist() == [[10, 2, 30, 10], [0, 0, 40, 20], [0, 0, 20, 10]]
-    assert (found.labels.tolist(), found.crowd.tolist()) == ([1, 0, 0], [False, True, False])
-    assert (found.area.tolist(), found.extra["difficult"].tolist()) == ([3, 4, 200], [1, 0, 0])
+    objects = dataset.annotations(range(4))
+    assert objects.owner.tolist() == [1, 1, 3]
+    assert objects.boxes.tolist() == [[10, 2, 30, 10], [0, 0, 40, 20], [0, 0, 20, 10]]
+    assert (objects.labels.tolist(), objects.crowd.tolist()) == ([1, 0, 0], [False, True, False])
+    assert (objects.area.tolist(), objects.extra["difficult"].tolist()) == ([3, 4, 200], [1, 0, 0])
     assert dataset.manifest.skipped == {"object without an area": 1}
-    left_out = index(tmp_path / "into", records, objects="")
-    assert left_out.tasks == frozenset()
+    assert index(tmp_path / "into", records, objects="").tasks == frozenset()
 
 
-def test_boxes_of_an_indexed_dataset_are_those_of_the_converted_one(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_of_a_writer_can_be_indexed_with_their_objects(tmp_path: Path, make_jpeg: Jpeg) -> None:
     """Stoker's own shards have the features of the API."""
-    with stoker.Writer(tmp_path / "own", classes=["a", "b"]) as writer:
+    with stoker.Writer(tmp_path / "written", classes=["a", "b"]) as writer:
         for i in range(3):
             boxes = np.array([[1, 2, 7, 8.5]] * i, np.float32).reshape(-1, 4)
             writer.write(image=make_jpeg(i, 20, 30), boxes=boxes, box_labels=[1] * i, key=str(i))
-    own = stoker.open(tmp_path / "own")
-    external_index.index(own.data_files, tmp_path / "into")
-    found = stoker.open(tmp_path / "into")
-    assert found.classes == ("0", "b")
+    written = stoker.open(tmp_path / "written")
+    external_index.index(written.data_files, tmp_path / "into")
+    indexed = stoker.open(tmp_path / "into")
+    assert indexed.classes == ("0", "b")
+    objects, expected = (dataset.annotations(range(3)) for dataset in (indexed, written))
     for name in ("owner", "labels", "crowd", "area"):
-        assert (
-            getattr(found.annotations(range(3)), name).tolist()
-            == getattr(own.annotations(range(3)), name).tolist()
-        )
-    np.testing.assert_allclose(found.annotations(range(3)).boxes, own.annotations(range(3)).boxes, rtol=1e-6)
+        assert getattr(objects, name).tolist() == getattr(expected, name).tolist()
+    np.testing.assert_allclose(objects.boxes, expected.boxes, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +200,20 @@ def test_objects_that_are_not_those_of_the_api_are_refused(
     assert "--objects ''" in str(caught.value.hint)
 
 
-def test_forms_of_records_that_contradict_each_other() -> None:
-    for names, message in (
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
         ({"shape": (4, 4)}, "height, width and shape are for raw pixels"),
         ({"raw": True, "shape": (3, 4, 4)}, "1 or 3 channels, not 3x4x4"),
         ({"label_type": "name"}, "label_type must be one of int, float, several"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            external_index.FeatureNames(**names)  # type: ignore[arg-type]  # wrong on purpose
+    ],
+)
+def test_invalid_names_of_features_are_refused(names: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        external_index.FeatureNames(**names)
+
+
+def test_a_shape_is_height_x_width_x_channels() -> None:
     assert parse_shape("32x32x3") == (32, 32, 3)
     with pytest.raises(ConfigError, match="such as 32x32x3, not '32 32'"):
         parse_shape("32 32")

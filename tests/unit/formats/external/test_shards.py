@@ -33,24 +33,27 @@ def shards(tmp_path: Path, memory: Any, make_jpeg: Callable[..., bytes]) -> dict
     """Two shards of each container, on the disk and at ``ROOT``."""
     folder = tmp_path / "shards"
     folder.mkdir()
-    made: dict[str, list[Path]] = {"tfrecord": [], "lmdb": []}
+    paths: dict[str, list[Path]] = {"tfrecord": [], "lmdb": []}
     for number in range(2):
         images = [make_jpeg(3 * number + i) for i in range(3)]
-        made["tfrecord"].append(folder / f"train-{number}.tfrecord")
-        with tfrecord.TFRecordWriter(made["tfrecord"][-1]) as writer:
+        paths["tfrecord"].append(folder / f"train-{number}.tfrecord")
+        with tfrecord.TFRecordWriter(paths["tfrecord"][-1]) as writer:
             for i, image in enumerate(images):
                 example = {"image/encoded": image, "image/class/label": [i]}
                 writer.write(b"", encode_example(example)[0], b"", b"")
             writer.finish()
-        made["lmdb"].append(folder / f"lmdb-{number}")
-        with py_lmdb.open(os.fspath(made["lmdb"][-1]), map_size=1 << 20) as env, env.begin(write=True) as txn:
+        paths["lmdb"].append(folder / f"lmdb-{number}")
+        with (
+            py_lmdb.open(os.fspath(paths["lmdb"][-1]), map_size=1 << 20) as env,
+            env.begin(write=True) as txn,
+        ):
             for i, image in enumerate(images):
                 around = encode_datum(payload_bytes=len(image), height=1, width=1, label=i)
                 txn.put(b"%d" % i, image.join(around))
     for file in folder.rglob("*"):
         if file.is_file() and file.name != "lock.mdb" and file.suffix != ".idx":
             memory.pipe(f"/bucket/shards/{file.relative_to(folder)}", file.read_bytes())
-    return made
+    return paths
 
 
 def urls(shards: dict[str, list[Path]], container: str) -> list[str]:
@@ -59,15 +62,37 @@ def urls(shards: dict[str, list[Path]], container: str) -> list[str]:
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 @pytest.mark.parametrize("at_url", [True, False])
-def test_they_are_loaded_and_staged_like_any_other(
+@pytest.fixture(params=["tfrecord", "lmdb"])
+def container(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[True, False], ids=["index at the URL", "local index"])
+def at_url(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def expected(shards: dict[str, list[Path]], tmp_path: Path, container: str) -> stoker.Dataset:
+    """The dataset of the shards on the disk."""
+    external_index.index(shards[container], tmp_path / "expected")
+    return stoker.open(tmp_path / "expected")
+
+
+@pytest.fixture
+def into(shards: dict[str, list[Path]], tmp_path: Path, container: str, at_url: bool) -> str:
+    """The folder or URL of an index of the shards at ``ROOT``."""
+    into = ROOT if at_url else str(tmp_path / "into")
+    external_index.index(urls(shards, container), into)
+    return into
+
+
+def test_an_index_of_shards_at_urls_has_their_paths_or_urls(
     shards: dict[str, list[Path]], tmp_path: Path, memory: Any, container: str, at_url: bool
 ) -> None:
     before = memory.find("/bucket/shards")
-    expected = external_index.index(shards[container], tmp_path / "expected")
-    into = ROOT if at_url else tmp_path / "into"
-    named = [f"{ROOT}/train-*.tfrecord"] if container == "tfrecord" else urls(shards, container)
-    manifest = external_index.index(named, into)
-    assert manifest.fingerprint == expected.fingerprint
+    names = [f"{ROOT}/train-*.tfrecord"] if container == "tfrecord" else urls(shards, container)
+    manifest = external_index.index(names, ROOT if at_url else tmp_path / "into")
     assert [shard.path for shard in manifest.shards] == [
         url.removeprefix(f"{ROOT}/") if at_url else url for url in urls(shards, container)
     ]
@@ -77,35 +102,50 @@ def test_they_are_loaded_and_staged_like_any_other(
             "dataset.json",
             "index.arrow",
         ]
-        with pytest.raises(DatasetError, match="its shards lie elsewhere") as caught:
-            stoker.open(into)
-        assert "cache=" in str(caught.value)
-    here = stoker.open(tmp_path / "expected")
-    there = stoker.open(into, cache=tmp_path / "cache")
-    assert [there.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
+
+
+def test_a_local_index_of_shards_at_urls_needs_a_cache(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+    external_index.index(urls(shards, "tfrecord"), tmp_path / "into")
+    with pytest.raises(DatasetError, match="its shards lie elsewhere") as caught:
+        stoker.open(tmp_path / "into")
+    assert "cache=" in str(caught.value)
+
+
+def test_shards_at_urls_are_loaded_like_local_ones(
+    into: str, expected: stoker.Dataset, tmp_path: Path
+) -> None:
+    dataset = stoker.open(into, cache=tmp_path / "cache")
+    assert dataset.fingerprint == expected.fingerprint
+    assert [dataset.read(i) for i in range(6)] == [expected.read(i) for i in range(6)]
     options: dict[str, Any] = {"batch_size": 6, "transforms": [Resize((8, 8))], "num_threads": 1}
     with (
         stoker.ImageLoader(into, cache=tmp_path / "second cache", **options) as loader,
-        stoker.ImageLoader(here, **options) as local,
+        stoker.ImageLoader(expected, **options) as local,
     ):
-        for found, wanted in zip(next(iter(loader)), next(iter(local)), strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for array, expected_array in zip(next(iter(loader)), next(iter(local)), strict=True):
+            np.testing.assert_array_equal(array, expected_array)
+
+
+def test_shards_at_urls_are_staged_with_their_sidecars(
+    into: str, expected: stoker.Dataset, tmp_path: Path
+) -> None:
     stage(into, tmp_path / "staged")
     staged = stoker.open(tmp_path / "staged")
-    assert staged.fingerprint == here.fingerprint
-    for index in (tmp_path / "expected").glob("*.idx"):
-        assert (tmp_path / "staged" / index.name).read_bytes() == index.read_bytes()
-    assert [staged.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
+    assert staged.fingerprint == expected.fingerprint
+    for sidecar in expected.path.glob("*.idx"):
+        assert (tmp_path / "staged" / sidecar.name).read_bytes() == sidecar.read_bytes()
+    assert [staged.read(i) for i in range(6)] == [expected.read(i) for i in range(6)]
 
 
-def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: Path) -> None:
-    for container, paths in shards.items():
-        manifest = external_index.index([f"file://{path}" for path in paths], tmp_path / f"{container} there")
-        assert manifest.container == container
-        assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{container} here").fingerprint
+def test_shards_at_file_urls_have_the_index_of_local_ones(
+    shards: dict[str, list[Path]], expected: stoker.Dataset, tmp_path: Path, container: str
+) -> None:
+    manifest = external_index.index([f"file://{path}" for path in shards[container]], tmp_path / "into")
+    assert manifest.container == container
+    assert manifest.fingerprint == expected.fingerprint
 
 
-def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
+def test_a_shard_of_several_requests_has_the_index_of_a_local_one(tmp_path: Path, memory: Any) -> None:
     rng = np.random.default_rng(0)
     with tfrecord.TFRecordWriter(tmp_path / "x.tfrecord") as writer:
         for i in range(3):
@@ -115,12 +155,14 @@ def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
     data = (tmp_path / "x.tfrecord").read_bytes()
     assert len(data) > 8 << 20
     memory.pipe("/bucket/x.tfrecord", data)
-    here, there = ([f"{root}/x.tfrecord"] for root in (tmp_path, "memory://bucket"))
-    expected = external_index.index(here, tmp_path / "here").fingerprint
-    assert external_index.index(there, tmp_path / "there").fingerprint == expected
+    local, remote = ([f"{root}/x.tfrecord"] for root in (tmp_path, "memory://bucket"))
+    expected = external_index.index(local, tmp_path / "local").fingerprint
+    assert external_index.index(remote, tmp_path / "remote").fingerprint == expected
 
 
-def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
+def test_errors_of_the_indexing_name_the_url_of_the_shard(
+    shards: dict[str, list[Path]], tmp_path: Path, memory: Any
+) -> None:
     damaged = bytearray(memory.cat_file("/bucket/shards/train-0.tfrecord"))
     damaged[40] ^= 1
     with tfrecord.TFRecordWriter(tmp_path / "other") as writer:
@@ -137,7 +179,7 @@ def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path:
         assert not list((tmp_path / "into").glob("[!.]*"))
 
 
-def test_a_bad_sample_is_named_by_the_url_of_its_shard(
+def test_errors_of_reading_and_staging_name_the_url_of_the_shard(
     shards: dict[str, list[Path]], tmp_path: Path, memory: Any
 ) -> None:
     external_index.index(urls(shards, "tfrecord"), tmp_path / "into")
@@ -153,42 +195,48 @@ def test_a_bad_sample_is_named_by_the_url_of_its_shard(
     assert damaged.value.path == f"{ROOT}/train-1.tfrecord"
 
 
-def test_invalid_arguments_are_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
-    url, here = urls(shards, "tfrecord")[0], shards["tfrecord"][1]
+def test_invalid_shards_and_targets_are_refused(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+    url, file = urls(shards, "tfrecord")[0], shards["tfrecord"][1]
     for paths, into, message in (
         ([url, url], tmp_path, "named more than once"),
         ([f"{ROOT}/none.tfrecord"], tmp_path, "no such shard of tfrecord"),
         ([f"{ROOT}/none-*"], tmp_path, "no file matches the pattern"),
-        ([here], ROOT, "has its shards in its folder"),
+        ([file], ROOT, "has its shards in its folder"),
         ([url], "memory://bucket/other", "has its shards in its folder"),
     ):
         with pytest.raises(SourceError, match=message):
             external_index.index(paths, into)
+
+
+def test_an_index_does_not_replace_a_dataset_at_a_url(shards: dict[str, list[Path]]) -> None:
+    url = urls(shards, "tfrecord")[0]
     external_index.index([url], ROOT)
     with pytest.raises(DatasetError, match="there is a dataset already") as caught:
         external_index.index([url], ROOT)
     assert caught.value.path == ROOT
 
 
-def test_shards_on_a_disk_and_at_urls_do_not_mix(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+def test_shards_on_a_disk_and_at_urls_together_are_refused(
+    shards: dict[str, list[Path]], tmp_path: Path
+) -> None:
     with pytest.raises(SourceError, match="some shards are at URLs and some on a disk"):
         external_index.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
 
 
-def test_a_folder_whose_name_begins_alike_is_another() -> None:
+def test_a_shard_is_not_in_a_folder_whose_name_its_path_only_begins_with() -> None:
     shard = external_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
     with pytest.raises(SourceError, match="this one is not in"):
         shard.location(ROOT)
     assert shard.location(f"{ROOT}-2") == "x.tfrecord"
 
 
-def test_credentials_do_not_get_into_the_dataset(tmp_path: Path) -> None:
+def test_the_manifest_has_no_credentials_of_urls(tmp_path: Path) -> None:
     url = "https://user:SECRET@host/x.tfrecord?X-Amz-Signature=SECRET"
     shard = external_shards.ExternalShard(url, url, 10)
     assert shard.location(tmp_path) == "https://host/x.tfrecord"
 
 
-def test_credentials_do_not_get_into_an_error_of_the_storage(
+def test_an_error_of_the_storage_has_no_credentials_of_urls(
     memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store("memory://user:SECRET@bucket/shards")

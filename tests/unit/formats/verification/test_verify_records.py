@@ -22,26 +22,29 @@ from stoker.formats.external import external_index
 Make = Callable[..., Path]
 
 
-def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+@pytest.mark.parametrize("external", [False, True])
+def test_a_wrong_index_file_of_dali_is_found_and_a_missing_one_is_not_needed(
+    tmp_path: Path, make_jpeg: Callable[..., bytes], external: bool
+) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
     (tmp_path / "photos" / "a" / "0.jpg").write_bytes(make_jpeg(0))
     stoker.convert(tmp_path / "photos", tmp_path / "shards")
-    shard = stoker.open(tmp_path / "shards").data_files[0]
-    external_index.index([shard], tmp_path / "external")
-    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("external", f"{shard.name}.idx")):
-        assert stoker.verify(tmp_path / folder).ok
-        index = tmp_path / folder / name
-        good = index.read_text()
-        for bad in (good.replace("0 ", "1 ", 1), good + good, ""):
-            index.write_text(bad)
-            assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [
-                True
-            ]
-        index.unlink()
-        assert stoker.verify(tmp_path / folder).ok, "only DALI's reader needs it"
+    folder, shard = tmp_path / "shards", stoker.open(tmp_path / "shards").data_files[0]
+    if external:
+        folder = tmp_path / "external"
+        external_index.index([shard], folder)
+    assert stoker.verify(folder).ok
+    file = folder / (f"{shard.name}.idx" if external else "shard-00000-of-00001.idx")
+    content = file.read_text()
+    for wrong in (content.replace("0 ", "1 ", 1), content + content, ""):
+        file.write_text(wrong)
+        (problem,) = stoker.verify(folder).problems
+        assert ".idx" in problem.message
+    file.unlink()
+    assert stoker.verify(folder).ok, "only DALI's reader needs it"
 
 
-def test_records_that_contradict_the_classes_of_their_dataset(
+def test_two_names_of_one_label_in_the_records_of_external_shards_are_found(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
     shards = []
@@ -53,7 +56,7 @@ def test_records_that_contradict_the_classes_of_their_dataset(
                 record = encode_example({"image/encoded": make_jpeg(label), **features})[0]
                 writer.write(b"", record, b"", b"")
             writer.finish()
-    # As it was indexed when the first name of a label counted.
+    # Earlier releases indexed such shards, and took the first name of a label.
     external_index.index(shards, tmp_path / "into", names=FeatureNames(text=None), classes=["cat", "dog"])
     manifest = json.loads((tmp_path / "into" / MANIFEST_NAME).read_text())
     manifest["options"]["text"] = "image/class/text"
@@ -66,7 +69,7 @@ def test_records_that_contradict_the_classes_of_their_dataset(
 def test_classes_are_compared_in_any_container_whose_records_name_them(
     tmp_path: Path, make_jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = iter(["cat", "cat", "cat", "bird"])  # as indexing and verification read two records
+    texts = iter(["cat", "cat", "cat", "bird"])  # indexing reads two records, then verification reads them
     parse = TOY.parse_image
     named = replace(TOY, parse_image=lambda *record: replace(parse(*record), text=next(texts)))
     monkeypatch.setitem(CONTAINERS, "toy", ContainerRow(lambda: named, "toys"))
@@ -82,7 +85,7 @@ def test_classes_are_compared_in_any_container_whose_records_name_them(
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one label", "lists of labels"])
-def test_labels_without_a_class(make_dataset: Make, several: bool) -> None:
+def test_a_label_that_is_not_a_class_is_found(make_dataset: Make, several: bool) -> None:
     folder = make_dataset()
     classes = stoker.open(folder).num_classes
     labels = [0, classes, 0, -1, 0, 0]
