@@ -37,12 +37,12 @@ def exif_orientation(data: Any, image: Image.Image) -> int:
     if codec != Codec.OTHER:
         return int(orientation)
     if isinstance(image, TiffImageFile):
-        found = image.tag_v2.get(_ORIENTATION, 1)
+        value = image.tag_v2.get(_ORIENTATION, 1)
     else:
         exif = Image.Exif()
         exif.load(image.info.get("exif", b""))
-        found = exif.get(_ORIENTATION, 1)
-    return int(found) if found in range(1, 9) else 1
+        value = exif.get(_ORIENTATION, 1)
+    return int(value) if value in range(1, 9) else 1
 
 
 def turned(image: Image.Image, orientation: int) -> Image.Image:

@@ -151,12 +151,12 @@ class Dataset(ChosenSamples):
         if each is not None:
             self._check_each(each)
             images = (which, where, classes, objects, has)
-            some = self
+            chosen = self
             if any(choice is not None for choice in images):
-                some = self.select(
+                chosen = self.select(
                     which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
                 )
-            return some._each_object()
+            return chosen._each_object()
         if self._object_index is not None and (objects is not None or renumber):
             raise ConfigError(
                 "the samples are objects already, each as it was chosen",
@@ -259,8 +259,8 @@ class Dataset(ChosenSamples):
             labels = self.labels
         elif "labels" in self.tasks:
             lists = self.lists("label", np.arange(len(self)))
-            some = lists.counts > 0
-            labels[some] = lists.values[lists.starts[:-1][some]]
+            labelled = lists.counts > 0
+            labels[labelled] = lists.values[lists.starts[:-1][labelled]]
         return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def tokenizer_file(self) -> bytes:

@@ -43,15 +43,15 @@ def from_document(cls: type[_T], document: Any, where: str) -> _T:
     """
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    known = _fields(cls)
-    if unknown := sorted(document.keys() - known.keys()):
+    fields_by_key = _fields(cls)
+    if unknown := sorted(document.keys() - fields_by_key.keys()):
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
-    required = {key for key, (item, _) in known.items() if not item.metadata.get("optional")}
+    required = {key for key, (item, _) in fields_by_key.items() if not item.metadata.get("optional")}
     if missing := sorted(required - document.keys()):
         raise DatasetError(f"{where} lacks {', '.join(missing)}")
     values = {}
     for key, value in document.items():
-        item, hint = known[key]
+        item, hint = fields_by_key[key]
         values[item.name] = _convert(hint, value, f"{where}: {key}")
     try:
         return cls(**values)

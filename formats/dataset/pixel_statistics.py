@@ -169,8 +169,8 @@ def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tup
     starts = range(0, len(dataset), _CHUNK)
     chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
     sums = partial(_sum_images, dataset, size=size, form=form)
-    for chunk, some in thread_map(sums, chunks, "pixels", threads, 2 * threads):
-        yield chunk.stop, some
+    for chunk, chunk_sums in thread_map(sums, chunks, "pixels", threads, 2 * threads):
+        yield chunk.stop, chunk_sums
 
 
 def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
@@ -196,15 +196,17 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form:
     image: npt.NDArray[Any] = np.zeros((*size, channels), np.int64 if form == _RGB else np.float64)
     pixels, values, squares = 0, [0] * channels, [0] * channels
     for position in positions:
-        found = _pixels(dataset, position)
-        if _form(found) != form:
-            said = "{} channels of {}".format(*_form(found))
+        array = _pixels(dataset, position)
+        if _form(array) != form:
+            described = "{} channels of {}".format(*_form(array))
             raise dataset.error(
-                position, f"the array has {said}, and the first image {channels} of {dtype}", DecodeError
+                position,
+                f"the array has {described}, and the first image {channels} of {dtype}",
+                DecodeError,
             )
-        pixels += found.shape[0] * found.shape[1]
-        image += _native.resize(found, size) if form == _RGB else _resized(found, size)
-        for channel, (value, square) in enumerate(_channel_sums(found)):
+        pixels += array.shape[0] * array.shape[1]
+        image += _native.resize(array, size) if form == _RGB else _resized(array, size)
+        for channel, (value, square) in enumerate(_channel_sums(array)):
             values[channel] += value
             squares[channel] += square
     return _Sums(white, pixels, values, squares, image)
@@ -213,11 +215,11 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form:
 def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.float32]:
     """Return an array of any channels, (H, W, C), resized and as floats."""
     height, width, channels = pixels.shape
-    made = np.empty((*size, channels), np.float32)
+    resized = np.empty((*size, channels), np.float32)
     whole, zero = np.array((0, 0, height, width), np.int32), np.zeros(channels, np.float32)
     _native.resample_channels(
         pixels,
-        made,
+        resized,
         dtype="float32",
         planar=False,
         crop=whole,
@@ -229,7 +231,7 @@ def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.
         shift=zero,
         fill=zero,
     )
-    return made
+    return resized
 
 
 def _channel_sums(pixels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:

@@ -58,19 +58,23 @@ def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None
     Raises:
         DatasetError: The content is damaged; the error names the folder or URL.
     """
-    known = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
+    sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index
-    shards = (replace(one, sha256=known.get((one.name, one.digest or ""))) for one in manifest.shards)
-    kept = known.get((index.file, index.digest))
-    return replace(manifest, index=replace(index, sha256=kept), shards=tuple(shards))
+    shards = (
+        replace(shard, sha256=sha256_of.get((shard.name, shard.digest or ""))) for shard in manifest.shards
+    )
+    index_sha256 = sha256_of.get((index.file, index.digest))
+    return replace(manifest, index=replace(index, sha256=index_sha256), shards=tuple(shards))
 
 
 def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str]]:
     if content is None:
         return {}
     try:
-        found = from_document(_Digests, json.loads(content), SHA256_NAME)
-        if found.version != _VERSION or not all(_SHA256.fullmatch(one) for _, one in found.files.values()):
+        digests = from_document(_Digests, json.loads(content), SHA256_NAME)
+        if digests.version != _VERSION or not all(
+            _SHA256.fullmatch(one) for _, one in digests.files.values()
+        ):
             raise DatasetError(f"{SHA256_NAME} has another version, or a value that is no SHA-256")
     except (ValueError, RecursionError) as error:
         raise DatasetError(
@@ -78,7 +82,7 @@ def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str
             path=folder,
             hint="remove this file: the digests are then computed again when they are needed",
         ) from error
-    return found.files
+    return digests.files
 
 
 def read_sha256(folder: Path) -> bytes | None:

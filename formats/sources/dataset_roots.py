@@ -68,8 +68,8 @@ def check_has_one_split(source: Source) -> None:
     root = Path(os.fspath(source.path))
     if is_url(source.path) or not root.is_dir():
         return
-    inside = sorted(one for one in _entries(root / "images") if one.is_dir() and _SPLIT.fullmatch(one.name))
-    commands = [f"stoker convert {one} TARGET" for one in inside] if len(inside) > 1 else []
+    splits = sorted(one for one in _entries(root / "images") if one.is_dir() and _SPLIT.fullmatch(one.name))
+    commands = [f"stoker convert {one} TARGET" for one in splits] if len(splits) > 1 else []
     for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
         with suppress(SourceError):  # a file of names alone
             if len(set(read_data_file(file).splits.values())) > 1:
@@ -142,18 +142,18 @@ def _commands_of(images: Path, masks: Path) -> list[str]:
     first = splits[0] if splits else "."
     convert, target = f"stoker convert {images / first} TARGET", masks / first
     if masks.name == "gtFine":  # Cityscapes' folder has masks of objects beside those of classes
-        found = {
+        commands = {
             "objects": f"{convert} --instances {target}",
             "classes": f"{convert} --masks {target} --mask-map cityscapes",
         }
     else:
         names = (one.as_posix() for one in _entries(images / first))
         is_ade = masks.name == "annotations" and any(map(is_of_ade20k, names))
-        found = {"masks": f"{convert} --masks {target}{' --mask-map ade20k' * is_ade}"}
+        commands = {"masks": f"{convert} --masks {target}{' --mask-map ade20k' * is_ade}"}
     if len(splits) < 2:
-        return [f"with {kind}: {command}" for kind, command in found.items()]
+        return [f"with {kind}: {command}" for kind, command in commands.items()]
     others = f"and in the same way, each with another TARGET: {', '.join(splits[1:])}"
-    return [f"one split with {kind}: {command} ({others})" for kind, command in found.items()]
+    return [f"one split with {kind}: {command} ({others})" for kind, command in commands.items()]
 
 
 def _mot(root: Path, folders: list[Path]) -> list[str]:

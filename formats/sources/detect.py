@@ -38,12 +38,12 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
             )
         return named[name]
     try:
-        found = next(row for row in SOURCE_FORMATS if row.detects(source))
-        if found.name == "folder":
+        detected = next(row for row in SOURCE_FORMATS if row.detects(source))
+        if detected.name == "folder":
             check_is_no_root(source)
-        elif found.name == "yolo":
+        elif detected.name == "yolo":
             check_has_one_split(source)
-        return found
+        return detected
     except StokerError:
         raise
     except OSError as error:

@@ -57,10 +57,10 @@ class Source:
     @property
     def parts(self) -> Mapping[str, str | None]:
         """:attr:`fields`, in which the part with the captions is named ``caption`` unless it has a name."""
-        given = self.fields or {}
-        if self.caption_column is None or self.caption_column in given.values():
-            return given
-        return {self.caption_column: CAPTION, **given}
+        fields = self.fields or {}
+        if self.caption_column is None or self.caption_column in fields.values():
+            return fields
+        return {self.caption_column: CAPTION, **fields}
 
     @property
     def folder(self) -> SourceFolder:

@@ -115,11 +115,11 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
     """Return the only column of images, or else the only one of bytes."""
     images = [part for part in parts if part.encoding in IMAGES]
-    found = images or [part for part in parts if part.encoding == "bytes"]
-    if len(found) == 1:
-        return found[0]
+    candidates = images or [part for part in parts if part.encoding == "bytes"]
+    if len(candidates) == 1:
+        return candidates[0]
     raise SourceError(
-        f"the sample has {len(found)} columns that may be its image",
+        f"the sample has {len(candidates)} columns that may be its image",
         hint="name the column of the image (--image), one of: " + ", ".join(part.name for part in parts),
     )
 

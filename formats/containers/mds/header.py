@@ -101,9 +101,9 @@ def parse_columns(described: Any) -> tuple[Column, ...]:
     Raises:
         BadShardError: It does not describe columns.
     """
-    known = described if isinstance(described, dict) else {}
-    lists = [known.get(f"column_{part}") for part in ("names", "encodings", "sizes")]
-    if known.get("format") != "mds" or not all(isinstance(one, list) for one in lists):
+    description = described if isinstance(described, dict) else {}
+    lists = [description.get(f"column_{part}") for part in ("names", "encodings", "sizes")]
+    if description.get("format") != "mds" or not all(isinstance(one, list) for one in lists):
         raise BadShardError("the description is not that of MDS columns")
     names, encodings, sizes = (list(one) for one in lists if one is not None)
     if not len(names) == len(encodings) == len(sizes) <= _MOST_COLUMNS:

@@ -28,12 +28,12 @@ def check_index_file(path: Path, size: int, header: MDSHeader) -> None:
     if described is None:
         return
     raw = described["raw_data"]
-    for what, stated, found in (
+    for what, stated, actual in (
         ("samples", described.get("samples"), header.samples),
         ("bytes", raw.get("bytes"), size),
     ):
-        if stated != found:
-            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {found}")
+        if stated != actual:
+            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {actual}")
     if (columns := parse_columns(described)) != header.columns:
         raise BadShardError(
             f"{INDEX_FILE} says that its columns are {_text(columns)}, and they are {_text(header.columns)}"
@@ -73,12 +73,12 @@ def _shards(file: Path, size: int, modified: int) -> dict[str, dict[str, Any]]:
     with open_regular(file) as (descriptor, _):
         document = json.loads(read_at(descriptor, 0, min(size, _MOST_BYTES)))
     shards = document.get("shards") if isinstance(document, dict) else None
-    found = {}
+    by_name = {}
     for shard in shards if isinstance(shards, list) else ():
         raw = shard.get("raw_data") if isinstance(shard, dict) else None
         if isinstance(raw, dict) and isinstance(raw.get("basename"), str):
-            found[raw["basename"]] = shard
-    return found
+            by_name[raw["basename"]] = shard
+    return by_name
 
 
 def _hash(path: Path, name: str) -> str:

@@ -22,7 +22,7 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
     if label_type == "shard":
         return 0  # the indexer sets it
     if label_type in ("one-hot", "multi-hot"):
-        return _positions_of_ones(values, label_type, what)
+        return _indexes_of_ones(values, label_type, what)
     if label_type == "several":
         return tuple(_whole(value, what) for value in values)
     if len(values) != 1:
@@ -46,12 +46,12 @@ def _whole(value: float, what: str) -> int:
     return int(value)
 
 
-def _positions_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
+def _indexes_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
     ones = tuple(index for index, value in enumerate(values) if value == 1)
-    others = [value for value in values if value not in (0, 1)]
-    if others:
+    other_values = [value for value in values if value not in (0, 1)]
+    if other_values:
         raise SourceError(
-            f"{what} is not {label_type}: it holds {others[0]:g}, neither 0 nor 1",
+            f"{what} is not {label_type}: it holds {other_values[0]:g}, neither 0 nor 1",
             hint="name another form of the label (--label-type), or another label (--label)",
         )
     if label_type == "multi-hot":

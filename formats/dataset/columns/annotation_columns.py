@@ -113,21 +113,25 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     labels = columns["object_labels"]
     boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
     owner = np.repeat(np.arange(samples), labels.counts)
-    made: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
+    attributes: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
     for name, dtype in _NUMBERS.items():
-        given = _PREFIX + name in columns
-        values = _of_each(columns, _PREFIX + name, labels) if given else _default(name, boxes, owner, labels)
-        made[name] = values.astype(dtype, copy=False)
+        is_stored = _PREFIX + name in columns
+        values = (
+            _of_each(columns, _PREFIX + name, labels) if is_stored else _default(name, boxes, owner, labels)
+        )
+        attributes[name] = values.astype(dtype, copy=False)
     if "object_keypoints" in columns:
         points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
-        made["keypoints"] = points.reshape(len(boxes), keypoints, 3)
+        attributes["keypoints"] = points.reshape(len(boxes), keypoints, 3)
     if "object_polygons" in columns:
-        made["polygons"] = _polygons(columns, labels)
+        attributes["polygons"] = _polygons(columns, labels)
     if "object_runs" in columns:
-        made["runs"] = _runs(columns, labels)
+        attributes["runs"] = _runs(columns, labels)
     extra = columns.keys() - OBJECT_COLUMNS.keys()
-    made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)}
-    return Annotations(**made)
+    attributes["extra"] = {
+        name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)
+    }
+    return Annotations(**attributes)
 
 
 def _check_complete(columns: Mapping[str, ListColumn]) -> None:
@@ -173,13 +177,13 @@ def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[lis
         raise ValueError("object_polygons has another number of vertices than object_polygon_sizes says")
     if ((owner < 0) | (owner >= objects)).any():
         raise ValueError("object_polygon_owner names an object that its sample does not have")
-    found: list[list[npt.NDArray[np.float32]]] = [[] for _ in labels.values]
+    polygons: list[list[npt.NDArray[np.float32]]] = [[] for _ in labels.values]
     ends = vertices.values.tolist()
     xy = points.values.reshape(-1, 2)
     first = np.repeat(labels.starts[:-1], sizes.counts)
     for at, start, end in zip((owner + first).tolist(), ends, ends[1:], strict=False):
-        found[at].append(xy[start:end])
-    return found
+        polygons[at].append(xy[start:end])
+    return polygons
 
 
 def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDArray[np.uint32]]:
@@ -194,29 +198,29 @@ def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDA
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
     """Return the index columns of the objects of at least one sample, the inverse of :func:`from_columns`."""
-    counts = np.array([len(one) for one in samples])
+    counts = np.array([len(sample) for sample in samples])
     first = samples[0]
-    made = {
-        "object_boxes": _joined([one.boxes for one in samples], 4 * counts),
-        "object_labels": _joined([one.labels for one in samples], counts),
-        "object_crowd": _joined([one.crowd for one in samples], counts),
-        "object_area": _joined([one.area for one in samples], counts),
-        "object_id": _joined([one.id for one in samples], counts),
+    columns = {
+        "object_boxes": _joined([sample.boxes for sample in samples], 4 * counts),
+        "object_labels": _joined([sample.labels for sample in samples], counts),
+        "object_crowd": _joined([sample.crowd for sample in samples], counts),
+        "object_area": _joined([sample.area for sample in samples], counts),
+        "object_id": _joined([sample.id for sample in samples], counts),
     }
     if first.keypoints is not None:
         width = 3 * first.keypoints.shape[1]
-        made["object_keypoints"] = _joined([one.keypoints for one in samples], width * counts)
+        columns["object_keypoints"] = _joined([sample.keypoints for sample in samples], width * counts)
     if first.polygons is not None:
-        made |= _polygon_columns([one.polygons or [] for one in samples])
+        columns |= _polygon_columns([sample.polygons or [] for sample in samples])
     if first.runs is not None:
-        made |= _run_columns([one.runs or [] for one in samples])
+        columns |= _run_columns([sample.runs or [] for sample in samples])
     arrays = {
-        name: made[name].to_arrow().cast(arrow_type)
+        name: columns[name].to_arrow().cast(arrow_type)
         for name, arrow_type in OBJECT_COLUMNS.items()
-        if name in made
+        if name in columns
     }
     for name in sorted(first.extra):
-        arrays[_PREFIX + name] = _joined([one.extra[name] for one in samples], counts).to_arrow()
+        arrays[_PREFIX + name] = _joined([sample.extra[name] for sample in samples], counts).to_arrow()
     return arrays
 
 

@@ -52,23 +52,23 @@ class ChosenSamples(StoredSamples):
             StaleIndexError: A list lies beyond the column, because the index is damaged.
         """
         if name == "object_labels" and (self._objects or self._numbering or self._object_index is not None):
-            found, n = self.annotations(positions, ()), np.size(np.asarray(positions))
-            return ListColumn.of_counts(np.bincount(found.owner, minlength=n), found.labels)
+            objects, n = self.annotations(positions, ()), np.size(np.asarray(positions))
+            return ListColumn.of_counts(np.bincount(objects.owner, minlength=n), objects.labels)
         lists = super().lists(name, positions)
         return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """See :meth:`StoredSamples.annotations`; only the objects of the selection are returned."""
-        found = super().annotations(positions, parts)
+        objects = super().annotations(positions, parts)
         if self._objects is not None:
-            found = found.take(self._objects.of_rows(self._to_rows(positions)))
+            objects = objects.take(self._objects.of_rows(self._to_rows(positions)))
         if self._numbering is not None:
-            labels = self._numbering.of_labels(found.labels)
-            found = replace(found, labels=labels).take(labels >= 0)
+            labels = self._numbering.of_labels(objects.labels)
+            objects = replace(objects, labels=labels).take(labels >= 0)
         if self._object_index is None:
-            return found
+            return objects
         chosen = self._object_index[np.asarray(positions, np.int64)]
-        return found.take(_object_indexes(found.owner) == chosen[found.owner])
+        return objects.take(_object_indexes(objects.owner) == chosen[objects.owner])
 
     def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
         """Return a weight for each image, so that rare classes of objects are drawn more often.
@@ -89,9 +89,9 @@ class ChosenSamples(StoredSamples):
         self._check_has_objects("repeat_factors")
         if not 0 < threshold <= 1:
             raise ConfigError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
-        n, found = len(self), self.annotations(np.arange(len(self)), ())
-        pairs = np.unique(np.stack((found.labels, found.owner)), axis=1)
-        images = np.bincount(pairs[0]) if len(found) else np.zeros(0)
+        n, objects = len(self), self.annotations(np.arange(len(self)), ())
+        pairs = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
+        images = np.bincount(pairs[0]) if len(objects) else np.zeros(0)
         factors = np.ones(n)
         of_class = np.sqrt(threshold * n / np.maximum(images, 1))
         np.maximum.at(factors, pairs[1], of_class[pairs[0]])

@@ -22,25 +22,25 @@ _SHOWN = 10  # names in a hint
 _TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-def class_numbers(known: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
-    """Return the numbers of the wanted classes; ``known`` has the names of all, by number.
+def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
+    """Return the numbers of the wanted classes; ``classes`` has the names of all, by number.
 
     Raises:
         ConfigError: There is no such class.
     """
-    return [_number(known, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
+    return [_number(classes, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
 
 
-def _number(known: Sequence[str], name: str) -> int:
+def _number(classes: Sequence[str], name: str) -> int:
     if not isinstance(name, str):
         raise ConfigError(
             f"classes must be names of classes, found {name!r}",
             hint=f"Choose numbers by a condition: select('label in ({name!r},)').",
         )
-    if name in known:
-        return known.index(name)
-    near = get_close_matches(name, known, n=_SHOWN) or known[:_SHOWN]
-    more = " ..." if len(near) == _SHOWN < len(known) else ""
+    if name in classes:
+        return classes.index(name)
+    near = get_close_matches(name, classes, n=_SHOWN) or classes[:_SHOWN]
+    more = " ..." if len(near) == _SHOWN < len(classes) else ""
     hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
     raise ConfigError(f"there is no class {name!r}", hint=hint)
 

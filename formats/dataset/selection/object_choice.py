@@ -56,21 +56,21 @@ def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoi
     Raises:
         ConfigError: The rule is not a condition on these; the error lists them.
     """
-    found = all_objects(index, keypoints, ("keypoints", "extra"))
+    objects = all_objects(index, keypoints, ("keypoints", "extra"))
     facts: dict[str, Any] = {
-        "label": found.labels,
-        "area": found.area,
-        "crowd": found.crowd,
-        "width": found.boxes[:, 2] - found.boxes[:, 0],
-        "height": found.boxes[:, 3] - found.boxes[:, 1],
-        **found.extra,
+        "label": objects.labels,
+        "area": objects.area,
+        "crowd": objects.crowd,
+        "width": objects.boxes[:, 2] - objects.boxes[:, 0],
+        "height": objects.boxes[:, 3] - objects.boxes[:, 1],
+        **objects.extra,
     }
-    if found.keypoints is not None:
-        facts["num_keypoints"] = (found.keypoints[..., 2] > 0).sum(axis=1)
+    if objects.keypoints is not None:
+        facts["num_keypoints"] = (objects.keypoints[..., 2] > 0).sum(axis=1)
     table = pa.table({name: pa.array(values) for name, values in facts.items()})
     kept = matching_rows(table, rule)
     rules: tuple[str, ...] = (rule,)
     if before is not None:
         kept, rules = kept & before.kept, (*before.rules, rule)
-    starts = np.searchsorted(found.owner, np.arange(len(index) + 1))
+    starts = np.searchsorted(objects.owner, np.arange(len(index) + 1))
     return ObjectChoice(rules, kept, starts.astype(np.int64))

@@ -36,16 +36,16 @@ def columns_of_objects(
         return {}
     if objects is None and not any(name in condition for name in _NAMES[1:]):
         return {_NAMES[0]: pa.array(index.lists("object_labels").counts)}
-    found = all_objects(index)
+    annotations = all_objects(index)
     if objects is not None:
-        found = found.take(objects)
+        annotations = annotations.take(objects)
     n = len(index)
     smallest, largest = np.full(n, np.inf), np.zeros(n)
-    np.minimum.at(smallest, found.owner, found.area)
-    np.maximum.at(largest, found.owner, found.area)
+    np.minimum.at(smallest, annotations.owner, annotations.area)
+    np.maximum.at(largest, annotations.owner, annotations.area)
     values: tuple[Any, ...] = (
-        np.bincount(found.owner, minlength=n),
-        np.bincount(found.owner[found.crowd], minlength=n),
+        np.bincount(annotations.owner, minlength=n),
+        np.bincount(annotations.owner[annotations.crowd], minlength=n),
         np.where(np.isfinite(smallest), smallest, 0),
         largest,
     )

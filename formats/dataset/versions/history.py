@@ -77,13 +77,13 @@ def read_versions(folder: Path) -> list[Version]:
         DatasetError: There is no dataset.
     """
     last = Manifest.load(folder)
-    known = _known(folder, last.dataset_version)
+    history = _read_history(folder, last.dataset_version)
     versions: list[Version] = []
     for number in range(1, last.dataset_version + 1):
         name = MANIFEST_NAME if number == last.dataset_version else retired_manifest(number)
         if (folder / name).exists():
             before = versions[-1].samples if versions else 0
-            versions.append(known.get(number) or _from_manifest(folder, name, before))
+            versions.append(history.get(number) or _from_manifest(folder, name, before))
     return versions
 
 
@@ -97,12 +97,12 @@ def _from_manifest(folder: Path, name: str, before: int) -> Version:
     return Version(number, time, made_by, rows, max(rows - before, 0), max(before - rows, 0))
 
 
-def _known(folder: Path, last: int) -> dict[int, Version]:
+def _read_history(folder: Path, last: int) -> dict[int, Version]:
     """Return the versions in the history, without damaged lines and unpublished versions."""
     with suppress(OSError, UnicodeDecodeError):
         lines = (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines()
-        found = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
-        return {one.version: one for one in found}
+        versions = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
+        return {one.version: one for one in versions}
     return {}
 
 
@@ -118,10 +118,10 @@ def history_lines(folder: Path, last: Manifest, grown: Manifest, change: str, ad
 
     The first line describes version 1, so that its time stays when its manifest gets another name.
     """
-    known = {one.version: one for one in read_versions(folder)}
+    versions = read_versions(folder)
     removed = last.index.rows + added - grown.index.rows
     following = Version(grown.dataset_version, _now(), change, grown.index.rows, added, removed)
-    return _lines(*(one for number, one in sorted(known.items()) if number < following.version), following)
+    return _lines(*(version for version in versions if version.version < following.version), following)
 
 
 def first_line(manifest: Manifest, change: str) -> bytes:

@@ -143,20 +143,22 @@ class ObjectTable:
             "object_id": self.id,
             **{f"object_{name}": values for name, values in self.extra.items()},
         }
-        made = {name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()}
+        columns = {
+            name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()
+        }
         boxes = _view(self.box).reshape(-1, 4)[order].reshape(-1)
-        made["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
+        columns["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
         if self.keypoints:
             points = self._keypoints()[order].reshape(-1)
-            made["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
+            columns["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
         if self.polygon_sizes:
-            made |= self._polygons(order, counts)
+            columns |= self._polygons(order, counts)
         if self.run_values:
             of_objects = ListColumn.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
-            made["object_runs"] = of_objects.grouped(counts)
-            made["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
-        types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
-        return {name: made[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
+            columns["object_runs"] = of_objects.grouped(counts)
+            columns["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
+        types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in columns}
+        return {name: columns[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
 
     def _keypoints(self) -> npt.NDArray[np.float32]:
         """(M, 3K) float32, keypoints of each object; zeros for an object without K of them."""

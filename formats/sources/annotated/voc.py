@@ -147,8 +147,8 @@ class _Reader:
 
     def listing(self, whole: bool) -> Listing:
         """The listing of all annotated images; if ``whole``, images without an annotation become skips."""
-        found, missing = find_files(self.root.root, self.images, follow_links=self.root.follow_links)
-        if not len(found.files):
+        named, missing = find_files(self.root.root, self.images, follow_links=self.root.follow_links)
+        if not len(named.files):
             raise SourceError(
                 f"not one of the images of {len(self.images):,} annotations is there, "
                 f"such as {', '.join(self.images[:3])}",
@@ -156,18 +156,18 @@ class _Reader:
                 hint=f"{len(self.skipped):,} annotations cannot be read" if self.skipped else None,
             )
         if whole:
-            named = set(self.images)
-            there = (f"{_IMAGES}/{key}" for key in self.folder.images()[0].names())
-            missing += [Skip(key, "image without an annotation") for key in there if key not in named]
+            annotated = set(self.images)
+            keys = (f"{_IMAGES}/{key}" for key in self.folder.images()[0].names())
+            missing += [Skip(key, "image without an annotation") for key in keys if key not in annotated]
         classes = tuple(sorted(self.classes))
         number = {name: label for label, name in enumerate(classes)}
         self.table.relabel(np.array([number[name] for name in self.classes], np.int64))
         row_of = np.full(len(self.images), -1, np.int64)
-        row_of[found.entries] = np.arange(len(found.files))
+        row_of[named.entries] = np.arange(len(named.files))
         rows = row_of[np.array(self.table.image, np.int64)]
-        sizes = np.array(self.sizes, np.int32)[found.entries]
+        sizes = np.array(self.sizes, np.int32)[named.entries]
         return Listing(
-            **vars(found.files),
+            **vars(named.files),
             labels=None,
             classes=classes,
             skipped=tuple(sorted([*self.skipped, *missing])),

@@ -116,9 +116,9 @@ def _count(first: str, last: str, step: str | None) -> Iterator[str]:
 
 def _on_disk(name: str) -> list[str]:
     if not os.path.lexists(name) and glob.has_magic(name):
-        if not (found := sorted(glob.glob(name, recursive=True))):  # noqa: PTH207 - patterns may be absolute
+        if not (matching := sorted(glob.glob(name, recursive=True))):  # noqa: PTH207 - patterns may be absolute
             raise SourceError("no file matches the pattern", path=name, hint=_CHECK)
-        return [str(Path(file).resolve()) for file in found]
+        return [str(Path(file).resolve()) for file in matching]
     path = Path(name).resolve()
     return [str(file) for file in _files_in(path)] or [str(path)]
 

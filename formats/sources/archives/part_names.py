@@ -29,21 +29,21 @@ def name_parts(fields: Mapping[str, str | None] | None, usual: FeatureNames) -> 
         ConfigError: A column would have a name that the index uses itself.
     """
     names, columns = usual, dict(usual.columns)
-    given: dict[str, str] = {}
+    part_of_role: dict[str, str] = {}
     for part, name in (fields or {}).items():
         if name is None:
-            columns = {column: other for column, other in columns.items() if other != part}
+            columns = {column: column_part for column, column_part in columns.items() if column_part != part}
             names = replace(names, label=None) if part == names.label else names
         elif name in ("image", "label", "key"):
-            given[name] = part
+            part_of_role[name] = part
         elif name in (*KNOWN_COLUMNS, "path", ""):
             raise ConfigError(f"a column cannot have the name {name!r}", hint="give it another name")
         else:
             columns[name] = part
     return replace(
         names,
-        encoded=given.get("image", names.encoded),
-        label=given.get("label", names.label),
-        key=given.get("key"),
+        encoded=part_of_role.get("image", names.encoded),
+        label=part_of_role.get("label", names.label),
+        key=part_of_role.get("key"),
         columns=columns,
     )

@@ -103,9 +103,9 @@ def list_mds(source: Source) -> Listing:
 def _list(source: Source, container: Container) -> Listing:
     files = _files(source)
     fields = source.parts
-    some = {part: name for part, name in fields.items() if name in ("image", "label", "key", None)}
+    roles = {part: name for part, name in fields.items() if name in ("image", "label", "key", None)}
     usual = container.feature_names
-    names = None if usual is None else name_parts(some, usual)
+    names = None if usual is None else name_parts(roles, usual)
     renamed = {part: name for part, name in fields.items() if name not in ("image", "label", "key")}
     gathered = Gathered()
     cores = available_cores()

@@ -104,11 +104,11 @@ def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) 
     archive = ShardImages(size, modified, [], [])
     try:
         for sample in find_samples(read, size):
-            found = _image_or_skip(file, sample, len(archive.images) + len(archive.skipped), read, names)
-            if isinstance(found, Skip):
-                archive.skipped.append(found)
+            image = _image_or_skip(file, sample, len(archive.images) + len(archive.skipped), read, names)
+            if isinstance(image, Skip):
+                archive.skipped.append(image)
             else:
-                archive.images.append(found)
+                archive.images.append(image)
     except BadArchiveError as error:
         record = len(archive.images) + len(archive.skipped)
         raise archive_error(error, read(0, _START), file, record) from error

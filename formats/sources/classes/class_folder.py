@@ -74,25 +74,25 @@ def list_folder(
     folder = os.path.realpath(root)
     table, classes = FileTable(), _Classes(folder, class_depth, follow_links)
     skipped: list[Skip] = []
-    for found in walk_images(folder, follow_links=follow_links):
-        if isinstance(found, Skip):
-            skipped.append(found)
-        elif isinstance(found, SkippedFolder):
-            skipped += found.skips
-            classes.add_skipped(found.skip)
+    for entry in walk_images(folder, follow_links=follow_links):
+        if isinstance(entry, Skip):
+            skipped.append(entry)
+        elif isinstance(entry, SkippedFolder):
+            skipped += entry.skips
+            classes.add_skipped(entry.skip)
         else:
-            table.add(*found)
-            classes.add(found.key)
+            table.add(*entry)
+            classes.add(entry.key)
     files, order = table.sorted(Path(folder), follow_links=follow_links)
     labels = classes.labels(order)
-    taken = labels >= 0
-    left_out = np.flatnonzero(~taken)
+    has_class = labels >= 0
+    left_out = np.flatnonzero(~has_class)
     if len(left_out):  # taking none of a million names takes 20 MB
         skipped += [
             Skip(key, "not an image" if "/" in key else "not in a class folder")
             for key in take_strings(files.keys, left_out).to_pylist()
         ]
-    if not taken.any():
+    if not has_class.any():
         raise no_images_error(
             "the folder holds no image in a class folder",
             root,
@@ -101,7 +101,7 @@ def list_folder(
             "of path and label",
         )
     if len(left_out):
-        files, labels = files.take(np.flatnonzero(taken)), labels[taken]
+        files, labels = files.take(np.flatnonzero(has_class)), labels[has_class]
     return Listing(
         **vars(files),
         labels=number_array(labels),

@@ -110,11 +110,11 @@ def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Li
 
 def _renumbered(listing: Listing, dropped: Labels) -> Listing:
     """Return a listing without the classes of these labels, which have no samples."""
-    kept = np.setdiff1d(np.arange(len(listing.classes)), dropped)
+    remaining = np.setdiff1d(np.arange(len(listing.classes)), dropped)
     number = np.full(len(listing.classes), -1, np.int64)
-    number[kept] = np.arange(len(kept))
+    number[remaining] = np.arange(len(remaining))
     labels = number[_labels(listing, "min_per_class")]
-    return replace(listing, labels=pa.array(labels), classes=tuple(listing.classes[i] for i in kept))
+    return replace(listing, labels=pa.array(labels), classes=tuple(listing.classes[i] for i in remaining))
 
 
 def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
@@ -126,9 +126,9 @@ def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
     assert listing.objects is not None, "called for listings with objects"
     columns = {name: ListColumn.from_arrow(array) for name, array in listing.objects.columns.items()}
     n = len(listing)
-    found = from_columns(columns, n, len(listing.info.keypoints))
-    chosen = np.isin(found.labels, _wanted(listing, classes))
-    if len(found) and not chosen.any():
+    objects = from_columns(columns, n, len(listing.info.keypoints))
+    chosen = np.isin(objects.labels, _wanted(listing, classes))
+    if len(objects) and not chosen.any():
         have = ", ".join(listing.classes[:10]) or "labels without names"
         raise SourceError(
             f"no object is of the classes {', '.join(classes[:10])}",
@@ -137,8 +137,10 @@ def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
         )
     if chosen.all():
         return listing
-    made = to_columns(found.take(chosen).split(n))
-    kept = {
-        name: made[name].cast(array.type) for name, array in listing.objects.columns.items() if name in made
+    columns_left = to_columns(objects.take(chosen).split(n))
+    cast = {
+        name: columns_left[name].cast(array.type)
+        for name, array in listing.objects.columns.items()
+        if name in columns_left
     }
-    return replace(listing, objects=replace(listing.objects, columns=kept))
+    return replace(listing, objects=replace(listing.objects, columns=cast))

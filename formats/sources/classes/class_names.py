@@ -33,11 +33,11 @@ _LONGEST = 1 << 24  # bytes of a file of names
 _NAMED = 5  # classes that an error names
 
 
-def parse_class_names(given: str) -> tuple[str, ...]:
+def parse_class_names(text: str) -> tuple[str, ...]:
     """Names of classes, that of label 0 first.
 
     Args:
-        given: ``cat,dog``, or a single name without a dot or a slash; the path of a file with one name in
+        text: ``cat,dog``, or a single name without a dot or a slash; the path of a file with one name in
             each line; or the folder of a dataset.
 
     Raises:
@@ -45,21 +45,21 @@ def parse_class_names(given: str) -> tuple[str, ...]:
         DatasetError: The folder is no dataset.
         SourceError: The file cannot be read.
     """
-    path = Path(given)
+    path = Path(text)
     if path.is_dir():
         lines = list(Manifest.load(path).classes)
     elif path.is_file():
         lines = _lines(path)
-    elif "," in given or not {".", "/"} & set(given):
-        lines = given.split(",")
+    elif "," in text or not {".", "/"} & set(text):
+        lines = text.split(",")
     else:
         raise ConfigError(
             "classes must be names with commas between, a file with one name in each line, or a dataset, not "
-            f"{given!r}"
+            f"{text!r}"
         )
     names = tuple(line.strip() for line in lines) or ("",)
     if "" in names:
-        raise ConfigError(f"label {names.index('')} has an empty name in classes: {given}")
+        raise ConfigError(f"label {names.index('')} has an empty name in classes: {text}")
     return names
 
 
@@ -164,8 +164,8 @@ def _renumbered(listing: Listing, label_of: Labels) -> Listing:
     if objects is not None:
         labels = {_OBJECT_LABELS: renumber(objects.columns[_OBJECT_LABELS], label_of)}
         objects = replace(objects, columns={**objects.columns, **labels})
-    given = None if listing.labels is None else renumber(listing.labels, label_of)
-    return replace(listing, labels=given, objects=objects)
+    image_labels = None if listing.labels is None else renumber(listing.labels, label_of)
+    return replace(listing, labels=image_labels, objects=objects)
 
 
 def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: Any) -> Labels:

@@ -25,13 +25,13 @@ def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, l
     """
     table = FileTable()
     skipped: list[Skip] = []
-    for found in walk_images(root, follow_links=follow_links):
-        if isinstance(found, Skip):
-            skipped.append(found)
-        elif isinstance(found, SkippedFolder):
-            skipped += found.skips if found.skip.reason != EMPTY else ()
+    for entry in walk_images(root, follow_links=follow_links):
+        if isinstance(entry, Skip):
+            skipped.append(entry)
+        elif isinstance(entry, SkippedFolder):
+            skipped += entry.skips if entry.skip.reason != EMPTY else ()
         else:
-            table.add(*found)
+            table.add(*entry)
     return table.sorted(Path(root), follow_links=follow_links)[0], sorted(skipped)
 
 
@@ -49,22 +49,22 @@ def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip |
     Arrays look like images where no file has the name of an image.
     """
     arrays: bool | None = None
-    for found in walk_folder(root, follow_links=follow_links):
-        if not isinstance(found, FileEntry):
-            yield found
+    for entry in walk_folder(root, follow_links=follow_links):
+        if not isinstance(entry, FileEntry):
+            yield entry
             continue
-        is_array = is_array_name(found.key)
+        is_array = is_array_name(entry.key)
         if is_array and arrays is None:
             others = walk_folder(root, follow_links=follow_links)
             arrays = not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in others)
-        yield _look_at(found, root, follow_links, bool(arrays) if is_array else None)
+        yield _look_at(entry, root, follow_links, bool(arrays) if is_array else None)
 
 
-def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
+def _look_at(file: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
     """Return a file or the reason to skip it; if ``is_image`` is None, its name or content decides."""
-    key = found.key
+    key = file.key
     try:
-        status = found.entry.stat(follow_symlinks=follow_links)
+        status = file.entry.stat(follow_symlinks=follow_links)
     except OSError as error:
         return Skip(key, "unreadable", error.strerror or "")
     if not is_regular(status):

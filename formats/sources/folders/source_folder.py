@@ -105,9 +105,9 @@ def open_folder(path: str | os.PathLike[str], *, follow_links: bool = True) -> S
 def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
     """The parts of a path or URL before and after its last folder ``name``; None if it has none."""
     text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
-    before, found, behind = f"{text}/".rpartition(f"/{name}/")
+    before, separator, behind = f"{text}/".rpartition(f"/{name}/")
     is_host = is_url(path) and not before.partition("://")[2]
-    return None if is_host or not found else (before or "/", behind.rstrip("/"))
+    return None if is_host or not separator else (before or "/", behind.rstrip("/"))
 
 
 class _LocalFolder(SourceFolder):

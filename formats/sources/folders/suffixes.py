@@ -63,12 +63,12 @@ def holds_alone(folder: str | os.PathLike[str], suffix: str, others: tuple[str, 
 def _holds(
     folder: str | os.PathLike[str], suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]
 ) -> bool:
-    found = False
+    has_suffix = False
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if not may_lie_there(entry):
                 return False
-            found = found or entry.name.endswith(suffix)
-    return found
+            has_suffix = has_suffix or entry.name.endswith(suffix)
+    return has_suffix

@@ -74,13 +74,13 @@ def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip |
     """
     walked = [_entries(_Folder("", root), follow_links)]
     while walked:
-        found = next(walked[-1], None)
-        if found is None:
+        entry = next(walked[-1], None)
+        if entry is None:
             walked.pop()
-        elif isinstance(found, _Folder):
-            walked.append(_entries(found, follow_links))
+        elif isinstance(entry, _Folder):
+            walked.append(_entries(entry, follow_links))
         else:
-            yield found
+            yield entry
 
 
 def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntry | Skip | SkippedFolder]:
@@ -88,13 +88,13 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntr
     empty = True
     try:
         with os.scandir(folder.path) as entries:
-            while some := list(islice(entries, _SORTED)):
-                found = [_look_at(entry, folder, follow_links) for entry in some]
-                empty = empty and all(entry.name.startswith(".") for entry in some)
-                some.clear()
-                found.sort(key=_order, reverse=True)
-                while found:
-                    yield found.pop()  # an entry whose status was asked takes several hundred bytes
+            while part := list(islice(entries, _SORTED)):
+                items = [_look_at(entry, folder, follow_links) for entry in part]
+                empty = empty and all(entry.name.startswith(".") for entry in part)
+                part.clear()
+                items.sort(key=_order, reverse=True)
+                while items:
+                    yield items.pop()  # an entry whose status was asked takes several hundred bytes
     except OSError as error:
         if not folder.key:
             raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
@@ -104,11 +104,11 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntr
         yield SkippedFolder(Skip(folder.key, EMPTY))
 
 
-def _order(found: _Folder | FileEntry | Skip | SkippedFolder) -> str:
+def _order(entry: _Folder | FileEntry | Skip | SkippedFolder) -> str:
     """The key, with the character that follows it in the keys of files."""
-    if isinstance(found, SkippedFolder):
-        return found.skip.key
-    return f"{found.key}/" if isinstance(found, _Folder) else found.key
+    if isinstance(entry, SkippedFolder):
+        return entry.skip.key
+    return f"{entry.key}/" if isinstance(entry, _Folder) else entry.key
 
 
 def _look_at(

@@ -84,12 +84,12 @@ class EntryColumns:
         if not self._several and float in types and str not in types:
             raise ValueError("the labels are numbers, but no integers")
         counts = np.frombuffer(self._label_counts, np.int64)
-        taken = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
+        chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
         classes: tuple[str, ...] = ()
-        numbers = self._labels.integers(taken.values)
+        numbers = self._labels.integers(chosen.values)
         if numbers is None:
-            numbers, classes = _classes(self._labels.text(taken.values))
-        return ListColumn(taken.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
+            numbers, classes = _classes(self._labels.text(chosen.values))
+        return ListColumn(chosen.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
 
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes of all entries, in sorted order; empty if labels are numbers."""
@@ -165,11 +165,11 @@ class _Column:
 def _classes(names: pa.Array) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Number names by their sorted order: (M,) int64, and each name once."""
     encoded = names.dictionary_encode()
-    found = encoded.dictionary.to_pylist()
-    order = sorted(range(len(found)), key=found.__getitem__)
-    number = np.empty(len(found), np.int64)
-    number[order] = np.arange(len(found))
-    return number[encoded.indices.to_numpy()], tuple(found[i] for i in order)
+    distinct = encoded.dictionary.to_pylist()
+    order = sorted(range(len(distinct)), key=distinct.__getitem__)
+    number = np.empty(len(distinct), np.int64)
+    number[order] = np.arange(len(distinct))
+    return number[encoded.indices.to_numpy()], tuple(distinct[i] for i in order)
 
 
 def _text(value: Any) -> str:

@@ -91,22 +91,22 @@ def list_file(
     folder = resolve(file.parent if root is None else root)
     values = EntryColumns(cells=has_cells(file))
     entries = read_entries(file, columns or ListColumns())
-    found, skipped = find_files(folder, values.gather(entries), follow_links=follow_links)
-    if not len(found.files) and not skipped:
+    named, skipped = find_files(folder, values.gather(entries), follow_links=follow_links)
+    if not len(named.files) and not skipped:
         fail(file, "the list has no entries")
-    if not len(found.files):
+    if not len(named.files):
         hint = None if is_url(folder) else likely_cause(folder, [skip.key for skip in skipped])
         raise no_images_error("the list names no image that can be read", file, skipped, hint)
     try:
-        labels, classes = values.labels(found.entries) if values.has_labels() else (None, ())
+        labels, classes = values.labels(named.entries) if values.has_labels() else (None, ())
         missing = set(values.class_names()) - set(classes) if classes and skipped else set()
     except ValueError as error:
         fail(file, str(error))
     return Listing(
-        **vars(found.files),
+        **vars(named.files),
         labels=labels,
         classes=classes,
-        columns=values.others(found.entries),
+        columns=values.others(named.entries),
         skipped=tuple(sorted(skipped)),
         missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )
@@ -138,13 +138,13 @@ def find_files(
             table.add(*looked)
             entries.append(number)
     files, order = table.sorted(root, follow_links=follow_links)
-    found = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
+    named = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
     again = np.zeros(len(files), bool)
     again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
     if again.any():
         skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
-        found = NamedFiles(files.take(np.flatnonzero(~again)), found.entries[~again])
-    return found, skipped
+        named = NamedFiles(files.take(np.flatnonzero(~again)), named.entries[~again])
+    return named, skipped
 
 
 def _look_at(root: str, follow_links: bool, path: str) -> tuple[str, int, int] | Skip:
@@ -182,13 +182,13 @@ def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, 
         key = posixpath.normpath(relative)
         return "" if key.startswith(("/", "../")) or "://" in relative else key
 
-    there = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
+    files = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
 
     def look_at(path: str) -> tuple[str, int, int] | Skip:
         key = key_of(path)
         if not key:
             return Skip(without_credentials(printable_name(path)), "path that leaves the source")
-        file = there.get(key)
+        file = files.get(key)
         if file is None:
             return Skip(printable_name(key), "unreadable", "No such file or directory")
         return key, file.size, file.modified

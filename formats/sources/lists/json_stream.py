@@ -140,11 +140,11 @@ class _Stream:
             more = self._expect(",]") == ","
 
     def _expect(self, characters: str) -> str:
-        found = self._peek()
-        if not found or found not in characters:
+        character = self._peek()
+        if not character or character not in characters:
             self._fail(f"{' or '.join(characters)} is missing")
         self._at += 1
-        return found
+        return character
 
     def _peek(self) -> str:
         """The next character that is no whitespace; empty at the end of the file."""

@@ -192,8 +192,8 @@ def _check_names(file: Path, where: str, names: Collection[str], label: str) -> 
         )
     for name in ("path", label):
         if name not in names:
-            there = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"
-            fail(file, f"{where} has no {name}: it has {there}")
+            listed_names = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"
+            fail(file, f"{where} has no {name}: it has {listed_names}")
 
 
 def _check(file: Path, number: int, entry: Any, columns: ListColumns) -> None:
@@ -217,8 +217,8 @@ def _check(file: Path, number: int, entry: Any, columns: ListColumns) -> None:
         fail(file, f"{where} has a column whose name is no Unicode: {printable_name(wrong[0])}")
 
 
-def _check_labels(file: Path, where: str, given: Any) -> None:
-    for label in given if isinstance(given, list) else [given]:
+def _check_labels(file: Path, where: str, labels: Any) -> None:
+    for label in labels if isinstance(labels, list) else [labels]:
         if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
             fail(file, f"{where} has a label that is neither number nor name: {label!r}")
         if label == "":

@@ -19,20 +19,20 @@ def likely_cause(folder: str, paths: Sequence[str]) -> str:
 
     ``paths`` is not empty, and relative ones start in ``folder``.
     """
-    some = sorted(paths)[:_TRIED]
-    for change, words in _changes(folder, some[0]):
-        if sum(os.path.isfile(change(path)) for path in some) > len(some) / 2:  # noqa: PTH113 - tried often
+    first_paths = sorted(paths)[:_TRIED]
+    for change, words in _changes(folder, first_paths[0]):
+        if sum(os.path.isfile(change(path)) for path in first_paths) > len(first_paths) / 2:  # noqa: PTH113 - tried often
             return words
-    tried = os.path.join(folder, some[0])  # noqa: PTH118 - the path may be absolute
+    tried = os.path.join(folder, first_paths[0])  # noqa: PTH118 - the path may be absolute
     return f"relative paths start at {folder}: the first file would be {tried}"
 
 
 def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], str]]:
     """Yield functions that change a path, each with the hint if the changed paths lead to files."""
-    for other in dict.fromkeys((os.getcwd(), os.path.dirname(folder))):  # noqa: PTH109, PTH120 - texts
+    for base in dict.fromkeys((os.getcwd(), os.path.dirname(folder))):  # noqa: PTH109, PTH120 - texts
         yield (
-            partial(os.path.join, other),
-            f"relative paths start at the folder of the list, and these files are in {other}: "
+            partial(os.path.join, base),
+            f"relative paths start at the folder of the list, and these files are in {base}: "
             "put the list there, or write absolute paths",
         )
     parts = first.split("/")

@@ -83,16 +83,16 @@ class BlockImages:
         """Return an open block; of the others, those that were not used for longest are closed."""
         unused = []
         with self._lock:
-            found = self._open.get((file, block))
-            if found is None:
+            opened = self._open.get((file, block))
+            if opened is None:
                 most = (16 + 2 * self._num_threads) << 20  # more than between the rows that threads read
-                found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block), most)
+                opened = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block), most)
             self._open.move_to_end((file, block))
             while len(self._open) > self._most_open:
                 unused.append(self._open.popitem(last=False)[1])
         for one in unused:
             one.close()  # waits for its reader, which may need the lock of this object meanwhile
-        return found
+        return opened
 
     def _pieces(self, file: int, block: int) -> Generator[pa.Array]:
         """Yield the images of a block, some rows at a time."""
@@ -191,9 +191,9 @@ class _OpenBlock:
 
     def _find(self, row: int) -> _Piece:
         if row < self._next:
-            found = [piece for piece in self._kept if piece.first <= row < piece.first + len(piece.images)]
-            if found:
-                return found[0]
+            holding = [piece for piece in self._kept if piece.first <= row < piece.first + len(piece.images)]
+            if holding:
+                return holding[0]
             self._restart()
         while row >= self._next:
             self._advance()

@@ -104,10 +104,14 @@ def _class_names(feature: dict[str, Any]) -> list[str]:
 def _image(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str | None]) -> str:
     held: list[str] = [one.name for one in schema if _holds_bytes(one.type) and one.name not in fields]
     stated = [name for name in held if features.get(name, {}).get("_type") == "Image"]
-    found = stated or [name for name in held if name in _IMAGE_NAMES] or held
-    if len(found) == 1:
-        return found[0]
-    message = f"several columns may be the image: {', '.join(found)}" if found else "no column holds images"
+    candidates = stated or [name for name in held if name in _IMAGE_NAMES] or held
+    if len(candidates) == 1:
+        return candidates[0]
+    message = (
+        f"several columns may be the image: {', '.join(candidates)}"
+        if candidates
+        else "no column holds images"
+    )
     raise ConfigError(
         f"{message}; the table has {', '.join(schema.names)}",
         hint="name it with --image NAME (fields={'NAME': 'image'})",

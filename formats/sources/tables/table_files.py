@@ -103,7 +103,7 @@ def find_tables(source: Source) -> list[str]:
     if text.endswith(_PARQUET):
         return expand(text)
     if is_url(text):
-        found = [f"{text}/{name}" for name in source.folder.names(_PARQUET)]
+        files = [f"{text}/{name}" for name in source.folder.names(_PARQUET)]
     elif (Path(text) / _SPLITS).is_file():
         splits = _parsed(Path(text) / _SPLITS)["splits"]
         raise SourceError(
@@ -113,14 +113,14 @@ def find_tables(source: Source) -> list[str]:
         )
     elif (Path(text) / _STATE).is_file():
         state = _parsed(Path(text) / _STATE)
-        found = [str(Path(text).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
+        files = [str(Path(text).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
     else:
-        found = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == _PARQUET)
-    if not found:
+        files = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == _PARQUET)
+    if not files:
         raise SourceError(
             "there is no Parquet file", path=source.path, hint="name the files: 'URL/data/*.parquet'"
         )
-    return found
+    return files
 
 
 def _parsed(file: Path) -> Any:

@@ -100,8 +100,8 @@ class BoxImages:
             SourceError: None of the images exists.
         """
         paths = list(self.number_of)
-        found, missing = find_files(root, paths, follow_links=follow_links)
-        if not len(found.files):
+        named, missing = find_files(root, paths, follow_links=follow_links)
+        if not len(named.files):
             shown = f", such as {', '.join(paths[:3])}" if paths else ""
             raise SourceError(
                 f"not one of the {len(paths):,} images that {self.file} names is there{shown}",
@@ -111,11 +111,11 @@ class BoxImages:
         names = tuple(sorted(self.label_of) if classes is None else classes)
         self.table.relabel(np.array([names.index(name) for name in self.label_of], np.int64))
         rows = np.full(len(paths), -1, np.int64)
-        rows[found.entries] = np.arange(len(found.files))
-        sizes = np.array([self.sizes.get(number, (0, 0)) for number in found.entries.tolist()], np.int32)
+        rows[named.entries] = np.arange(len(named.files))
+        sizes = np.array([self.sizes.get(number, (0, 0)) for number in named.entries.tolist()], np.int32)
         rows = rows[np.array(self.table.image, np.int64)]
         return Listing(
-            **vars(found.files),
+            **vars(named.files),
             labels=None,
             classes=names,
             skipped=tuple(sorted([*self.skipped, *missing])),

@@ -70,26 +70,26 @@ def _read(images: BoxImages, number: int, line: bytes, kind: str) -> None:
         content = json.loads(line)
     except (ValueError, RecursionError):
         content = None
-    known = isinstance(content, dict) and isinstance(content.get("ID"), str) and content["ID"]
+    has_id = isinstance(content, dict) and isinstance(content.get("ID"), str) and content["ID"]
     boxes = content.get("gtboxes") if isinstance(content, dict) else None
-    if not known or not isinstance(boxes, list):
+    if not has_id or not isinstance(boxes, list):
         images.skip(images.file, "line that is no object with ID and gtboxes", f"line {number}")
         return
     path = f"{content['ID']}.jpg"
     images.image(path)
-    for index, one in enumerate(boxes):
-        _add(images, path, index, one, kind)
+    for index, box in enumerate(boxes):
+        _add(images, path, index, box, kind)
 
 
-def _add(images: BoxImages, path: str, index: int, one: Any, kind: str) -> None:
+def _add(images: BoxImages, path: str, index: int, value: Any, kind: str) -> None:
     name = images.of(index)
-    given = one if isinstance(one, dict) else {}
-    box, facts = given.get(_BOXES[kind]), given.get("head_attr" if kind == "head" else "extra")
-    if given.get("tag") not in (_PERSON, _IGNORED):
-        images.skip(path, "object of an unknown category", f"{name}: {given.get('tag')!r}"[:80])
+    members = value if isinstance(value, dict) else {}
+    box, facts = members.get(_BOXES[kind]), members.get("head_attr" if kind == "head" else "extra")
+    if members.get("tag") not in (_PERSON, _IGNORED):
+        images.skip(path, "object of an unknown category", f"{name}: {members.get('tag')!r}"[:80])
     elif not numbers(box) or len(box) != 4:
         images.skip(path, "object without a box", f"{name}: {str(box)[:60]}")
     else:
         left, top, width, height = box
-        ignored = given["tag"] == _IGNORED or (isinstance(facts, dict) and facts.get("ignore") == 1)
+        ignored = members["tag"] == _IGNORED or (isinstance(facts, dict) and facts.get("ignore") == 1)
         images.add(path, (left, top, left + width, top + height), _name(kind), index, crowd=ignored)

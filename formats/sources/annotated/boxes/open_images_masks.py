@@ -81,24 +81,24 @@ def add_with_masks(
         follow_links: Whether images may be links.
     """
     by_image: dict[str, list[NamedObject]] = {}
-    for one in objects:
-        by_image.setdefault(one.path, []).append(one)
-        images.image(one.path)
+    for object_ in objects:
+        by_image.setdefault(object_.path, []).append(object_)
+        images.image(object_.path)
     paths = list(by_image)
     reader = _Reader(root, masks, by_image, follow_links=follow_links)
-    there = find_files(root, paths, follow_links=follow_links)[0]  # the conversion names missing images
-    sizes = zip((paths[entry] for entry in there.entries), there.files.sizes.tolist(), strict=True)
+    existing = find_files(root, paths, follow_links=follow_links)[0]  # the conversion names missing images
+    sizes = zip((paths[entry] for entry in existing.entries), existing.files.sizes.tolist(), strict=True)
     cores = available_cores()
-    for (path, _), found in thread_map(reader.read, sizes, "masks", cores, cores + _AHEAD):
-        if found is None:
+    for (path, _), image in thread_map(reader.read, sizes, "masks", cores, cores + _AHEAD):
+        if image is None:
             continue
-        images.sizes[images.image(path)] = found.size
-        for one, outcome in zip(by_image[path], found.outcomes, strict=True):
+        images.sizes[images.image(path)] = image.size
+        for object_, outcome in zip(by_image[path], image.outcomes, strict=True):
             if isinstance(outcome, tuple):
                 reason, detail = outcome
-                images.skip(path, reason, f"{images.of(one.line)}: {detail}")
+                images.skip(path, reason, f"{images.of(object_.line)}: {detail}")
             else:
-                one.add_to(images, outcome)
+                object_.add_to(images, outcome)
 
 
 class _Reader:

@@ -87,11 +87,11 @@ def list_coco_file(
             path=file,
             hint="give an object with images, annotations and categories, or an array of path and label",
         )
-    found, skipped = find_files(root, names, follow_links=follow_links)
-    if not len(found.files):
+    named, skipped = find_files(root, names, follow_links=follow_links)
+    if not len(named.files):
         message = f"not one of {len(names):,} images is in {root}"
         raise no_images_error(message, file, skipped, "name the folder of the images: --images DIR")
-    return reader.listing(found, skipped)
+    return reader.listing(named, skipped)
 
 
 class _Reader:
@@ -180,30 +180,30 @@ class _Reader:
     def _choose_keypoints(self) -> None:
         """Set the number of keypoints that the objects have; note the objects with others."""
         table, declared = self._table, self._categories.keypoints()
-        found = [size // 3 for size in table.keypoint_sizes]
-        table.keypoints, reason = choose_keypoints(declared, filter(None, found))
-        for at, number in enumerate(found):
+        counts = [size // 3 for size in table.keypoint_sizes]
+        table.keypoints, reason = choose_keypoints(declared, filter(None, counts))
+        for at, number in enumerate(counts):
             if number not in (0, table.keypoints):
                 self._note_object(at, reason, f"{number}, not {table.keypoints}")
 
-    def listing(self, found: NamedFiles, skipped: list[Skip]) -> Listing:
+    def listing(self, named: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
         images = self.images
-        numbers_found = [images.numbers[entry] for entry in found.entries.tolist()]
+        image_numbers = [images.numbers[entry] for entry in named.entries.tolist()]
         row_of = np.full(len(images.number_of) + 1, -1, np.int64)
-        row_of[numbers_found] = np.arange(len(found.files))
+        row_of[image_numbers] = np.arange(len(named.files))
         labels, classes = self._categories.labels(self._category_numbers)
-        left_out = self._left_out(labels, images.listed_twice(found.entries.tolist()))
+        left_out = self._left_out(labels, images.listed_twice(named.entries.tolist()))
         self._choose_keypoints()
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.relabel(labels)
-        sizes = np.array([images.sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
+        sizes = np.array([images.sizes[number] for number in image_numbers], np.int32).reshape(-1, 2)
         bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
-            **vars(found.files),
+            **vars(named.files),
             labels=None,
             classes=classes,
-            columns=images.columns(found.entries.tolist()),
+            columns=images.columns(named.entries.tolist()),
             skipped=tuple(sorted([*skipped, *images.bad, *bad])),
             objects=self._table.listed(rows, sizes, self._annotation_name("{}")),
             info=self._categories.info(self._table.keypoints),
@@ -215,16 +215,16 @@ class _Reader:
         table = self._table
         image = np.array(table.image, np.int64)
         unknown_image = ~np.isin(image, list(self.images.sizes))
-        again = np.isin(image, list(twice))
+        listed_twice = np.isin(image, list(twice))
         unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
-        for some, reason in (
+        for affected, reason in (
             (unknown_image, "object of an unknown image"),
             (unknown_category, "object of an unknown category"),
-            (again, "object of an image that is listed twice"),
+            (listed_twice, "object of an image that is listed twice"),
         ):
-            for at in np.flatnonzero(some).tolist():
+            for at in np.flatnonzero(affected).tolist():
                 self._note_object(at, reason)
-        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category | again
+        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category | listed_twice
         for at, size in self._run_sizes.items():
             declared = self.images.sizes.get(table.image[at], (0, 0))
             if all(declared) and declared != size:

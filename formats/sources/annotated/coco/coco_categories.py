@@ -46,16 +46,16 @@ class Categories:
             SourceError: Some ids are numbers and some are text, so they have no order.
         """
         try:
-            known = sorted(self._by_id)
+            ordered_ids = sorted(self._by_id)
         except TypeError as error:
             raise SourceError(
                 "some ids of categories are numbers and some are text", path=self._file
             ) from error
-        label_of = {category: label for label, category in enumerate(known)}
-        names = (self._by_id[category].get("name") for category in known)
+        label_of = {category: label for label, category in enumerate(ordered_ids)}
+        names = (self._by_id[category].get("name") for category in ordered_ids)
         return np.array([label_of.get(category, -1) for category in ids], np.int64), tuple(
             printable_name(name if isinstance(name, str) else f"category {category}")
-            for category, name in zip(known, names, strict=True)
+            for category, name in zip(ordered_ids, names, strict=True)
         )
 
     def ids(self) -> tuple[int | str, ...]:
@@ -97,10 +97,10 @@ def is_id(value: Any) -> bool:
 
 def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
     """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
-    other = {"left": "right", "right": "left"}
+    opposite = {"left": "right", "right": "left"}
     index_of = {name: i for i, name in enumerate(names)}
     swap = []
     for i, name in enumerate(names):
-        side = next((side for side in other if side in name), None)
-        swap.append(i if side is None else index_of.get(name.replace(side, other[side]), i))
+        side = next((side for side in opposite if side in name), None)
+        swap.append(i if side is None else index_of.get(name.replace(side, opposite[side]), i))
     return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))

@@ -74,18 +74,21 @@ class Images:
             if isinstance(ids, list) and all(type(one) is int for one in ids):
                 self.class_lists.setdefault(name, {})[number] = ids
 
-    def columns(self, found: Sequence[int]) -> dict[str, pa.Array]:
+    def columns(self, entries: Sequence[int]) -> dict[str, pa.Array]:
         """Columns of the images at these indexes in :attr:`names`: their ids, and the lists of LVIS."""
-        numbers = [self.numbers[entry] for entry in found]
+        numbers = [self.numbers[entry] for entry in entries]
         id_of = {number: image_id for image_id, number in self.number_of.items()}
         columns = {"image_id": _id_column([id_of[number] for number in numbers])}
         for name, lists in self.class_lists.items():
             columns[name] = pa.array([lists.get(number, []) for number in numbers], pa.large_list(pa.int64()))
         return columns
 
-    def listed_twice(self, found: Iterable[int]) -> set[int]:
-        """Numbers of the images that are left out because an image at ``found`` has the same file."""
-        taken = set(found)
+    def listed_twice(self, entries: Iterable[int]) -> set[int]:
+        """Numbers of the images that are not among ``entries`` but name the same file as one of them.
+
+        ``entries`` are indexes in :attr:`names`.
+        """
+        taken = set(entries)
         files = {os.path.normpath(self.names[at]) for at in taken}
         others = (at for at in range(len(self.names)) if at not in taken)
         return {self.numbers[at] for at in others if os.path.normpath(self.names[at]) in files}

@@ -40,14 +40,14 @@ def read_keypoints(value: Any) -> list[float]:
     return points
 
 
-def choose_keypoints(declared: Iterable[int], found: Iterable[int]) -> tuple[int, str]:
+def choose_keypoints(declared: Iterable[int], numbers_of_objects: Iterable[int]) -> tuple[int, str]:
     """Choose the number of keypoints that objects have, from those that categories and objects have.
 
     Returns:
         The number, 0 if no object has keypoints; and the reason to leave out other numbers. If categories
         declare numbers, it is one of them. Among several, it is that of the most objects, then the largest.
     """
-    counts, allowed = Counter(found), set(declared)
+    counts, allowed = Counter(numbers_of_objects), set(declared)
     if not counts:
         return 0, ""
     best = max(allowed or counts, key=lambda number: (counts[number], number))

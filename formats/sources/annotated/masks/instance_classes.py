@@ -48,15 +48,15 @@ class ClassOfValue:
     ids: tuple[int, ...] = ()
     hint = "values must be class * 1000 + n; for masks with plain numbers add those of classes: --masks DIR"
 
-    def object_of(self, one: Instance) -> ClassedObject | str | None:
+    def object_of(self, instance: Instance) -> ClassedObject | str | None:
         """Return the class of an object; None for pixels of no object, such as the road.
 
         In Cityscapes a value that is a class alone is a group of objects (crowd).
         """
-        number, crowd = one.value // _PER_CLASS, one.value < _PER_CLASS
+        number, crowd = instance.value // _PER_CLASS, instance.value < _PER_CLASS
         if not self.ids:
             return None if crowd else ClassedObject(number, crowd=False)
-        number = one.value if crowd else number
+        number = instance.value if crowd else number
         return ClassedObject(self.ids.index(number), crowd) if number in self.ids else None
 
 
@@ -75,11 +75,11 @@ class ClassOfMask:
     ids: tuple[int, ...] = ()
     hint = "the values of masks of objects must be numbers from 1"
 
-    def object_of(self, one: Instance) -> ClassedObject | str | None:
+    def object_of(self, instance: Instance) -> ClassedObject | str | None:
         """Return the class of most pixels of an object, or the reason for none; None for ignored pixels."""
-        if one.value == self.ignore:
+        if instance.value == self.ignore:
             return None
-        pixels = np.bincount(one.segments.classes, one.segments.length)
+        pixels = np.bincount(instance.segments.classes, instance.segments.length)
         pixels[0] = 0
         if self.ignore is not None and self.ignore < len(pixels):
             pixels[self.ignore] = 0

@@ -96,20 +96,26 @@ class _Reader:
             key, detail = self.listing.keys[row].as_py(), ": ".join(filter(None, error.args))
             return Skip(key, f"{_KIND} that is left out", detail)
 
-    def _add(self, row: int, found: tuple[tuple[int, int], list[Instance]] | Skip) -> None:
-        if isinstance(found, Skip):
-            self.skipped.append(found)
+    def _add(self, row: int, mask: tuple[tuple[int, int], list[Instance]] | Skip) -> None:
+        if isinstance(mask, Skip):
+            self.skipped.append(mask)
             self.broken.append(row)
             self.sizes.append((0, 0))
             return
-        self.sizes.append(found[0])
-        for one in found[1]:
-            outcome = self.rule.object_of(one)
+        self.sizes.append(mask[0])
+        for instance in mask[1]:
+            outcome = self.rule.object_of(instance)
             if isinstance(outcome, str):
-                self.skipped.append(Skip(self.listing.keys[row].as_py(), outcome, f"value {one.value}"))
+                self.skipped.append(Skip(self.listing.keys[row].as_py(), outcome, f"value {instance.value}"))
             elif outcome is not None:
                 self.table.add(
-                    row, one.box, outcome.label, one.value, area=one.area, crowd=outcome.crowd, runs=one.runs
+                    row,
+                    instance.box,
+                    outcome.label,
+                    instance.value,
+                    area=instance.area,
+                    crowd=outcome.crowd,
+                    runs=instance.runs,
                 )
 
     def listed(self, folder: str) -> Listing:

@@ -58,16 +58,16 @@ def instances_of(values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = No
     first = np.ones(len(flat), bool)
     first[1:] = flat[1:] != flat[:-1]
     first[::height] = True
-    known = None if classes is None else np.ascontiguousarray(classes.T).ravel()
-    if known is not None:
-        first[1:] |= known[1:] != known[:-1]
+    class_of = None if classes is None else np.ascontiguousarray(classes.T).ravel()
+    if class_of is not None:
+        first[1:] |= class_of[1:] != class_of[:-1]
     start = np.flatnonzero(first)
     length = np.diff(start, append=len(flat))
     value = flat[start].astype(np.int64)
-    of_class = np.zeros(len(start), np.int64) if known is None else known[start].astype(np.int64)
+    of_class = np.zeros(len(start), np.int64) if class_of is None else class_of[start].astype(np.int64)
     order = np.argsort(value, kind="stable")
-    found, bounds = np.unique(value[order], return_index=True)
-    for number, chosen in zip(found.tolist(), np.split(order, bounds[1:]), strict=True):
+    distinct, bounds = np.unique(value[order], return_index=True)
+    for number, chosen in zip(distinct.tolist(), np.split(order, bounds[1:]), strict=True):
         if number:
             segments = Segments(start[chosen], length[chosen], of_class[chosen])
             yield Instance(number, _box(segments, height), *_runs(segments, len(flat)), segments)

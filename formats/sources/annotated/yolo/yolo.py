@@ -99,17 +99,17 @@ def _list_splits(source: Source) -> Listing:
             hint="convert each split by itself, and name its folder, such as train/images",
         )
     data = read_data_file(source.path)
-    found = data.images(follow_links=source.follow_links)
-    names = list(map(_labels_beside, found.files.names()))
-    reader = _Reader(data.names, ObjectTable(keypoints=data.names.keypoints), found.skipped)
-    reader.read_all(found.files, found.root, names)
+    images = data.images(follow_links=source.follow_links)
+    names = list(map(_labels_beside, images.files.names()))
+    reader = _Reader(data.names, ObjectTable(keypoints=data.names.keypoints), images.skipped)
+    reader.read_all(images.files, images.root, names)
     expected = set(names)
-    for folder in found.folders:
+    for folder in images.folders:
         labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
         if labels != folder:  # beside images there are other texts, too
-            own = (f"{labels}/{name}" for name in _label_files(found.root.child(labels)))
-            reader.find_strays(own, expected)
-    return replace(reader.listing(found.files), split=found.split, splits=tuple(data.splits))
+            label_files = (f"{labels}/{name}" for name in _label_files(images.root.child(labels)))
+            reader.find_strays(label_files, expected)
+    return replace(reader.listing(images.files), split=images.split, splits=tuple(data.splits))
 
 
 def _labels_of(key: str) -> str:

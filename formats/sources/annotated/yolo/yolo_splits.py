@@ -152,9 +152,9 @@ def read_data_file(path: str | os.PathLike[str]) -> YoloData:
     members = load_yaml(name, "\n".join(lines))
     splits = {}
     for split, keys in _SPLITS.items():
-        given = next((members[key] for key in keys if members.get(key)), None)
-        if given is not None:
-            splits[split] = yaml_strings(name, split, [given] if isinstance(given, str) else given)
+        entries = next((members[key] for key in keys if members.get(key)), None)
+        if entries is not None:
+            splits[split] = yaml_strings(name, split, [entries] if isinstance(entries, str) else entries)
     names = parse_names(name, lines)
     if not splits:
         fail_yaml(name, "it names no images: train, val or test")
@@ -163,8 +163,8 @@ def read_data_file(path: str | os.PathLike[str]) -> YoloData:
     base = members.get("path") or ""
     if not isinstance(base, str) or any("\0" in one for one in (base, *sum(splits.values(), ()))):
         fail_yaml(name, "path, train, val and test must be paths")
-    found = file.parent / base
-    return YoloData(file, names, (found if _is_there(found) else file.parent).resolve(), splits)
+    root = file.parent / base
+    return YoloData(file, names, (root if _is_there(root) else file.parent).resolve(), splits)
 
 
 def _is_there(path: Path) -> bool:
