@@ -101,7 +101,7 @@ def convert(
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
         resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
-            :func:`stoker.formats.conversion.options.parse_resize`. None keeps the size of the images.
+            :func:`stoker.formats.conversion.option_values.parse_resize`. None keeps the size of the images.
         encoding: Encoding of the stored images: ``keep`` (resized images are JPEG where they were JPEG or
             WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
             orientation is applied where images are encoded anew; elsewhere the index records it.

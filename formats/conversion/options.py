@@ -1,12 +1,10 @@
-"""The options of a conversion, checked and in one form, and the parsers of their texts."""
+"""The options of a conversion, checked and in one form."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from operator import index
-from typing import Any, ClassVar, Literal, SupportsIndex, cast
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,30 +14,16 @@ from stoker.errors import ConfigError
 from ..codecs.header import MAX_PIXELS
 from ..codecs.transcode import BYTES_PER_PIXEL
 from ..containers.registry import DEFAULT_CONTAINER, find_writing
-from ..files.byte_size import parse_byte_size
 from ..sources.format_names import SourceFormatName
 from ..tokenization.captions import CaptionOptions
+from .option_values import ResizeMode, check_integer, parse_share, shard_bytes
 
-__all__ = [
-    "QUALITY",
-    "SUBSAMPLING",
-    "ConvertOptions",
-    "ResizeMode",
-    "ShardOptions",
-    "parse_fraction",
-    "parse_resize",
-    "parse_share",
-    "shard_bytes",
-    "shard_options",
-]
-
-ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+__all__ = ["QUALITY", "SUBSAMPLING", "ConvertOptions", "ShardOptions", "shard_options"]
 
 QUALITY = 90
 SUBSAMPLING = "420"
 
 _SUBSAMPLINGS = ("444", "422", "420")
-_LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 _RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the names of the features, the key
 _ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
@@ -88,7 +72,7 @@ class ShardOptions:
 
     def _set_integer(self, name: str, low: int, high: int) -> None:
         """Replace a number by a Python int, for the manifest; raise ConfigError if it is out of range."""
-        object.__setattr__(self, name, _within(name, getattr(self, name), low, high))
+        object.__setattr__(self, name, check_integer(name, getattr(self, name), low, high))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -245,71 +229,6 @@ def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
     return ShardOptions(container, seed, size, shard_records or 0, shards or 0, *shares, strict)
 
 
-def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
-    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples.
-
-    Raises:
-        ConfigError: ``shard_size`` is no number of bytes.
-    """
-    if shard_size is None:
-        return 0 if shard_records is not None or shards is not None else 256_000_000
-    return parse_byte_size("shard_size", shard_size)
-
-
-def parse_share(name: str, value: str | float | Fraction) -> Fraction:
-    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction.
-
-    Raises:
-        ConfigError: The value is no share, or is not from 0 to less than 1.
-    """
-    share = parse_fraction(value)
-    if not 0 <= share < 1:
-        raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
-    return share
-
-
-def parse_fraction(value: str | float | Fraction) -> Fraction:
-    """Parse 0.1, "0.1" or "10%" into an exact fraction; -1 for other texts."""
-    text = str(value).strip()
-    try:
-        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        return Fraction(-1)
-
-
-def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
-    """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width.
-
-    The modes are those of NVIDIA DIGITS. ``shorter`` and ``longer`` scale an image so that this side has at
-    most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
-    and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
-    scales it to fit into height x width and pads it with black.
-
-    Raises:
-        ConfigError: The value has none of these forms, or a side is longer than a JPEG allows.
-    """
-    if value is None:
-        return "none", 0, 0
-    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
-    if match is None:
-        raise ConfigError(
-            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
-        )
-    mode = cast("ResizeMode", match[1] or match[3])
-    height, width = (int(match[2]),) * 2 if match[1] else (int(match[4]), int(match[5]))
-    for side in (height, width):
-        _within("a side in resize", side, 1, _LONGEST_SIDE)
-    return mode, height, width
-
-
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-
-
-def _within(name: str, value: Any, low: int, high: int) -> int:
-    """An integer of any type, such as NumPy's, as a Python int; ConfigError if it is out of range."""
-    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
-    if not low <= number <= high:
-        raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")
-    return number

@@ -13,7 +13,8 @@ from ..sources.classes.class_names import parse_class_map
 from ..sources.format_names import SourceFormatName
 from .execution import Engine
 from .images.mask_values import parse_mask_map
-from .options import ConvertOptions, ResizeMode, shard_options
+from .option_values import ResizeMode
+from .options import ConvertOptions, shard_options
 from .run import Progress
 
 __all__ = ["ConvertRequest", "SupportsItems"]
@@ -84,7 +85,7 @@ class ConvertRequest:
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
         """Return the checked options of the conversion of a source of files.
 
-        ``resize`` has mode, height and width, as :func:`.options.parse_resize` returns them.
+        ``resize`` has mode, height and width, as :func:`.option_values.parse_resize` returns them.
 
         Raises:
             ConfigError: An option has a value that it cannot have.

@@ -26,7 +26,8 @@ from .execution import Summary, check_num_threads, check_outside_source, execute
 from .images.captions import caption_choice, tokenize_captions
 from .images.image_encoder import ImageEncoder
 from .listed_samples import check_mask_map, list_samples
-from .options import ConvertOptions, parse_resize
+from .option_values import parse_resize
+from .options import ConvertOptions
 from .plan import plan_conversion
 from .request import ConvertRequest
 from .run import no_progress

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...dataset.columns.annotations import Annotations
 from ...dataset.columns.run_lengths import mask_of_runs, runs_of_mask
-from ..options import ResizeMode
+from ..option_values import ResizeMode
 
 Floats = npt.NDArray[np.float32]
 

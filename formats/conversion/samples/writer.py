@@ -18,7 +18,7 @@ from ...files.reading import check_named
 from ...sources.listing import Skip
 from ..execution import Summary
 from ..images.captions import written_captions
-from ..options import parse_resize, shard_bytes
+from ..option_values import parse_resize, shard_bytes
 from ..shards.encoder import EncodedRecord
 from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool

@@ -14,7 +14,7 @@ from stoker.errors import ConfigError, SourceError
 from ...sources.folders.local_images import may_be_image
 from ...sources.listing import Listing, Skip
 from ...sources.no_images import name_reasons
-from ..options import parse_fraction
+from ..option_values import parse_fraction
 from ..shards.shard_file import ShardResult
 
 __all__ = ["check_loss", "parse_loss"]
