@@ -110,7 +110,7 @@ def bench(
     from stoker.benchmarks.report.table import show
 
     names = [name.strip() for name in against.split(",") if name.strip()]
-    own = ["stoker", *["stoker-ray"] * bool(workers), *["stoker-dali"] * (device != "cpu")]
+    engines = ["stoker", *["stoker-ray"] * bool(workers), *["stoker-dali"] * (device != "cpu")]
     comparison = run_bench(
         dataset,
         names,
@@ -123,15 +123,15 @@ def bench(
         transforms=transforms,
         min_visible=min_visible,
         min_size=min_size,
-        engines=own,
+        engines=engines,
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)
 
 
-def _refuse(given: Mapping[str, bool]) -> None:
+def _refuse(options: Mapping[str, bool]) -> None:
     """Raise ConfigError for options of the comparison that the user has given."""
-    refused = [name for name, is_given in given.items() if is_given]
+    refused = [name for name, is_given in options.items() if is_given]
     if refused:
         raise ConfigError(f"--ablate measures Stoker alone, on the CPU, and takes no {', '.join(refused)}")
 
@@ -151,16 +151,16 @@ def _ablate(
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):
         raise ConfigError("--ablate is for datasets of images that are not empty", path=opened.path)
-    made = recipe_transforms(*work)
-    columns = recipe_columns(opened, made) if any(work[:2]) else ("image",)
-    with ImageLoader(opened, transforms=made, columns=columns, **options) as loader:
-        found = loader.ablate(rounds=rounds)
+    chosen_transforms = recipe_transforms(*work)
+    columns = recipe_columns(opened, chosen_transforms) if any(work[:2]) else ("image",)
+    with ImageLoader(opened, transforms=chosen_transforms, columns=columns, **options) as loader:
+        ablation = loader.ablate(rounds=rounds)
     rows = table("left out", "images/s", "factor")
-    for name, rate in found.images_per_second.items():
-        factor = found.factors.get(name)
+    for name, rate in ablation.images_per_second.items():
+        factor = ablation.factors.get(name)
         rows.add_row(name if factor else "nothing", f"{rate:,.0f}", f"{factor or 1:.2f}")
     out.print(rows)
-    out.print(found.verdict)
+    out.print(ablation.verdict)
     if json_out is not None:
-        measured = {**asdict(found), "factors": found.factors, "verdict": found.verdict}
+        measured = {**asdict(ablation), "factors": ablation.factors, "verdict": ablation.verdict}
         json_out.write_text(json.dumps(measured), "utf-8")

@@ -36,9 +36,9 @@ def cache(
         removed = clear_indexes(origin)
         out.print(f"removed {len(removed):,} of the indexes")
         return
-    found = [one for one in cached_indexes() if origin in (None, one.origin)]
-    if not found:
+    indexes = [index for index in cached_indexes() if origin in (None, index.origin)]
+    if not indexes:
         out.print("the cache has no index" + ("" if source is None else f" of {plain(source)}"))
         return
-    for one in found:
-        out.print(f"{plain(one.origin)}: {human_bytes(one.bytes)} in {plain(str(one.folder))}")
+    for index in indexes:
+        out.print(f"{plain(index.origin)}: {human_bytes(index.bytes)} in {plain(str(index.folder))}")

@@ -16,7 +16,7 @@ def doctor() -> None:
     from .description.machine import examine
 
     findings = examine()
-    print_rows([(finding.subject, finding.found) for finding in findings])
+    print_rows([(finding.subject, finding.state) for finding in findings])
     for finding in findings:
         if finding.advice:
             out.print(f"{finding.subject}: {finding.advice}", style="yellow")

@@ -102,15 +102,15 @@ def index(
         _index_images(shards, into, classes, unlabelled)
         return
     columns = parse_columns(column)
-    given: dict[str, Any] = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
-    given |= {"raw": raw or None, "shape": None if shape is None else parse_shape(shape)}
-    given |= {"label_type": label_type, "height": height, "width": width, "objects": objects}
+    names: dict[str, Any] = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
+    names |= {"raw": raw or None, "shape": None if shape is None else parse_shape(shape)}
+    names |= {"label_type": label_type, "height": height, "width": width, "objects": objects}
     with progress("indexing", "bytes") as show:
         manifest = run(
             shards,
             into,
             container=container,
-            names={name: value for name, value in given.items() if value is not None},
+            names={name: value for name, value in names.items() if value is not None},
             classes=None if classes is None else parse_class_names(classes),
             checksums=checksums,
             progress=show,

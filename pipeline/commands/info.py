@@ -79,17 +79,21 @@ def info(
     gains = _gains(opened)
     if gains and not as_json:
         out.print(gain_table(gains))
-    found = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
+    statistics = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
     if as_json:
-        more: dict[str, Any] = {} if found is None else {"mean": found.mean, "std": found.std}
-        more |= {"versions": [asdict(one) for one in known]} if versions else {}
+        more: dict[str, Any] = {} if statistics is None else {"mean": statistics.mean, "std": statistics.std}
+        more |= {"versions": [asdict(version) for version in known]} if versions else {}
         more |= {"conversion": [asdict(gain) for gain in gains]} if gains else {}
         print_json({**dataset_json(opened), **more})
-    elif found is not None:
-        mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
+    elif statistics is not None:
+        mean, std = (
+            tuple(round(value, 4) for value in values) for values in (statistics.mean, statistics.std)
+        )
         out.print(f"Normalize(mean={mean}, std={std})")
         if mean_image is not None:
-            out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+            out.print(
+                f"mean image, {statistics.mean_image.shape[0]}x{statistics.mean_image.shape[1]}: {mean_image}"
+            )
 
 
 def _write_card(opened: StokerDataset, card: Path, threads: int | None, *, quiet: bool) -> None:
@@ -118,7 +122,7 @@ def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None)
     if mean_image is not None:
         check_mean_image(mean_image)
     with progress("decoding", "images") as show:
-        found = pixel_statistics(opened, num_threads=threads, progress=show)
+        statistics = pixel_statistics(opened, num_threads=threads, progress=show)
     if mean_image is not None:
-        save_mean_image(mean_image, found.mean_image)
-    return found
+        save_mean_image(mean_image, statistics.mean_image)
+    return statistics

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.text import Text
 
 from stoker.errors import ConfigError
+from stoker.types import Color
 
 from .shared.console import count, human_bytes, out, plain
 from .shared.options import Dataset, MinSize, MinVisible
@@ -120,7 +121,8 @@ def preview(
 
     parsed = None if sizes is None else parse_sizes(sizes)
     tokens = None if caption is None else parse_caption(caption)
-    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, color, tokens)  # type: ignore[arg-type]  # it is checked
+    channels = cast(Color, color)  # the loader checks it
+    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, channels, tokens)
     sheet = run(
         dataset,
         target,
@@ -163,23 +165,23 @@ def _preview_text(
         return
     for fact in sheet.facts:
         out.print(fact)
-    for one in sheet.samples:
-        _print_text(one, marks=sheet.marks_trained)
+    for text in sheet.samples:
+        _print_text(text, marks=sheet.marks_trained)
     if sheet.row is not None:
         out.print(f"\n{sheet.row.description}", style="bold")
-        for one in sheet.row.segments:
-            _print_text(one, marks=sheet.marks_trained)
+        for text in sheet.row.segments:
+            _print_text(text, marks=sheet.marks_trained)
 
 
-def _print_text(one: ShownText, *, marks: bool) -> None:
-    label = f", {one.label}" if one.label else ""
-    out.print(f"\n{plain(one.key)}, {one.field}{plain(label)}, {one.tokens:,} tokens", style="bold")
-    text = Text()
-    for part in one.passages:
+def _print_text(text: ShownText, *, marks: bool) -> None:
+    label = f", {text.label}" if text.label else ""
+    out.print(f"\n{plain(text.key)}, {text.field}{plain(label)}, {text.tokens:,} tokens", style="bold")
+    line = Text()
+    for part in text.passages:
         marked = marks and part.trained
         begin, end = ("⟦", "⟧") if marked and not out.is_terminal else ("", "")
-        text.append(f"{begin}{plain(part.text)}{end}", style="green" if marked else None)
-    out.print(text)
+        line.append(f"{begin}{plain(part.text)}{end}", style="green" if marked else None)
+    out.print(line)
 
 
 def _positions(text: str) -> list[int]:

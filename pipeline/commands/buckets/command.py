@@ -135,11 +135,11 @@ def _comparison(reports: dict[str, PlanReport]) -> Table:
     """Return a table with a row for each method."""
     from .image_buckets import cost_cells
 
-    made = table(
+    rows = table(
         "method", "padding %", "pad/sample", "shapes", "bound %", "ranks", "similar", "next", "partners"
     )
     for name, report in reports.items():
-        made.add_row(
+        rows.add_row(
             name,
             f"{report.padding:.2f}",
             f"{report.padding_per_sample:.3f}",
@@ -148,16 +148,16 @@ def _comparison(reports: dict[str, PlanReport]) -> Table:
             f"{report.efficiency_linear:.4f}",
             *cost_cells(report),
         )
-    return made
+    return rows
 
 
 def _by_bucket(report: PlanReport, method: str) -> Table:
     """Return a table with a row for each bucket of one method."""
-    made = table("padded to", "samples", "tokens", "padding %")
-    made.title = method
+    rows = table("padded to", "samples", "tokens", "padding %")
+    rows.title = method
     for bucket in report.buckets[:_BUCKETS_SHOWN]:
         length = " x ".join(map(str, bucket.length))
-        made.add_row(length, f"{bucket.samples:,}", f"{bucket.tokens:,}", f"{bucket.padding:.2f}")
+        rows.add_row(length, f"{bucket.samples:,}", f"{bucket.tokens:,}", f"{bucket.padding:.2f}")
     if len(report.buckets) > _BUCKETS_SHOWN:
-        made.add_row(f"and {len(report.buckets) - _BUCKETS_SHOWN:,} more", "", "", "")
-    return made
+        rows.add_row(f"and {len(report.buckets) - _BUCKETS_SHOWN:,} more", "", "", "")
+    return rows

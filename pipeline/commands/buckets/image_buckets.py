@@ -80,12 +80,12 @@ def compare_padded(
         name: report_ratio_groups(RatioGroupSampler(sizes, factor, batch_size, seed=seed, world_size=ranks))
         for name, factor in _FACTORS.items()
     }
-    made = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "similar", "next", "partners")
+    rows = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "similar", "next", "partners")
     for name, report in reports.items():
-        made.add_row(
+        rows.add_row(
             name, f"{report.padding:.2f}", f"{report.groups:,}", f"{report.steps:,}", *cost_cells(report)
         )
-    out.print(made)
+    out.print(rows)
     out.print(_PADDED_LEGEND, style="dim")
     write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
 
@@ -115,10 +115,12 @@ def fill_packed(
     if dataset.manifest.sample_type != "image":
         raise ConfigError("--sizes packs patches of images, and this dataset is of text", hint="Give --pack.")
     report = fill_of_rows(dataset, patches, None if caption is None else parse_caption(caption), seed)
-    made = table("of a row", "places", "a sample", "filled %", "at most %")
-    for name, one in zip(("patches", "caption"), report.fields, strict=False):
-        made.add_row(name, f"{one.capacity:,}", f"{one.mean:.1f}", f"{one.filled:.2f}", f"{one.bound:.2f}")
-    out.print(made)
+    rows = table("of a row", "capacity", "a sample", "filled %", "at most %")
+    for name, fill in zip(("patches", "caption"), report.fields, strict=False):
+        rows.add_row(
+            name, f"{fill.capacity:,}", f"{fill.mean:.1f}", f"{fill.filled:.2f}", f"{fill.bound:.2f}"
+        )
+    out.print(rows)
     more = 100 * report.rows / report.least - 100
     out.print(
         f"{report.samples:,} samples are in {report.rows:,} rows, {more:.2f} % more than the bound of "
@@ -144,18 +146,18 @@ def cost_cells(report: PlanReport | ShapeReport | RatioReport) -> tuple[str, ...
 
 def _comparison(reports: dict[str, ShapeReport]) -> Table:
     """Return a table with a row for each method."""
-    made = table("method", "cropped %", "shapes", "steps", "similar", "next", "partners")
+    rows = table("method", "cropped %", "shapes", "steps", "similar", "next", "partners")
     for name, report in reports.items():
-        made.add_row(
+        rows.add_row(
             name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *cost_cells(report)
         )
-    return made
+    return rows
 
 
 def _by_shape(report: ShapeReport, method: str) -> Table:
     """Return a table with a row for each shape of one method."""
-    made = table("height x width", "images", "cropped %")
-    made.title = method
-    for one in report.figures:
-        made.add_row(f"{one.shape[0]} x {one.shape[1]}", f"{one.samples:,}", f"{one.cropped:.2f}")
-    return made
+    rows = table("height x width", "images", "cropped %")
+    rows.title = method
+    for figure in report.figures:
+        rows.add_row(f"{figure.shape[0]} x {figure.shape[1]}", f"{figure.samples:,}", f"{figure.cropped:.2f}")
+    return rows

@@ -60,50 +60,55 @@ def duplicates(
     from ...duplicates.sheet import render_sheet
 
     with progress("hashing", "images") as show:
-        found = run(datasets, distance=distance, keep=keep, num_threads=threads, progress=show)
+        result = run(datasets, distance=distance, keep=keep, num_threads=threads, progress=show)
     if output is not None:
-        found.write(output)
+        result.write(output)
     if html is not None:
-        html.write_text(render_sheet(found), encoding="utf-8")
+        html.write_text(render_sheet(result), encoding="utf-8")
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(result))
         return
-    _print(found)
+    _print(result)
     for file in (output, html):
         if file is not None:
             out.print(str(file), style="bold")
 
 
-def _print(found: Duplicates) -> None:
-    if found.groups:
-        made = table("image", "dataset", "distance")
-        for group in found.groups[:_SHOWN]:
+def _print(result: Duplicates) -> None:
+    if result.groups:
+        rows = table("image", "dataset", "distance")
+        for group in result.groups[:_SHOWN]:
             for image in group:
                 first = image is group[0]
                 near = "stays" if first else "exact" if image.exact else str(image.distance)
                 key = plain(image.key if first else f"  {image.key}")
-                made.add_row(key, plain(found.paths[image.dataset].name), near)
-        out.print(made)
-        if len(found.groups) > _SHOWN:
-            out.print(f"and {len(found.groups) - _SHOWN:,} groups more; --output and --json have all")
-    surplus = found.surplus
+                rows.add_row(key, plain(result.paths[image.dataset].name), near)
+        out.print(rows)
+        if len(result.groups) > _SHOWN:
+            out.print(f"and {len(result.groups) - _SHOWN:,} groups more; --output and --json have all")
+    surplus = result.surplus
     exact = sum(image.exact for image in surplus)
-    across = f", {found.across:,} across datasets" if len(found.paths) > 1 else ""
+    across = f", {result.across:,} across datasets" if len(result.paths) > 1 else ""
     out.print(
-        f"{count(found.images, 'image')}: {count(len(found.groups), 'group')}{across}; "
+        f"{count(result.images, 'image')}: {count(len(result.groups), 'group')}{across}; "
         f"{len(surplus):,} surplus, {exact:,} of them exact"
     )
-    if found.skipped:
-        out.print(f"skipped {found.skipped:,}: cannot be decoded", style="yellow")
+    if result.skipped:
+        out.print(f"skipped {result.skipped:,}: cannot be decoded", style="yellow")
 
 
-def _as_json(found: Duplicates) -> dict[str, Any]:
-    paths = [str(path) for path in found.paths]
+def _as_json(result: Duplicates) -> dict[str, Any]:
+    paths = [str(path) for path in result.paths]
     groups = [
         [
-            {"dataset": paths[one.dataset], "key": one.key, "distance": one.distance, "exact": one.exact}
-            for one in group
+            {
+                "dataset": paths[image.dataset],
+                "key": image.key,
+                "distance": image.distance,
+                "exact": image.exact,
+            }
+            for image in group
         ]
-        for group in found.groups
+        for group in result.groups
     ]
-    return {"images": found.images, "skipped": found.skipped, "datasets": paths, "groups": groups}
+    return {"images": result.images, "skipped": result.skipped, "datasets": paths, "groups": groups}

@@ -150,15 +150,15 @@ def _samples(dataset: Dataset) -> str:
 
 
 def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
-    some = dataset.select(_spread(dataset, _DECODED))
-    found = pixel_statistics(some, num_threads=num_threads, progress=progress)
-    channels = range(len(found.mean))
+    sample = dataset.select(_spread(dataset, _DECODED))
+    statistics = pixel_statistics(sample, num_threads=num_threads, progress=progress)
+    channels = range(len(statistics.mean))
     names = ["red", "green", "blue"] if len(channels) == 3 else [f"channel {i}" for i in channels]
     rows = [("", "mean", "deviation")] + [
         (name, f"{mean:.4f}", f"{std:.4f}")
-        for name, mean, std in zip(names, found.mean, found.std, strict=True)
+        for name, mean, std in zip(names, statistics.mean, statistics.std, strict=True)
     ]
-    of = "all images" if len(some) == len(dataset) else f"{len(some):,} images, spread evenly"
+    of = "all images" if len(sample) == len(dataset) else f"{len(sample):,} images, spread evenly"
     return _table(rows) + f"<p>Of {of}; black is 0 and white is 1.</p>"
 
 

@@ -39,10 +39,10 @@ def histogram(values: npt.NDArray[Any], title: str, unit: str = "") -> str:
         )
     ticks = []
     for number in range(_TICKS + 1):
-        at = number * len(counts) // _TICKS
+        edge = number * len(counts) // _TICKS
         anchor = "start" if not number else "end" if number == _TICKS else "middle"
-        place = f'x="{at * step:.1f}" y="{_HEIGHT + _FOOT - 4}" text-anchor="{anchor}"'
-        ticks.append(f"<text {place}>{_number(edges[at])}</text>")
+        attributes = f'x="{edge * step:.1f}" y="{_HEIGHT + _FOOT - 4}" text-anchor="{anchor}"'
+        ticks.append(f"<text {attributes}>{_number(edges[edge])}</text>")
     spread = f"{_number(low)} to {_number(high)}{unit}, median {_number(float(np.median(values)))}"
     return (
         f"<figure><figcaption><b>{escape(title)}</b> {escape(spread)}</figcaption>"

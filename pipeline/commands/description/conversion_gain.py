@@ -66,13 +66,13 @@ def measure_gain(
         forms: Options of a conversion by the command that has them.
         size: Side of the crops, pixels.
     """
-    some = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
+    sample = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
     with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch:
-        made = {AS_THEY_ARE: some}
+        datasets = {AS_THEY_ARE: sample}
         for number, (name, options) in enumerate(forms.items()):
-            made[name] = _converted(some, Path(scratch) / str(number), options)
-        loaders = {name: _loader(form, size) for name, form in made.items()}
-        rates: dict[str, list[float]] = {name: [] for name in made}
+            datasets[name] = _converted(sample, Path(scratch) / str(number), options)
+        loaders = {name: _loader(form, size) for name, form in datasets.items()}
+        rates: dict[str, list[float]] = {name: [] for name in datasets}
         try:
             for _ in range(_ROUNDS + 1):
                 for name, loader in loaders.items():
@@ -81,15 +81,16 @@ def measure_gain(
             for loader in loaders.values():
                 loader.close()
         whole = int(dataset.column("length").sum())
-        share = whole / int(some.column("length").sum())
-        sizes = {name: int(form.column("length").sum() * share) for name, form in made.items()}
-        most = {name: _decoder_bytes(dataset if form is some else form) for name, form in made.items()}
+        share = whole / int(sample.column("length").sum())
+        sizes = {name: int(form.column("length").sum() * share) for name, form in datasets.items()}
+        most = {name: decoder_bytes(dataset if form is sample else form) for name, form in datasets.items()}
         return [
-            Gain(name, statistics.median(found[1:]), sizes[name], most[name]) for name, found in rates.items()
+            Gain(name, statistics.median(measured[1:]), sizes[name], most[name])
+            for name, measured in rates.items()
         ]
 
 
-def _decoder_bytes(dataset: Dataset) -> int:
+def decoder_bytes(dataset: Dataset) -> int:
     """The most memory that decoding an image of the dataset takes."""
     height, width, codec = (dataset.column(name).astype(np.int64) for name in ("height", "width", "codec"))
     of_a_pixel = np.select([codec == Codec.RAW, codec == Codec.JPEG], [0, _OF_JPEG], _OF_OTHERS)

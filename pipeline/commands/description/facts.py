@@ -86,29 +86,29 @@ def class_table(dataset: Dataset) -> Table:
     """Return a table with the number of samples or objects of each of the first classes."""
     labels, what = class_labels(dataset)
     counts = np.bincount(labels, minlength=dataset.num_classes)
-    made = table("class", "label", what)
+    rows = table("class", "label", what)
     for label, name in enumerate(dataset.classes[:_CLASSES_SHOWN]):
-        made.add_row(plain(name), str(label), f"{counts[label]:,}")
+        rows.add_row(plain(name), str(label), f"{counts[label]:,}")
     if dataset.num_classes > _CLASSES_SHOWN:
-        made.add_row(
+        rows.add_row(
             f"and {dataset.num_classes - _CLASSES_SHOWN:,} more", "", f"{counts[_CLASSES_SHOWN:].sum():,}"
         )
-    return made
+    return rows
 
 
 def gain_table(gains: list[Gain]) -> Table:
     """Return a table of what conversions would gain; the first row is of the images in place."""
-    made = table("random crops of 224 pixels", "images/s", "times", "all images")
+    rows = table("random crops of 224 pixels", "images/s", "times", "all images")
     for gain in gains:
         times = gain.images_per_second / gains[0].images_per_second
-        made.add_row(gain.form, f"{gain.images_per_second:,.0f}", f"{times:.2f}", human_bytes(gain.bytes))
-    return made
+        rows.add_row(gain.form, f"{gain.images_per_second:,.0f}", f"{times:.2f}", human_bytes(gain.bytes))
+    return rows
 
 
 def version_table(versions: list[Version]) -> Table:
     """Return a table of the versions of a dataset."""
-    made = table("change", "version", "time", "samples", "added", "left out")
-    for one in versions:
-        numbers = (f"{number:,}" for number in (one.samples, one.added, one.removed))
-        made.add_row(plain(one.change), str(one.version), one.time or "not known", *numbers)
-    return made
+    rows = table("change", "version", "time", "samples", "added", "left out")
+    for version in versions:
+        numbers = (f"{number:,}" for number in (version.samples, version.added, version.removed))
+        rows.add_row(plain(version.change), str(version.version), version.time or "not known", *numbers)
+    return rows

@@ -38,12 +38,12 @@ class Finding:
 
     Attributes:
         subject: Name of the package or the resource.
-        found: Its version or state.
+        state: Its version, or what it can do.
         advice: What the user can do about it; empty where nothing needs doing.
     """
 
     subject: str
-    found: str
+    state: str
     advice: str = ""
 
 
@@ -94,13 +94,13 @@ def _gpu() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    found = [Finding(name, version) for name in _PACKAGES if (version := _version(name))]
+    findings = [Finding(name, version) for name in _PACKAGES if (version := _version(name))]
     if _version(_FOREIGN_PACKAGE):
         advice = f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}."
-        found.append(Finding(_FOREIGN_PACKAGE, "installed", advice))
+        findings.append(Finding(_FOREIGN_PACKAGE, "installed", advice))
     if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
-        found.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
-    return found
+        findings.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
+    return findings
 
 
 def _version(name: str) -> str | None:
@@ -113,18 +113,18 @@ def _version(name: str) -> str | None:
 def _engine(local_rank: int) -> Finding:
     engine, device = choose_engine("auto", None, frozenset(), this_machine(None), local_rank)
     advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
-    found = f"{engine} on {device}"
+    choice = f"{engine} on {device}"
     if device != "cpu":
-        found = f"the faster of dali and native for {device}, measured at the first use of a dataset"
-    return Finding("engine='auto'", found, advice)
+        choice = f"the faster of dali and native for {device}, measured at the first use of a dataset"
+    return Finding("engine='auto'", choice, advice)
 
 
 def _measured_rates() -> list[Finding]:
     """The measurements of ``engine="auto"`` that are kept, the newest last."""
-    found = []
+    findings = []
     for rates in RateCache("engine-rates").all():
         each = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.images_per_second.items())
-        found.append(
+        findings.append(
             Finding("measured", f"{rates.dataset} ({rates.machine}): {each} images/s, takes {rates.fastest}")
         )
-    return found
+    return findings

@@ -59,8 +59,8 @@ def _lengths(dataset: Dataset, field: str) -> _Lengths:
 
 def _percentiles(lengths: npt.NDArray[Any]) -> dict[int, int]:
     """The smallest length that this percentage of the samples do not exceed, and that a sample has."""
-    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
-    return dict(zip(_PERCENTILES, map(int, found), strict=True))
+    values = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
+    return dict(zip(_PERCENTILES, map(int, values), strict=True))
 
 
 def _in_words(percentiles: dict[int, int]) -> str:
@@ -70,13 +70,12 @@ def _in_words(percentiles: dict[int, int]) -> str:
 def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return name and value of each fact; nothing for images without captions."""
     rows = []
-    for field, one in _lengths_of(dataset).items():
-        longest = f"longest {one.longest:,} ({one.longest_key})"
-        rows.append((f"tokens, {field}", f"{one.tokens:,}: {_in_words(one.percentiles)}, {longest}"))
-        if one.trained is not None:
-            rows.append(
-                (f"trained, {field}", f"{one.trained:,}, {one.trained / one.tokens:.1%} of the tokens")
-            )
+    for field, lengths in _lengths_of(dataset).items():
+        longest = f"longest {lengths.longest:,} ({lengths.longest_key})"
+        rows.append((f"tokens, {field}", f"{lengths.tokens:,}: {_in_words(lengths.percentiles)}, {longest}"))
+        if lengths.trained is not None:
+            share = lengths.trained / lengths.tokens
+            rows.append((f"trained, {field}", f"{lengths.trained:,}, {share:.1%} of the tokens"))
     return rows + _caption_facts(dataset)
 
 

@@ -65,11 +65,11 @@ def advise(
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):
         raise ConfigError("advise is for datasets of images that are not empty", path=opened.path)
-    here = len(os.sched_getaffinity(0))
+    local_cores = len(os.sched_getaffinity(0))
     demand = Demand(
         images_per_second=ranks * batch_size / step_ms * 1e3,
-        cores=cores or here,
-        measured_cores=here,
+        cores=cores or local_cores,
+        measured_cores=local_cores,
         bandwidth=None if bandwidth is None else parse_byte_size("bandwidth", bandwidth),
         ranks=ranks,
         batch_bytes=batch_size * 3 * size * size * 4,
@@ -95,29 +95,29 @@ def advise(
 
 def _table(advice: list[Advice]) -> Table:
     titles = ("images/s", "cores needed", "threads", "memory", "from storage", "the step waits", "all images")
-    made = table("form", *titles)
-    for one in advice:
-        made.add_row(
-            one.form,
-            f"{one.images_per_second:,.0f}",
-            f"{one.cores_needed:,.1f}",
-            str(one.threads),
-            human_bytes(one.memory.total),
-            f"{human_bytes(one.bytes_per_second)}/s",
-            f"{one.waits:.0%}" if one.waits else "no",
-            human_bytes(one.bytes),
+    rows = table("form", *titles)
+    for form_advice in advice:
+        rows.add_row(
+            form_advice.form,
+            f"{form_advice.images_per_second:,.0f}",
+            f"{form_advice.cores_needed:,.1f}",
+            str(form_advice.threads),
+            human_bytes(form_advice.memory.total),
+            f"{human_bytes(form_advice.bytes_per_second)}/s",
+            f"{form_advice.waits:.0%}" if form_advice.waits else "no",
+            human_bytes(form_advice.bytes),
         )
-    return made
+    return rows
 
 
 def _conclusion(advice: list[Advice], demand: Demand) -> str:
     """Return the first form that is fast enough, or the fastest with what is missing; and its memory."""
-    enough = next((one for one in advice if not one.waits), None)
+    enough = next((form_advice for form_advice in advice if not form_advice.waits), None)
     if enough:
-        found = f"Convert them: {enough.form} is fast enough"
-        found = "The images are fast enough as they are" if enough is advice[0] else found
-        return f"{found}, with num_threads={enough.threads}. {enough.memory.sentence}"
-    best = min(advice, key=lambda one: one.waits)
+        verdict = f"Convert them: {enough.form} is fast enough"
+        verdict = "The images are fast enough as they are" if enough is advice[0] else verdict
+        return f"{verdict}, with num_threads={enough.threads}. {enough.memory.sentence}"
+    best = min(advice, key=lambda form_advice: form_advice.waits)
     lacks = [f"{best.cores_needed:,.1f} cores"] if best.cores_needed > demand.cores else []
     if demand.bandwidth is not None and best.bytes_per_second > demand.bandwidth:
         lacks.append(f"{human_bytes(best.bytes_per_second)} a second from the storage")

@@ -32,7 +32,7 @@ _PREFETCH = 4
 
 _MORE_BATCHES = 2  # the one that the loop holds, and one whose memory is used next
 _OF_A_THREAD = 1 << 20
-_LIBRARIES = 40 << 20  # PyArrow, and the C++ module
+LIBRARY_BYTES = 40 << 20  # PyArrow, and the C++ module
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MemoryDemand:
     @property
     def total(self) -> int:
         """Bytes of all."""
-        return self.batches + self.decoders + _LIBRARIES
+        return self.batches + self.decoders + LIBRARY_BYTES
 
     @property
     def sentence(self) -> str:
@@ -76,7 +76,7 @@ class MemoryDemand:
             f"A rank needs up to {human_bytes(self.total)} of memory: {human_bytes(self.batches)} for "
             f"{self.prefetch + _MORE_BATCHES} batches of {human_bytes(self.batch_bytes)} each, as float32, "
             f"{human_bytes(self.decoders)} for the decoders of {self.threads} "
-            f"thread{'s' * (self.threads > 1)}, and {human_bytes(_LIBRARIES)} for libraries."
+            f"thread{'s' * (self.threads > 1)}, and {human_bytes(LIBRARY_BYTES)} for libraries."
         )
 
 

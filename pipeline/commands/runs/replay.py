@@ -75,9 +75,9 @@ def _print(shown: Replayed) -> None:
     out.print(
         f"epoch {shown.epoch}, rank {shown.rank} of {shown.world_size}: {count(len(shown.samples), 'sample')}"
     )
-    made = table("key", "row", "drawn")
-    made.columns[2].justify = "left"
-    for one in shown.samples:
-        said = "; ".join(one.fields.values() if hasattr(one, "fields") else one.words)
-        made.add_row(plain(one.key), str(one.row), plain(said))
-    out.print(made)
+    rows = table("key", "row", "drawn")
+    rows.columns[2].justify = "left"
+    for sample in shown.samples:
+        drawn = "; ".join(sample.fields.values() if hasattr(sample, "fields") else sample.words)
+        rows.add_row(plain(sample.key), str(sample.row), plain(drawn))
+    out.print(rows)

@@ -69,10 +69,10 @@ def error_console() -> Console:
 
 def table(*titles: str) -> Table:
     """Return an empty table whose first column is text and whose others are numbers."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    empty = Table(box=SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(titles):
-        made.add_column(title, justify="left" if number == 0 else "right", overflow="fold")
-    return made
+        empty.add_column(title, justify="left" if number == 0 else "right", overflow="fold")
+    return empty
 
 
 def count(number: int, what: str) -> str:
@@ -102,10 +102,10 @@ def write_json(document: Any, file: Path | None) -> None:
 
 def print_rows(rows: list[tuple[str, Any]]) -> None:
     """Print a line for each name and value."""
-    made = Table(box=None, show_header=False, pad_edge=False)
+    grid = Table(box=None, show_header=False, pad_edge=False)
     for name, value in rows:
-        made.add_row(Text(plain(name), style="bold"), plain(str(value)))
-    out.print(made)
+        grid.add_row(Text(plain(name), style="bold"), plain(str(value)))
+    out.print(grid)
 
 
 def print_summary(summary: Summary, what: str) -> None:
@@ -114,11 +114,11 @@ def print_summary(summary: Summary, what: str) -> None:
     if summary.skipped:
         out.print("skipped.jsonl in the dataset names each of them", style="yellow")
     size, seconds, rate = human_bytes(summary.bytes), summary.seconds, summary.images_per_second
-    made = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
+    written = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
     if summary.already:
-        out.print(f"already converted by the same command: {made}")
+        out.print(f"already converted by the same command: {written}")
     else:
-        out.print(f"{made}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
+        out.print(f"{written}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
     for folder in summary.datasets.values():
         out.print(str(folder), style="bold")
 

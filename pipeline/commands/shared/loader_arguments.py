@@ -50,13 +50,14 @@ def parse_sizes(text: str) -> Sizes:
     Raises:
         ConfigError: The text is none of the forms.
     """
-    if text in ("padded", "ragged"):
-        return text  # type: ignore[return-value]  # one of two literals
+    words: dict[str, Sizes] = {"padded": "padded", "ragged": "ragged"}
+    if text in words:
+        return words[text]
     if isinstance(
-        found := _value(text, AspectBuckets, Patches, RandomSizes),
+        sizes := _value(text, AspectBuckets, Patches, RandomSizes),
         (dict, AspectBuckets, Patches, RandomSizes),
     ):
-        return found
+        return sizes
     raise ConfigError(
         f"sizes are not understood: {text!r}",
         hint="Write padded, ragged, '{0: 160, 10: 192}', 'RandomSizes(320, 608)', 'AspectBuckets(262144)' or "

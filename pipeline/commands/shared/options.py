@@ -162,16 +162,16 @@ def split_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def parse_columns(given: list[str] | None) -> dict[str, str] | None:
+def parse_columns(options: list[str] | None) -> dict[str, str] | None:
     """Return the parts of records by the names of their columns, from options such as ``caption=txt``.
 
     Raises:
         ConfigError: An option is not of this form.
     """
-    if given is None:
+    if options is None:
         return None
     columns = {}
-    for option in given:
+    for option in options:
         name, equals, part = option.partition("=")
         if not (name and equals and part):
             raise ConfigError(f"--column must be a name and a part such as caption=txt, not {option!r}")

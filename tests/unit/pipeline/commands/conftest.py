@@ -9,12 +9,16 @@ import pytest
 from stoker.pipeline.commands.app import main
 from stoker.pipeline.commands.shared import progress
 
-Run = Callable[..., str]
+RunMain = Callable[..., str]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Return ``run(*arguments, status=0)``, which calls the command line and returns its output."""
+def run_main(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> RunMain:
+    """``run_main(*arguments, status=0)``: what the program ``stoker`` prints, on standard error if it fails.
+
+    Errors are printed as users see them; :func:`helpers.command_line.run` raises them.
+    """
+    # Otherwise a slow machine would print lines of progress.
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
@@ -23,15 +27,16 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capfd.readouterr()
-        assert (ended.value.code or 0) == status, said
-        return said.err if status else said.out
+        printed = capfd.readouterr()
+        assert (ended.value.code or 0) == status, printed
+        return printed.err if status else printed.out
 
     return call
 
 
 @pytest.fixture
 def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_the_disk: None) -> Path:
+    """Six images in the folders a and b, and a file that is no image."""
     for number in range(6):
         file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -18,33 +18,35 @@ def pairs(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_parallel_files_then_the_target(tmp_path: Path, pairs: list[Path]) -> None:
+def test_parallel_files_become_fields_of_a_sample(tmp_path: Path, pairs: list[Path]) -> None:
     options = ("--parallel", "--seed", 1, "--val", "10%", "--fields", "en, de")
-    said = run("convert-text", *pairs, tmp_path / "d", *options)
-    assert "200 samples" in said
+    output = run("convert-text", *pairs, tmp_path / "d", *options)
+    assert "200 samples" in output
     assert len(stoker.open(tmp_path / "d" / "val")) == 20
     assert text_lengths(stoker.open(tmp_path / "d" / "train")).shape == (180, 2)
 
 
 def test_skipped_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo")
-    said = run("convert-text", tmp_path / "a.txt", tmp_path / "d", "--tokenizer", "bytes", "--format", "lmdb")
-    assert "skipped 1: no tokens" in said
+    output = run(
+        "convert-text", tmp_path / "a.txt", tmp_path / "d", "--tokenizer", "bytes", "--format", "lmdb"
+    )
+    assert "skipped 1: no tokens" in output
     assert stoker.open(tmp_path / "d").manifest.container == "lmdb"
 
 
-def test_buckets_compares_and_writes_both_files(tmp_path: Path, pairs: list[Path]) -> None:
+def test_buckets_compares_methods_and_writes_both_files(tmp_path: Path, pairs: list[Path]) -> None:
     run("convert-text", pairs[0], tmp_path / "d")
-    said = run("buckets", tmp_path / "d", "--buckets", 4, "--pack", 26, "--batch-size", 10, "--ranks", 2,
+    output = run("buckets", tmp_path / "d", "--buckets", 4, "--pack", 26, "--batch-size", 10, "--ranks", 2,
                "--json", tmp_path / "b.json", "--png", tmp_path / "b.png")  # fmt: skip
     figures = json.loads((tmp_path / "b.json").read_text())
-    assert f"{figures['optimal']['padding']:.2f}" in said
+    assert f"{figures['optimal']['padding']:.2f}" in output
     assert set(figures) > {"random", "sorted", "optimal", "packed 26"}
     assert figures["optimal"]["padding"] < figures["quantile"]["padding"] < figures["random"]["padding"]
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> None:
+def test_buckets_of_two_fields_have_two_lengths(tmp_path: Path, pairs: list[Path]) -> None:
     stoker.convert_text(pairs, tmp_path / "d", parallel=True)
     lengths = text_lengths(stoker.open(tmp_path / "d"))
     reports = compare_methods(lengths, Settings(batch_size=10, buckets=4))
@@ -59,16 +61,16 @@ def test_three_fields_are_compared_without_the_optimum_of_two(tmp_path: Path) ->
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
     run("convert-text", tmp_path / "t.jsonl", tmp_path / "d", "--fields", "x,y,z")
-    said = run("buckets", tmp_path / "d", "--batch-size", 4)
-    assert "sorted" in said
-    assert "optimal  " not in said
+    output = run("buckets", tmp_path / "d", "--batch-size", 4)
+    assert "sorted" in output
+    assert "optimal  " not in output
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "capacity")],
 )
-def test_invalid_options_are_refused(
+def test_wrong_options_of_buckets_are_refused(
     tmp_path: Path, pairs: list[Path], options: list[str], message: str
 ) -> None:
     stoker.convert_text(pairs, tmp_path / "d", parallel=True)
@@ -77,10 +79,10 @@ def test_invalid_options_are_refused(
 
 
 def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> None:
-    said = run("buckets", dataset, "--buckets", 2, "--area", 4096, "--pad-multiple", 8, "--batch-size", 2,
+    output = run("buckets", dataset, "--buckets", 2, "--area", 4096, "--pad-multiple", 8, "--batch-size", 2,
                "--json", tmp_path / "b.json", "--png", tmp_path / "b.png", "--seed", 1)  # fmt: skip
     figures = json.loads((tmp_path / "b.json").read_text())
-    assert f"{figures['optimal']['cropped']:.2f}" in said
+    assert f"{figures['optimal']['cropped']:.2f}" in output
     assert set(figures) == {"one", "even", "optimal", "all"}
     assert figures["optimal"]["cropped"] < figures["one"]["cropped"]
     assert figures["optimal"]["intraclass_correlation"] > figures["one"]["intraclass_correlation"]
@@ -90,7 +92,7 @@ def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", ["one two\nthree\n", '{"text": "one two"}\n{"text": "three"}\n'])
-def test_standard_input_is_read(tmp_path: Path, content: str) -> None:
+def test_convert_text_reads_standard_input(tmp_path: Path, content: str) -> None:
     run("convert-text", "-", tmp_path / "d", "--tokenizer", "bytes", input=content)
     field = "text" if content.startswith("{") else "tokens"
     assert stoker.open(tmp_path / "d").column(f"{field}_length").tolist() == [7, 5]

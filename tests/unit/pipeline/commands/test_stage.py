@@ -13,12 +13,14 @@ import stoker
 from stoker.errors import ConfigError, DatasetError, StorageError
 
 
-def test_stage(make_dataset: Callable[..., Path], tmp_path: Path) -> None:
+def test_stage_copies_a_dataset_once_within_its_limit(
+    make_dataset: Callable[..., Path], tmp_path: Path
+) -> None:
     source = make_dataset()
-    said = run("stage", f"file://{source}", tmp_path / "here", "--limit", "1GB", "--connections", 2)
-    assert "of" in said
-    assert "/s" in said
-    assert str(tmp_path / "here") in said
+    output = run("stage", f"file://{source}", tmp_path / "here", "--limit", "1GB", "--connections", 2)
+    assert "of" in output
+    assert "/s" in output
+    assert str(tmp_path / "here") in output
     assert len(stoker.open(tmp_path / "here")) == 6
     assert "0 bytes of" in run("stage", f"file://{source}", tmp_path / "here")
     with pytest.raises(ConfigError, match="0 of its 2 shards would fit"):
@@ -42,13 +44,13 @@ def test_stage_does_not_wait_for_a_pipe(
 def test_convert_takes_urls(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "0.jpg").write_bytes(make_jpeg(0))
-    said = run("convert", f"file://{tmp_path}/photos", f"file://{tmp_path}/shards")
-    assert "1 image" in said
-    assert f"file://{tmp_path}/shards" in said
+    output = run("convert", f"file://{tmp_path}/photos", f"file://{tmp_path}/shards")
+    assert "1 image" in output
+    assert f"file://{tmp_path}/shards" in output
     assert stoker.open(tmp_path / "shards").classes == ("cat",)
 
 
-def test_opening_a_url_says_what_to_do() -> None:
+def test_opening_a_url_without_a_cache_advises_staging() -> None:
     with pytest.raises(DatasetError, match="stoker stage") as caught:
         stoker.open("s3://bucket/shards")
     assert caught.value.path == "s3://bucket/shards"

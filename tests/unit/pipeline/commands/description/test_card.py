@@ -46,7 +46,9 @@ def test_the_command_writes_a_page_that_needs_no_other_file(dataset: Path, tmp_p
     assert "Versions" not in page
 
 
-def test_versions_are_listed(dataset: Path, encode_picture: Picture, tmp_path: Path) -> None:
+def test_a_card_lists_the_versions_of_a_dataset(
+    dataset: Path, encode_picture: Picture, tmp_path: Path
+) -> None:
     with stoker.Writer(dataset, append=True) as writer:
         writer.write(encode_picture(7, "JPEG"), label="dog")
     write_card(stoker.open(dataset), tmp_path / "card.html")
@@ -61,9 +63,9 @@ def test_a_histogram_counts_every_value(values: np.ndarray) -> None:
     assert sum(map(int, re.findall(r": (\d+)</title>", chart))) == len(values)
 
 
-def test_a_card_needs_a_page_and_images(dataset: Path, tmp_path: Path) -> None:
-    for name, words in {"card.png": "a card is a .html file", "no/card.html": "folder of the card"}.items():
-        with pytest.raises(ConfigError, match=words):
+def test_a_card_that_is_no_page_or_shows_no_images_is_refused(dataset: Path, tmp_path: Path) -> None:
+    for name, message in {"card.png": "a card is a .html file", "no/card.html": "folder of the card"}.items():
+        with pytest.raises(ConfigError, match=message):
             write_card(stoker.open(dataset), tmp_path / name)
     stoker.convert_text(iter(["a", "b"]), tmp_path / "texts", tokenizer="bytes")
     with pytest.raises(ConfigError, match="shows images"):

@@ -20,8 +20,7 @@ def info(*arguments: object) -> str:
 def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
     rows = [{"q": "w " * (i + 1), "a": "one two"} for i in range(100)]
     stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"])
-    found = info(tmp_path / "d", "--json")
-    tokens = json.loads(found)["tokens"]
+    tokens = json.loads(info(tmp_path / "d", "--json"))["tokens"]
     assert tokens["q"] == {
         "tokens": 5050,
         "percentiles": {"50": 50, "90": 90, "99": 99},
@@ -30,9 +29,9 @@ def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
         "trained": None,
     }
     assert tokens["a"]["percentiles"] == {"50": 2, "90": 2, "99": 2}
-    said = info(tmp_path / "d")
-    assert "tokens, q 5,050: 50 % up to 50, 90 % up to 90, 99 % up to 99, longest 100 (00000099)" in said
-    assert "trained" not in said
+    output = info(tmp_path / "d")
+    assert "tokens, q 5,050: 50 % up to 50, 90 % up to 90, 99 % up to 99, longest 100 (00000099)" in output
+    assert "trained" not in output
 
 
 def test_info_has_the_share_of_trained_tokens(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from PIL import Image
 
 import stoker
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.commands.description.conversion_gain import Gain, _decoder_bytes
+from stoker.pipeline.commands.description.conversion_gain import Gain, decoder_bytes
 from stoker.pipeline.commands.measuring.demand import (
-    _LIBRARIES,
+    LIBRARY_BYTES,
     TRAINING_FORMS,
     Demand,
     MemoryDemand,
@@ -39,10 +39,10 @@ def memory():
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
-given = json.loads(sys.argv[2])
+options = json.loads(sys.argv[2])
 before = most = memory()
-loader = ImageLoader(sys.argv[1], batch_size=given["batch_size"], num_threads=given["threads"],
-                     transforms=[RandomResizedCrop(given["size"]), Normalize()], steps_per_epoch=8)
+loader = ImageLoader(sys.argv[1], batch_size=options["batch_size"], num_threads=options["threads"],
+                     transforms=[RandomResizedCrop(options["size"]), Normalize()], steps_per_epoch=8)
 for batch in loader:
     most = max(most, memory())
 print(most - before)
@@ -61,26 +61,24 @@ print(most - before)
 )
 def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[float]) -> None:
     advice = advise_on(GAINS, demand, images=1000)
-    assert [one.waits for one in advice] == pytest.approx(waits)
+    assert [form.waits for form in advice] == pytest.approx(waits)
     needed = demand.images_per_second
-    assert [one.cores_needed for one in advice] == pytest.approx([needed / 1000, needed / 4000])
-    assert [one.bytes_per_second for one in advice] == pytest.approx([needed * 100_000, needed * 20_000])
+    assert [form.cores_needed for form in advice] == pytest.approx([needed / 1000, needed / 4000])
+    assert [form.bytes_per_second for form in advice] == pytest.approx([needed * 100_000, needed * 20_000])
 
 
 @pytest.mark.parametrize(
-    ("network", "says"),
+    ("network", "phrases"),
     [
         (10**9, ["6.0 more cores", "make 6,000 images/s", "carries 6,667 images/s", "100.0 kB of the link"]),
         (45 * 10**7, ["it carries 50% of what the workers would make"]),
     ],
 )
-def test_a_cluster_adds_the_cores_that_are_missing_as_far_as_the_link_carries(
-    network: int, says: list[str]
-) -> None:
+def test_a_cluster_adds_missing_cores_as_far_as_the_link_carries(network: int, phrases: list[str]) -> None:
     demand = Demand(8000, cores=2, measured_cores=2)
     (best, _) = advise_on(GAINS, demand, images=1000)
-    found = " ".join(cluster_demand(best, demand, 150_000, 100_000, network).sentences)
-    assert all(one in found for one in says), found
+    text = " ".join(cluster_demand(best, demand, 150_000, 100_000, network).sentences)
+    assert all(phrase in text for phrase in phrases), text
     rich = replace(demand, cores=8)
     (best, _) = advise_on(GAINS, rich, images=1000)
     assert "would not help" in " ".join(cluster_demand(best, rich, 150_000, 100_000, network).sentences)
@@ -93,21 +91,11 @@ def test_a_cluster_adds_the_cores_that_are_missing_as_far_as_the_link_carries(
         ("--step-ms 0.02 --cores 1 --bandwidth 1KB --network 1GB", "No form is fast enough."),
     ],
 )
-def test_the_command(
+def test_the_command_prints_a_conclusion_and_the_memory(
     thumbnails: Path, capsys: pytest.CaptureFixture[str], options: str, conclusion: str
 ) -> None:
-    line = [
-        "advise",
-        str(thumbnails),
-        "--images",
-        "32",
-        "--size",
-        "16",
-        "--batch-size",
-        "4",
-        *options.split(),
-    ]
-    app(line, standalone_mode=False)
+    arguments = ["--images", "32", "--size", "16", "--batch-size", "4", *options.split()]
+    app(["advise", str(thumbnails), *arguments], standalone_mode=False)
     printed = capsys.readouterr().out
     assert conclusion in printed
     assert "73.7 kB for 6 batches of 12.3 kB each, as float32" in printed
@@ -120,7 +108,7 @@ def test_the_command(
         ("PNG", {"batch_size": 4, "size": 16, "threads": 4}),
     ],
 )
-def test_the_memory_is_at_least_what_a_loader_takes(
+def test_the_advised_memory_is_at_least_what_a_loader_takes(
     warm_python: WarmPython, pack_images: Callable[..., Path], kind: str, options: dict[str, int]
 ) -> None:
     payloads = []
@@ -132,9 +120,8 @@ def test_the_memory_is_at_least_what_a_loader_takes(
     folder = pack_images(payloads)
     measured = int(warm_python.output(MEASURED, folder, json.dumps(options)))
     batch = options["batch_size"] * 3 * options["size"] ** 2 * 4
-    decoder_bytes = _decoder_bytes(stoker.open(folder))
-    demand = MemoryDemand(batch, decoder_bytes, options["threads"])
-    assert measured < demand.total < 6 * measured + _LIBRARIES
+    demand = MemoryDemand(batch, decoder_bytes(stoker.open(folder)), options["threads"])
+    assert measured < demand.total < 6 * measured + LIBRARY_BYTES
     assert measured > (2 * batch if kind == "JPEG" else 3 * 600 * 800), "it is no measurement"
 
 
@@ -143,6 +130,6 @@ def test_the_command_prints_json(thumbnails: Path, capsys: pytest.CaptureFixture
         ["advise", str(thumbnails), "--step-ms", "64", "--images", "32", "--ranks", "2", "--json"],
         standalone_mode=False,
     )
-    found = json.loads(capsys.readouterr().out)
-    assert found["demand"]["images_per_second"] == 2000
-    assert [one["form"] for one in found["forms"]] == ["as they are", *TRAINING_FORMS]
+    report = json.loads(capsys.readouterr().out)
+    assert report["demand"]["images_per_second"] == 2000
+    assert [form["form"] for form in report["forms"]] == ["as they are", *TRAINING_FORMS]

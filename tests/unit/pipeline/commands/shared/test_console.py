@@ -17,12 +17,15 @@ def no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, as the only number of a list; the patch stands for seconds that pass."""
     now = [100.0]
     monkeypatch.setattr(progress_module, "monotonic", lambda: now[0])
     return now
 
 
-def test_the_rate_counts_this_run_alone(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rate_leaves_out_what_an_earlier_run_did(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     with progress("converting", "images") as show:
         show(0, 0)  # the source is being listed
         clock[0] += 60
@@ -42,18 +45,18 @@ def test_a_stream_that_is_closed_is_no_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resumes", "said"), [(True, "stopped; the same command continues from here\n"), (False, "stopped\n")]
+    ("resumes", "line"), [(True, "stopped; the same command continues from here\n"), (False, "stopped\n")]
 )
 def test_an_interrupt_prints_how_to_continue(
-    resumes: bool, said: str, capsys: pytest.CaptureFixture[str]
+    resumes: bool, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(KeyboardInterrupt), progress("converting", "images", resumes=resumes):
         raise KeyboardInterrupt
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "text"),
     [
         (FileNotFoundError(2, "No such file or directory", "x"), "No such file or directory (path 'x')"),
         (OSError(28, "No space left on device"), "No space left on device"),
@@ -62,7 +65,7 @@ def test_an_interrupt_prints_how_to_continue(
     ],
 )
 def test_errors_are_printed_with_their_hints(
-    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+    error: Exception, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_error(error)
-    assert capsys.readouterr().err == f"error: {said}\n"
+    assert capsys.readouterr().err == f"error: {text}\n"
