@@ -20,7 +20,7 @@ from stoker.formats.open import open as open_dataset
 
 from ...images.loader import ImageLoader
 
-__all__ = ["Gain", "measure_gain"]
+__all__ = ["Gain", "decoder_bytes", "measure_gain"]
 
 _IMAGES = 192
 _ROUNDS = 3

@@ -11,6 +11,7 @@ from ..description.conversion_gain import Gain
 from ..shared.console import human_bytes
 
 __all__ = [
+    "LIBRARY_BYTES",
     "TRAINING_FORMS",
     "Advice",
     "ClusterDemand",
