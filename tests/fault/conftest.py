@@ -1,4 +1,4 @@
-"""Fixtures of the fault tests: a faulty web server, a source to convert, and a wait for worker threads."""
+"""A web server that drops connections, damages data, waits or dies, for tests of faults."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class FaultyServer:
 
     Attributes:
         url: Its address.
-        requests: Names and ranges, as they came.
-        faults: What becomes of the first requests for each range: "drop" ends the answer in its middle,
+        requests: Names and ranges, in the order of the requests.
+        faults: Faults of the first requests for each range: "drop" ends the answer in its middle,
             "refuse" is status 503.
         corrupt: How many more answers have one byte changed, by name.
         latency: Seconds before each answer.
-        ranges: Whether range requests are answered as such.
-        closed: Event that, while it is set, has every connection closed without an answer.
-        held: Event that must be set for an answer to be given.
-        concerns: Whether ``closed`` and ``held`` are for a request, by its name and its number, from 1.
+        ranges: Whether the server answers range requests as such.
+        closed: While this event is set, the server closes every connection without an answer.
+        held: While this event is not set, the server gives no answer.
+        concerns: Whether ``closed`` and ``held`` hold for a request, by its name and its number, from 1.
     """
 
     def __init__(self, root: Path) -> None:

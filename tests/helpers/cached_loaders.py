@@ -20,3 +20,8 @@ def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
         **options,
     }
     return stoker.ImageLoader(dataset, **arguments)
+
+
+def received(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
+    """Returns the rows and the pixels of each batch of a pass."""
+    return [(batch.row.tolist(), batch.image.tobytes()) for batch in loading]

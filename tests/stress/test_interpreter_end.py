@@ -1,4 +1,4 @@
-"""Interpreters that end while worker threads are inside C++, where an end would be a signal."""
+"""Interpreters that end while worker threads run C++, where an ended thread would kill the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 BUSY = """
 import threading, time
 import numpy as np
-from stoker.pipeline.execution.threads import Worker
+from stoker.pipeline.execution.threads import WorkerThread
 
 # NumPy's unique releases the interpreter's lock inside C++.
 values = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
@@ -19,7 +19,7 @@ stopped = threading.Event()
 def run():
     while not stopped.is_set():
         np.unique(values)
-Worker(run, stopped.set, "busy").start()
+WorkerThread(run, stopped.set, "busy").start()
 time.sleep({seconds})
 """
 
@@ -43,7 +43,7 @@ from pathlib import Path
 import numpy as np
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching import block_requests
-from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.caching.block_requests import BlockRequests
 
 block_requests._PATIENCE = 60  # for a busy machine
 values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)
@@ -55,7 +55,7 @@ ended = set()
 for number in range(20):
     if not (child := os.fork()):
         files = BlockFiles(Path(sys.argv[1], str(number)), ["shard"], [1 << 22], 4096)
-        Requests(files, read, 4, threading.Event()).request(np.arange(0, 1 << 10, 2))
+        BlockRequests(files, read, 4, threading.Event()).request(np.arange(0, 1 << 10, 2))
         time.sleep(0.01 * (number % 4))
         break
     ended.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -1,4 +1,4 @@
-"""Fixtures of caches: blocks so small that small files have many, and a dataset of small photographs."""
+"""Datasets of small photographs and of text, and caches with many small blocks."""
 
 from pathlib import Path
 
@@ -19,3 +19,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     photos = Path(__file__).parents[3] / "examples" / "photos"
     stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
     return folder
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200 texts of 1 to 30 bytes in three shards."""
+    folder = tmp_path_factory.mktemp("text")
+    lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % 30)) for i in range(200)]
+    (folder / "text.txt").write_text("\n".join(lines))
+    stoker.convert_text(folder / "text.txt", folder / "dataset", tokenizer="bytes", shards=3, seed=1)
+    return folder / "dataset"

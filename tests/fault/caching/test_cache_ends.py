@@ -30,7 +30,7 @@ def zeros(file: int, start: int, stop: int) -> bytes:
     return bytes(stop - start)
 
 
-def test_a_read_ahead_ends_after_an_interrupt_of_its_end(tmp_path: Path) -> None:
+def test_a_read_ahead_ends_after_its_end_was_interrupted(tmp_path: Path) -> None:
     """A lock left taken would make its thread wait for ever, and the interpreter for the thread."""
     files = block_files(tmp_path)
 
@@ -53,29 +53,30 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     def interrupted(worker: WorkerThread, seconds: float | None = None) -> None:
         raise KeyboardInterrupt
 
+    # A real signal would arrive at a random point.
     monkeypatch.setattr(WorkerThread, "end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         begun.close()
     monkeypatch.setattr(WorkerThread, "end", end)
-    monkeypatch.setattr(cache_prefetcher, "_PATIENCE", 60)
+    monkeypatch.setattr(cache_prefetcher, "_PATIENCE", 60)  # for a busy machine
     begun.close()
     assert not new_threads("stoker-")
     begun.close()
 
 
 def test_an_unwanted_request_is_not_begun(tmp_path: Path) -> None:
-    """Neither after its read-ahead has dropped it nor after all requests were closed."""
+    """Its read-ahead has dropped it, or all requests are closed."""
     files = block_files(tmp_path)
     begun, allowed, stop = threading.Event(), threading.Event(), OneShotEvent()
     read: list[int] = []
 
-    def reads(file: int, start: int, end: int) -> bytes:
+    def read_when_allowed(file: int, start: int, end: int) -> bytes:
         begun.set()
         allowed.wait()
         read.append(start // 4096)
         return zeros(file, start, end)
 
-    requests = BlockRequests(files, reads, 1, stop)
+    requests = BlockRequests(files, read_when_allowed, 1, stop)
     first, second, third = (requests.request(np.array([block]))[block] for block in (0, 1, 2))
     assert begun.wait(60)
     second.is_wanted = False
@@ -133,7 +134,7 @@ def test_threads_that_could_not_be_started_are_started_later(
     requests.close()
 
 
-def test_a_cache_that_is_removed_while_it_is_used(thumbnails: Path, tmp_path: Path) -> None:
+def test_a_cache_that_is_removed_while_it_is_used_is_an_error(thumbnails: Path, tmp_path: Path) -> None:
     opened = stoker.open(thumbnails, cache=tmp_path / "cache")
     opened.read(0)
     shutil.rmtree(tmp_path / "cache")

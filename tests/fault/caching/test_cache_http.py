@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cached_loaders import loader
+from helpers.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 from helpers.processes.warm_python import WarmPython
 
@@ -22,16 +22,11 @@ from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 from stoker.pipeline.caching.planned_reads import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
-Threads = Callable[[str], list[threading.Thread]]
-
 SHARD = "shard-00001-of-00004.tfrecord"
 
 
-def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
-    return [(batch.row.tolist(), batch.image.tobytes()) for batch in loading]
-
-
-def present(cache: Path) -> int:
+def cached_bytes(cache: Path) -> int:
+    """The bytes of all blocks that the cache holds."""
     return sum(4096 * np.count_nonzero(np.fromfile(state, np.uint8)) for state in cache.glob("*/.blocks"))
 
 
@@ -43,15 +38,15 @@ def test_batches_are_those_of_a_local_dataset(
     server = serve(source)
     options = {"shuffle": shuffle, "mapped": mapped}
     with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
-        assert epoch(remote) == epoch(local)
+        assert received(remote) == received(local)
         asked = len(server.requests)
-        assert epoch(remote) == epoch(local)
+        assert received(remote) == received(local)
         assert len(server.requests) == asked
         assert remote.state_dict() == local.state_dict()
     assert 1 <= server.count("dataset.json") <= 2
 
 
-def test_a_size_is_kept(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_the_cache_stays_within_its_size(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
     size = 40 * 4096  # a batch of two has up to six blocks, and more are in flight
     whole = sum(file.stat().st_size for file in source.glob("*.tfrecord"))
@@ -65,8 +60,8 @@ def test_a_size_is_kept(source: Path, tmp_path: Path, serve: Callable[[Path], An
             batches = []
             for batch in remote:
                 batches.append((batch.row.tolist(), batch.image.tobytes()))
-                assert present(tmp_path) <= size
-            assert batches == epoch(local)
+                assert cached_bytes(tmp_path) <= size
+            assert batches == received(local)
         evicted = remote.stats().counters.bytes_evicted
     fetched = sum(stop - start for name, start, stop in server.requests if name.endswith(".tfrecord"))
     assert fetched > whole
@@ -78,7 +73,7 @@ def test_a_size_that_is_too_small_costs_time_only(
 ) -> None:
     server = serve(source)
     with loader(source) as local, loader(server.url, cache=tmp_path, cache_size=4096) as remote:
-        assert epoch(remote) == epoch(local)
+        assert received(remote) == received(local)
 
 
 @pytest.mark.parametrize("free", [None, 1 << 40])
@@ -94,43 +89,44 @@ def test_a_full_disk_costs_time_only(
     assert size < 0.7 * sum(file.stat().st_size for file in source.glob("*.tfrecord"))
 
     def write_if_room(file: int, data: bytes, offset: int) -> int:
-        if present(tmp_path) + len(data) > size:
+        if cached_bytes(tmp_path) + len(data) > size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return pwrite(file, data, offset)
 
     def stated(path: Any) -> os.statvfs_result:
         values = list(statvfs(path))
-        values[1], values[4] = 1, max(0, size - present(tmp_path)) if free is None else free
+        values[1], values[4] = 1, max(0, size - cached_bytes(tmp_path)) if free is None else free
         return os.statvfs_result(values)
 
     monkeypatch.setattr(os, "pwrite", write_if_room)
     monkeypatch.setattr(os, "statvfs", stated)
-    monkeypatch.setitem(
-        CachePrefetcher.__init__.__kwdefaults__, "ahead", 1 << 30 if free is None else 16 * 4096
-    )
+    # Users choose no amount; the default is larger than this dataset.
+    ahead = 1 << 30 if free is None else 16 * 4096
+    monkeypatch.setitem(CachePrefetcher.__init__.__kwdefaults__, "ahead", ahead)
     server, options = serve(source), {"batch_size": 2, "prefetch": 1}
     with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
         for _ in range(2):
-            assert epoch(remote) == epoch(local)
+            assert received(remote) == received(local)
     opened = stoker.open(server.url, cache=tmp_path)
     assert [opened.read(row) for row in range(156)] == [stoker.open(source).read(row) for row in range(156)]
 
 
-def test_the_first_batch_comes_before_the_first_shard(
+def test_the_first_batch_comes_before_the_whole_dataset_is_fetched(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(source)
+    # Users choose no amount; the default is larger than this dataset.
     monkeypatch.setitem(CachePrefetcher.__init__.__kwdefaults__, "ahead", 30 * 4096)
     with loader(server.url, cache=tmp_path, prefetch=1) as remote:
         next(iter(remote))
         whole = [file.stat().st_size for file in source.glob("*.tfrecord")]
-        assert present(tmp_path) < 0.7 * sum(whole)
+        assert cached_bytes(tmp_path) < 0.7 * sum(whole)
 
 
 @pytest.mark.parametrize(
     ("faults", "corrupt"), [(("drop", "refuse"), {}), ((), {SHARD: 3, "index.arrow": 1})]
 )
-def test_dropped_connections_and_damaged_answers(
+def test_dropped_connections_and_damaged_answers_change_no_batch(
     source: Path,
     tmp_path: Path,
     serve: Callable[[Path], Any],
@@ -140,12 +136,12 @@ def test_dropped_connections_and_damaged_answers(
     server = serve(source)
     server.faults, server.corrupt = faults, dict(corrupt)
     with loader(source) as local, loader(server.url, cache=tmp_path) as remote:
-        assert epoch(remote) == epoch(local)
+        assert received(remote) == received(local)
     assert not any(server.corrupt.values())
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-def test_a_sample_that_is_damaged_on_the_server(
+def test_a_sample_that_is_damaged_on_the_server_is_a_bad_sample(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(source)
@@ -154,50 +150,54 @@ def test_a_sample_that_is_damaged_on_the_server(
         loader(server.url, cache=tmp_path / "a") as remote,
         pytest.raises(CorruptRecordError, match="checksum") as caught,
     ):
-        epoch(remote)
+        received(remote)
     assert (caught.value.shard, caught.value.path) == (SHARD, f"{server.url}/{SHARD}")
     with loader(server.url, cache=tmp_path / "b", on_error="skip", max_bad=1.0) as remote:
-        rows = [row for batch, _ in epoch(remote) for row in batch]
+        rows = [row for batch, _ in received(remote) for row in batch]
         assert 0 < remote.stats().skipped < 156
         assert len(rows) == 156 - remote.stats().skipped
 
 
-def test_a_server_that_dies(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], new_threads: Threads
+def test_a_dead_server_is_an_error_and_the_loader_goes_on_when_it_is_back(
+    source: Path,
+    tmp_path: Path,
+    serve: Callable[[Path], Any],
+    new_threads: Callable[[str], list[threading.Thread]],
 ) -> None:
     server = serve(source)
     with loader(server.url, cache=tmp_path) as remote:
         server.closed.set()
         with pytest.raises(StorageError, match="cannot be read") as caught:
-            epoch(remote)
+            received(remote)
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
-        # A failed request that has not been removed yet would fail the next pass, too.
+        # A failed request that has not been removed yet would fail the next pass, too. Requests are not
+        # visible from outside.
         wait_until(lambda: not new_threads("stoker-read-ahead"))
         handles = remote._producers._cache_prefetcher._handles.values()
         wait_until(lambda: not any(handle.requests.coming_bytes for handle in handles))
         server.closed.clear()
         remote.set_epoch(0)
         with loader(source) as local:
-            assert epoch(remote) == epoch(local)
+            assert received(remote) == received(local)
     server.closed.set()
     with pytest.raises(StorageError) as caught:
         loader(server.url, cache=tmp_path)
     assert str(caught.value.path).startswith(server.url)
 
 
-def test_ranks_share_a_cache(
+def test_two_ranks_share_a_cache(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], warm_python: WarmPython
 ) -> None:
     code = """
 import json, sys, stoker
 from stoker.augment import CenterCrop, Resize
-rank, found = int(sys.argv[1]), []
+rank, epochs = int(sys.argv[1]), []
 for url, cache, size in json.loads(sys.argv[2]):
     with stoker.ImageLoader(url, cache=cache, cache_size=size, batch_size=4, shuffle=True, seed=3,
                             engine="native", rank=rank, world_size=2, columns=("image", "row"), num_threads=1,
                             transforms=[Resize(32), CenterCrop(32)]) as loader:
-        found.append([[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader])
-print(json.dumps(found))
+        epochs.append([[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader])
+print(json.dumps(epochs))
 """
     with loader(source, batch_size=1) as local:
         sums = {batch.row[0]: float(batch.image.astype("float64").sum()) for batch in local}
@@ -216,7 +216,7 @@ print(json.dumps(found))
     assert servers[None].count("index.arrow") == 1
 
 
-def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_wrong_arguments_are_refused(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
     with pytest.raises(ConfigError, match="cache_size needs cache"):
         loader(source, cache_size="1GB")
@@ -232,7 +232,7 @@ def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -
         loader(f"{server.url}/nowhere", cache=tmp_path)
 
 
-def test_a_cache_that_cannot_be_written(
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, file = serve(source), tmp_path / "file"
@@ -249,20 +249,21 @@ def test_a_cache_that_cannot_be_written(
     with loader(opened) as remote:
         monkeypatch.setattr(os, "pwrite", is_full)
         with pytest.raises(WriteError, match="the disk of the cache is full") as full:
-            epoch(remote)
+            received(remote)
         with pytest.raises(WriteError, match="the disk of the cache is full"):
             opened.read(0)
     assert "smaller batch_size or prefetch" in str(full.value)
 
 
-def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
+def test_a_dataset_at_a_path_can_be_cached_too(source: Path, tmp_path: Path) -> None:
     with loader(source) as local, loader(source, cache=tmp_path) as remote:
-        assert epoch(remote) == epoch(local)
+        assert received(remote) == received(local)
         assert repr(remote.dataset).startswith(f"<Dataset '{source}'")
 
 
-def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """In the order of the index, neighbouring blocks share requests."""
+def test_requests_grow_longer_when_blocks_are_read_in_order(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     prefetcher = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
     cached_epoch = prefetcher.begin(lambda: map(BatchReads, np.split(np.arange(156), 39)))

@@ -41,7 +41,9 @@ def check_same(local: Any, remote: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [None, "200KB"])
-def test_a_selection(sources: Path, tmp_path: Path, serve: Callable[[Path], Any], size: str | None) -> None:
+def test_a_selection_fetches_only_the_blocks_that_it_needs(
+    sources: Path, tmp_path: Path, serve: Callable[[Path], Any], size: str | None
+) -> None:
     server = serve(sources)
     whole = stoker.open(f"{server.url}/a", cache=tmp_path, cache_size=size)
     local = stoker.open(sources / "a")
@@ -54,7 +56,7 @@ def test_a_selection(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
     assert server.count("index.arrow") == 1
 
 
-def test_two_loaders_of_one_cache_at_once(
+def test_two_loaders_share_a_cache_at_the_same_time(
     sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(sources)
@@ -63,18 +65,19 @@ def test_two_loaders_of_one_cache_at_once(
         stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="100KB"),
     )
     with loader(whole.split(0.5)[0]) as first, loader(whole.split(0.5)[1]) as second:
-        found: list[list[Any]] = [[], []]
+        received: list[list[Any]] = [[], []]
         batches = [iter(first), iter(second)]
         for _ in range(6):
             for i in range(2):
-                found[i].append([column.tobytes() for column in next(batches[i])])
-    for part, expected in zip(found, local.split(0.5), strict=True):
+                received[i].append([column.tobytes() for column in next(batches[i])])
+    for part, expected in zip(received, local.split(0.5), strict=True):
         with loader(expected) as here:
             assert part == epoch(here)[:6]
 
 
-def test_a_mixture(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """A mixture of two remote datasets, one of them a selection, and a local one."""
+def test_a_mixture_of_remote_datasets_has_the_batches_of_a_local_one(
+    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(sources)
 
     def mixed(a: stoker.Dataset, b: stoker.Dataset) -> stoker.Mixture:
@@ -85,7 +88,9 @@ def test_a_mixture(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) 
     check_same(stoker.mix([(sources / "a", 1)]), stoker.mix([(remote[0], 1)]), batch_size=3, last_batch="pad")
 
 
-def test_reading(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_samples_are_read_within_the_size_of_the_cache_which_closes_its_files(
+    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(sources)
     local, remote = (
         stoker.open(sources / "a"),
@@ -107,13 +112,13 @@ def descriptors() -> set[Path]:
     return {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
 
 
-def test_reading_a_sample_that_is_damaged_on_the_server(
+def test_reading_a_sample_that_is_damaged_on_the_server_is_an_error(
     sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(sources)
     remote = stoker.open(f"{server.url}/a", cache=tmp_path)
     server.corrupt = dict.fromkeys([shard.name for shard in remote.manifest.shards], 10**6)
-    damaged = [position for position in range(0, 156, 5) if not reads(remote, position)]
+    damaged = [position for position in range(0, 156, 5) if not is_intact(remote, position)]
     assert damaged
     with pytest.raises(CorruptRecordError, match="checksum") as caught:
         remote.read(damaged[0])
@@ -121,7 +126,7 @@ def test_reading_a_sample_that_is_damaged_on_the_server(
     assert caught.value.key
 
 
-def reads(dataset: stoker.Dataset, position: int) -> bool:
+def is_intact(dataset: stoker.Dataset, position: int) -> bool:
     try:
         dataset.read(position)
     except CorruptRecordError:
@@ -129,7 +134,7 @@ def reads(dataset: stoker.Dataset, position: int) -> bool:
     return True
 
 
-def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_wrong_arguments_are_refused(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(sources)
     with pytest.raises(ConfigError, match="cache_size needs cache"):
         stoker.open(sources / "a", cache_size="1GB")
@@ -142,21 +147,15 @@ def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) 
         loader(stoker.open(sources / "a"), cache=tmp_path)
 
 
-def test_text(tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """A selection, and a mixture of it with the whole dataset."""
-    lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % 30)) for i in range(200)]
-    (tmp_path / "text.txt").write_text("\n".join(lines))
-    stoker.convert_text(tmp_path / "text.txt", tmp_path / "text", tokenizer="bytes", shards=3, seed=1)
-    server = serve(tmp_path / "text")
-    whole = {
-        "here": stoker.open(tmp_path / "text"),
-        "there": stoker.open(server.url, cache=tmp_path / "cache"),
-    }
+def test_selections_and_mixtures_of_text_have_the_batches_of_local_ones(
+    text: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    whole = {"here": stoker.open(text), "there": stoker.open(serve(text).url, cache=tmp_path)}
     parts = {side: dataset.select(np.arange(150, 20, -1)) for side, dataset in whole.items()}
     mixed = {side: stoker.mix([(whole[side], 0.5), (parts[side], 0.5)]) for side in whole}
-    for drawn in (parts, mixed):
+    for sources in (parts, mixed):
         loaders = [
-            stoker.TextLoader(drawn[side], batch_size=8, shuffle=True, columns=("input_ids", "row"))
+            stoker.TextLoader(sources[side], batch_size=8, shuffle=True, columns=("input_ids", "row"))
             for side in ("here", "there")
         ]
         for here, there in zip(*loaders, strict=True):

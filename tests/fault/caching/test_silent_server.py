@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.cached_loaders import loader
+from helpers.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 
-import stoker
 from stoker.formats.remote import file_system
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
-
-Threads = Callable[[str], list[threading.Thread]]
-
-
-def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
-    return [(batch.row.tolist(), batch.image.tobytes()) for batch in loading]
 
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])
@@ -30,10 +23,11 @@ def test_ending_does_not_wait_for_a_silent_server(
     source: Path,
     tmp_path: Path,
     serve: Callable[[Path], Any],
-    new_threads: Threads,
+    new_threads: Callable[[str], list[threading.Thread]],
     end: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Users choose no limit; the default is shorter than a busy machine may need.
     monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
     server = serve(source)
     remote = loader(server.url, cache=tmp_path)
@@ -47,7 +41,7 @@ def test_ending_does_not_wait_for_a_silent_server(
         remote.set_epoch(4)
         del batches
         server.held.set()
-        assert len(epoch(remote)) == 20
+        assert len(received(remote)) == 20
         remote.close()
     else:
         del batches, remote
@@ -59,7 +53,7 @@ def test_ending_does_not_wait_for_a_silent_server(
     wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
 
 
-def test_an_interpreter_that_ends_does_not_wait_either(
+def test_the_interpreter_ends_without_waiting_for_a_silent_server(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(source)
@@ -92,7 +86,7 @@ sys.stdin.readline()
         assert child.wait(timeout=300) == 0
 
 
-def test_the_figures_say_what_was_waited_for(
+def test_stats_name_the_server_that_a_batch_waited_for(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, waits, wait = serve(source), threading.Event(), CachedEpoch.wait
@@ -101,6 +95,7 @@ def test_the_figures_say_what_was_waited_for(
         waits.set()
         wait(cached_epoch)
 
+    # From outside it cannot be seen when the loader begins to wait.
     monkeypatch.setattr(CachedEpoch, "wait", waited_for)
     with loader(server.url.replace("//", "//me:SECRET@"), cache=tmp_path) as remote:
         server.held.clear()

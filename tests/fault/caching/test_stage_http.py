@@ -20,19 +20,18 @@ from helpers.processes.waiting import wait_until
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
 from stoker.formats.caching import file_fetcher
-from stoker.formats.caching import stage as staging
 from stoker.formats.caching.stage import stage
 
 
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a request two blocks long."""
+    """Makes a request two blocks long; users choose no length."""
     monkeypatch.setattr(file_fetcher, "_REQUEST_BYTES", 8192)
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[Path]) -> Path:
-    """Photographs in five shards, and what else a conversion leaves."""
+    """Small photographs in five shards."""
     photos = Path(os.path.commonpath([str(file) for file in photographs]))
     folder = tmp_path_factory.mktemp("source") / "dataset"
     stoker.convert(photos, folder, shards=5, resize="shorter=64", seed=0)
@@ -43,11 +42,11 @@ def test_a_staged_dataset_has_the_bytes_of_its_source(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(source)
-    told: list[tuple[int, int]] = []
-    summary = stage(server.url, tmp_path / "here", progress=lambda *state: told.append(state))
+    reported: list[tuple[int, int]] = []
+    summary = stage(server.url, tmp_path / "here", progress=lambda *state: reported.append(state))
     assert read_files(tmp_path / "here") == read_files(source)
     assert stoker.verify(tmp_path / "here").ok
-    assert summary.bytes == summary.fetched == told[-1][0] == told[-1][1]
+    assert summary.bytes == summary.fetched == reported[-1][0] == reported[-1][1]
     assert (summary.repeated, summary.path) == (0, tmp_path / "here")
     assert summary.bytes_per_second == pytest.approx(summary.fetched / summary.seconds)
 
@@ -135,7 +134,7 @@ def test_staging_resumes_after_a_kill(source: Path, tmp_path: Path, serve: Calla
 def test_blocks_from_before_a_kill_are_verified(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
-    """Blocks that count as here and are not, as after a power cut, are found by the digest."""
+    """The digest finds blocks whose bytes a power cut has lost."""
     server = serve(source)
     server.corrupt = {"shard-00004-of-00005.tfrecord": 10**6}
     with pytest.raises(StorageError):
@@ -149,7 +148,7 @@ def test_blocks_from_before_a_kill_are_verified(
     assert read_files(tmp_path / "here") == read_files(source)
 
 
-def test_staging_ends_after_an_interrupt_at_its_last_call(
+def test_staging_is_completed_after_an_interrupt_at_its_last_call(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(path: Path, **options: Any) -> None:
@@ -186,7 +185,7 @@ def test_a_damaged_copy_is_repaired(source: Path, tmp_path: Path, serve: Callabl
     size = (here / cut).stat().st_size + (here / gone).stat().st_size
     os.truncate(here / cut, 1000)
     (here / gone).unlink()
-    # It is a dataset no more until it is whole: a stop in between must not pass for the end.
+    # Until the copy is whole it must not open as a dataset.
     server.corrupt = {cut: 10**6}
     with pytest.raises(StorageError, match="arrives damaged"):
         stage(server.url, here)
@@ -208,9 +207,9 @@ def test_arguments_outside_their_limits_are_refused(
     assert caught.value.path == server.url
     with pytest.raises(ConfigError, match="connections"):
         stage(server.url, tmp_path / "here", connections=0)
-    usage = staging.shutil.disk_usage(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(staging.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        patched.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
         with pytest.raises(WriteError, match="1,000 are free"):
             stage(server.url, tmp_path / "here")
     stage(server.url, tmp_path / "here", limit=sum(shard.bytes for shard in manifest.shards[2:]) + two)
@@ -235,7 +234,7 @@ def test_an_address_without_a_dataset_is_an_error(
     (tmp_path / "bad" / "dataset.json").write_text("{}")
     with pytest.raises(DatasetError, match="no JSON object with a version"):
         stage(tmp_path / "bad", tmp_path / "here")
-    server.closed.set()  # a connection that was kept would be answered still
+    server.closed.set()  # otherwise a kept connection would still be answered
     server.stop()
     with pytest.raises(StorageError, match="cannot be read"):
         stage(server.url, tmp_path / "here")

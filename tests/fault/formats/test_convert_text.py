@@ -14,7 +14,7 @@ import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
 from stoker.formats.conversion.shards import planned_shard
 
-# The conversion is killed as it writes a later result: it makes two shards at once, so others are finished.
+# The process kills itself when it writes the fifth file of the state; by then some shards are finished.
 SCRIPT = """
 import os, signal, sys, stoker
 from stoker.formats.conversion.shards import shard_file
@@ -48,7 +48,7 @@ def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: P
     assert read_files(target) == read_files(tmp_path / "whole")
 
 
-def test_a_source_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path, source: Path) -> None:
+def test_a_source_that_changed_is_not_mixed_with_finished_shards(tmp_path: Path, source: Path) -> None:
     with full_disk(), pytest.raises(WriteError, match="disk is full"):
         stoker.convert_text(source, tmp_path / "d", shards=3)
     source.write_text(source.read_text().replace("w1 ", "w2 "))
@@ -56,7 +56,7 @@ def test_a_source_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path, s
         stoker.convert_text(source, tmp_path / "d", shards=3)
 
 
-def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(tmp_path: Path, source: Path) -> None:
+def test_a_full_disk_leaves_no_dataset_and_the_next_run_completes_it(tmp_path: Path, source: Path) -> None:
     with full_disk(1), pytest.raises(WriteError, match="disk is full") as error:
         stoker.convert_text(source, tmp_path / "d", shards=3)
     assert "resumes" in str(error.value)
@@ -74,7 +74,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         os.utime(source, ns=(0, 0))
         return real(*args, **options)  # type: ignore[arg-type]
 
-    # Between the listing and the reading nothing of the caller's runs.
+    # No code of the caller runs between the listing and the reading.
     monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d")

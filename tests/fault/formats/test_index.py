@@ -44,7 +44,7 @@ def test_cuts_of_an_index_are_found(make_dataset: Make) -> None:
 
 
 class Bomb:
-    """Unpickled, it makes a file."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,7 +54,7 @@ class Bomb:
 
 
 def hostile(bomb: Bomb) -> list[bytes]:
-    """Thirty payloads that do harm to a program that unpickles, evaluates or imports them."""
+    """Thirty payloads that harm a program which unpickles, evaluates or imports them."""
     pickles = [pickle.dumps(bomb, protocol) for protocol in range(6)]
     wrapped = [json.dumps({"version": 1, "shards": data.hex()}).encode() for data in pickles]
     call = f"__import__('os').mkdir({os.fspath(bomb.path)!r})"
@@ -96,7 +96,7 @@ def test_nothing_on_disk_is_ever_unpickled(make_dataset: Make, tmp_path: Path) -
     assert stoker.verify(folder).ok
     assert not (tmp_path / "bomb").exists()
     pickle.loads(payloads[0])
-    assert (tmp_path / "bomb").exists(), "the payloads are harmless, and the test tests nothing"
+    assert (tmp_path / "bomb").exists(), "the payloads are harmless"
 
 
 @pytest.mark.parametrize("name", ["arrow.py_extension_type", "pandas.interval", "arrow.json"])
@@ -159,9 +159,9 @@ def mutations(document: dict) -> list[tuple[str, dict]]:
     return changed
 
 
-# These open, as the files are all there; what is wrong is in the report.
+# The dataset opens, as all files exist; verify reports the mistake.
 REPORTED = {"another container"}
-# An order of columns means nothing.
+# The order of columns has no meaning.
 HARMLESS = {"columns in another order"}
 
 

@@ -56,23 +56,23 @@ def test_a_hundred_cuts_are_found(shard: Path, payloads: list[bytes]) -> None:
 
 
 def damaged(good: bytes, rng: random.Random) -> bytes:
-    """Change a few bytes where it hurts: meta pages, page headers, pointers, nodes, page numbers."""
+    """The file with a few bytes changed in meta pages, page headers, pointers, nodes or page numbers."""
     data = bytearray(good)
     pages = len(data) // PAGE
     for _ in range(rng.choice([1, 1, 2, 4, 16])):
         page = rng.choice([0, 1, rng.randrange(pages)]) * PAGE
         at = page + rng.choice([rng.randrange(0, 16), rng.randrange(16, 160), rng.randrange(PAGE - 8)])
-        how = rng.randrange(5)
-        if how == 0:
+        edit = rng.randrange(5)
+        if edit == 0:
             data[at] ^= 1 << rng.randrange(8)
-        elif how == 1:
+        elif edit == 1:
             struct.pack_into(
                 "<H", data, at & ~1, rng.choice([0, 1, 2, 4, 0xFFFF, 0x8000, PAGE, rng.randrange(65536)])
             )
-        elif how == 2:
+        elif edit == 2:
             value = rng.choice([0, 1, 2, pages - 1, pages, 2**32, 2**63, 2**64 - 1, rng.randrange(pages)])
             struct.pack_into("<Q", data, at & ~7, value)
-        elif how == 3:
+        elif edit == 3:
             data[page : page + PAGE] = data[(other := rng.randrange(pages) * PAGE) : other + PAGE]
         else:
             data[page : page + PAGE] = rng.randbytes(PAGE) if rng.random() < 0.5 else bytes(PAGE)
@@ -94,10 +94,10 @@ def test_three_hundred_damages_are_found_or_harmless(shard: Path, payloads: list
         else:
             # A damaged newer meta page leaves the older one, of the time before anything was written.
             assert records in (0, len(payloads))
-    assert found > 150, "the damages are no damages"
+    assert found > 150, "most edits are harmless"
 
 
-def test_damages_are_in_the_report(shard: Path) -> None:
+def test_verify_reports_damages(shard: Path) -> None:
     good = shard.read_bytes()
     rng = random.Random(3)
     for _ in range(30):
@@ -109,11 +109,11 @@ def test_damages_are_in_the_report(shard: Path) -> None:
 def test_a_flipped_bit_of_any_payload_is_found(shard: Path, payloads: list[bytes]) -> None:
     dataset = stoker.open(shard.parent.parent)
     good = shard.read_bytes()
-    where = dataset.samples(range(len(payloads)))
+    samples = dataset.samples(range(len(payloads)))
     rng = random.Random(4)
     for i in range(len(payloads)):
         data = bytearray(good)
-        data[int(where.offset[i]) + rng.randrange(len(payloads[i]))] ^= 1 << rng.randrange(8)
+        data[int(samples.offset[i]) + rng.randrange(len(payloads[i]))] ^= 1 << rng.randrange(8)
         shard.write_bytes(data)
         with pytest.raises(CorruptRecordError, match="checksum"):
             dataset.read(i)
@@ -163,7 +163,7 @@ def forge(path: Path, pages: list[bytes], depth: int, entries: int, root: int = 
 
 
 ONE_LEAF = page(2, 2, [leaf(b"a", 0)])
-NODE = PAGE - 10  # where its node lies
+NODE = PAGE - 10  # the offset of its node
 
 
 def walked(path: Path) -> list[bytes]:

@@ -1,8 +1,8 @@
-"""Power that fails at any moment: the disk then holds a whole dataset or none.
+"""Power cuts at any moment: the disk then holds a whole dataset or none.
 
-A disk is sure to hold what was synced, under names that were. What was done since, it may hold or not, in
-any order. So where there is a manifest, for all to see or still on the disk, the disk must be sure to hold
-all the rest of the dataset, and none of that may have been touched since.
+After a power cut a disk holds the content that was synced, under the names that were synced. It may hold any
+part of the later changes. So wherever there is a manifest, now or after a power cut, the disk must already
+hold all other files of its dataset, and these may not have changed since.
 """
 
 import os
@@ -30,7 +30,7 @@ RMTREE = shutil.rmtree
 
 
 class Disk:
-    """Follows the calls that change a disk, and knows what it is sure to hold."""
+    """Follows the calls that change a disk, and knows which files a power cut cannot lose."""
 
     def __init__(self) -> None:
         self._files: dict[int, bytes] = {}
@@ -39,7 +39,7 @@ class Disk:
 
     @contextmanager
     def watched(self, check: Callable[[], None]) -> Iterator[None]:
-        """``check`` is called after each of the calls."""
+        """Calls ``check`` after each of these calls."""
 
         def followed(call: Callable[..., Any]) -> Callable[..., Any]:
             def called(*arguments: Any, **named: Any) -> Any:
@@ -66,18 +66,18 @@ class Disk:
             self._files[status.st_ino] = Path(path).read_bytes()
 
     def _rmtree(self, folder: Path | str, **options: Any) -> None:
-        # What is made next may get the numbers of what goes.
+        # New files may get the inode numbers of removed ones.
         for path in (Path(folder), *Path(folder).rglob("*")):
             self._names.pop(path.lstat().st_ino, None)
             self._files.pop(path.lstat().st_ino, None)
         RMTREE(folder, **options)
 
     def holds(self, folder: Path) -> Dataset:
-        """Files in a folder that are there for sure, with their content."""
+        """Returns the files in a folder that a power cut cannot lose, with their content."""
         return dict(self._walk(folder.stat().st_ino, "")) if folder.exists() else {}
 
     def is_sure_of(self, file: Path) -> bool:
-        """Whether the content of a file would be there, under whatever name."""
+        """Returns whether a power cut cannot lose the content of a file, under any name."""
         return self._files.get(file.stat().st_ino) == file.read_bytes()
 
     def _walk(self, inode: int, prefix: str) -> Iterator[tuple[str, bytes]]:
@@ -88,21 +88,21 @@ class Disk:
 
 
 def present(folder: Path, versions: list[Dataset]) -> Dataset:
-    """Those files of any of the versions that are there."""
+    """Returns the files of any of the versions that exist now."""
     files = {name: folder / name for version in versions for name in version}
     return {name: file.read_bytes() for name, file in files.items() if file.exists()}
 
 
 @contextmanager
 def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
-    """See that each folder is sure to hold one of its versions whole, or none."""
+    """Checks after each call that every folder would hold a whole version after a power cut, or none."""
     disk = Disk()
 
     def check() -> None:
         for folder, versions in datasets.items():
             sure, now = disk.holds(folder), present(folder, versions)
-            for manifest in {there[MANIFEST_NAME] for there in (sure, now) if MANIFEST_NAME in there}:
-                (version,) = (one for one in versions if one[MANIFEST_NAME] == manifest)
+            for manifest in {files[MANIFEST_NAME] for files in (sure, now) if MANIFEST_NAME in files}:
+                (version,) = (files for files in versions if files[MANIFEST_NAME] == manifest)
                 # Entries of sha256.json come before their version, as lines of versions.jsonl do.
                 rest = {n: data for n, data in version.items() if n not in (MANIFEST_NAME, SHA256_NAME)}
                 assert rest.items() <= sure.items()
@@ -118,18 +118,18 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
 def test_a_conversion_and_its_replacement_are_whole_or_absent(
     photos: Path, tmp_path: Path, container: Any
 ) -> None:
-    every: list[dict[str, Any]] = [
+    conversions: list[dict[str, Any]] = [
         {"shards": 3, "val": "25%", "format": container},
         {"shards": 2, "val": "50%", "format": "tfrecord", "overwrite": True},
     ]
-    for number, options in enumerate(every):
+    for number, options in enumerate(conversions):
         stoker.convert(photos, tmp_path / f"reference-{number}", **options)
     out = tmp_path / "out"
     versions = {
         split: [read_files(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
     }
     with watched({out / split: some for split, some in versions.items()}) as disk:
-        for number, options in enumerate(every):
+        for number, options in enumerate(conversions):
             stoker.convert(photos, out, **options)
             assert read_files(tmp_path / f"reference-{number}").items() <= disk.holds(out).items()
 
@@ -144,7 +144,8 @@ def write(target: Path, container: str, first: int) -> None:
 def test_a_written_dataset_and_its_next_version_are_whole_or_absent(
     tmp_path: Path, container: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "_iso", lambda time: "2026-01-01T00:00:00Z")  # both are of one second
+    # A version states the second of its making, and callers cannot choose it.
+    monkeypatch.setattr(history, "_iso", lambda time: "2026-01-01T00:00:00Z")
     versions = []
     for first in (0, 5):
         write(tmp_path / "reference", container, first)
@@ -156,7 +157,7 @@ def test_a_written_dataset_and_its_next_version_are_whole_or_absent(
 
 
 def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Path) -> None:
-    """A conversion that goes on takes a shard for made where there is its result."""
+    """A conversion that resumes takes a shard with a result as finished."""
     state = tmp_path / "out" / ".stoker-convert"
     disk, results = Disk(), set[str]()
 

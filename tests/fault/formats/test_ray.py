@@ -1,4 +1,4 @@
-"""A conversion on Ray, by a stand-in that runs each task here: what it asks of Ray, and its errors."""
+"""A conversion on Ray, whose stand-in runs each task in this process: its shards, and its errors."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError
 
 
-def test_shards_have_the_bytes_of_a_local_conversion(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces Ray by the stand-in."""
     monkeypatch.setitem(sys.modules, "ray", RayTasks())
+
+
+@pytest.mark.usefixtures("ray")
+def test_shards_have_the_bytes_of_a_local_conversion(photos: Path, tmp_path: Path) -> None:
     summary = stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4, seed=5)
     local = stoker.convert(photos, tmp_path / "local", shards=4, seed=5)
     assert (summary.written, summary.shards) == (local.written, local.shards)
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
 
+@pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize("seed", [None, 5])
-def test_tables_are_converted_as_locally(
-    seed: int | None, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_shards_of_tables_have_the_bytes_of_a_local_conversion(
+    seed: int | None, photos: Path, tmp_path: Path
 ) -> None:
     images = [file.read_bytes() for file in sorted(photos.rglob("*.jpg"))]
     (tmp_path / "tables").mkdir()
     for number in range(2):
         table = pa.table({"image": images[number::2], "score": [0.5] * len(images[number::2])})
         pq.write_table(table, tmp_path / "tables" / f"{number}.parquet", row_group_size=3)
-    monkeypatch.setitem(sys.modules, "ray", RayTasks())
     options = {"shards": 4, "seed": seed}
     summary = stoker.convert(tmp_path / "tables", tmp_path / "ray", engine="ray", **options)
     stoker.convert(tmp_path / "tables", tmp_path / "local", **options)
@@ -53,10 +57,8 @@ def test_a_shard_whose_workers_die_is_an_error_and_the_next_run_resumes(
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
 
-def test_an_error_in_a_shard_is_raised_as_it_is(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", RayTasks())
+@pytest.mark.usefixtures("ray")
+def test_an_error_in_a_shard_is_raised_as_it_is(photos: Path, tmp_path: Path) -> None:
     (photos / "class-0" / "0.jpg").write_bytes(b"no picture")
     with pytest.raises(DecodeError, match=r"0\.jpg"):
         stoker.convert(photos, tmp_path / "ray", engine="ray", strict=True)

@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.pictures import encode
-from helpers.data.pictures import noise as pixels
+from helpers.data.pictures import encode, exif, noise
 from helpers.data.shards.tar_shards import write_samples
-from PIL import Image
 
 import stoker
 from stoker.errors import CorruptRecordError, SampleError, StokerError
@@ -25,16 +23,16 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 _SAMPLES = 12
 
 
-def noise(seed: int, image_format: str = "JPEG", **options: Any) -> bytes:
+def large_image(seed: int, image_format: str = "JPEG", **options: Any) -> bytes:
     """Return an image of about 100 KB."""
-    return encode(pixels(seed, 320, 400), image_format, **options)
+    return encode(noise(seed, 320, 400), image_format, **options)
 
 
-def exif(orientation: int, thumbnail: int = 0) -> Image.Exif:
-    found = Image.Exif()
-    found[0x0112] = orientation
-    found[0x010E] = "x" * thumbnail  # a description as long as a thumbnail
-    return found
+def turned(description: int = 0) -> dict[str, Any]:
+    """Return the option of an EXIF orientation, and of a description of some bytes beside it."""
+    tags = exif(6)
+    tags[0x010E] = "x" * description
+    return {"exif": tags}
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def fetched(server: Any, folder: Path) -> float:
     size = sum(file.stat().st_size for file in folder.iterdir())
     parts = [stop - start for _, start, stop in server.requests]
     server.requests.clear()
-    return sum(part for part in parts if part < size / 2) / size  # without questions for a size
+    return sum(part for part in parts if part < size / 2) / size  # without requests for a size
 
 
 def write_archives(folder: Path, images: Sequence[bytes], suffix: str = "jpg") -> None:
@@ -61,7 +59,7 @@ def write_archives(folder: Path, images: Sequence[bytes], suffix: str = "jpg") -
 
 
 def test_an_index_of_remote_archives_does_not_download_the_images(served: Any, tmp_path: Path) -> None:
-    images = [noise(i, quality=95) for i in range(_SAMPLES)]
+    images = [large_image(i, quality=95) for i in range(_SAMPLES)]
     write_archives(tmp_path / "served", images)
     manifest = index([f"{served.url}/{{0..1}}.tar"], tmp_path / "there", names={"label": "cls"})
     assert fetched(served, tmp_path / "served") < 0.3
@@ -76,8 +74,8 @@ def test_an_index_of_remote_archives_does_not_download_the_images(served: Any, t
         assert dataset.index.arrow(name).equals(here.index.arrow(name)), name
 
 
-def test_checksums_of_remote_archives_on_request(served: Any, tmp_path: Path) -> None:
-    write_archives(tmp_path / "served", [noise(i) for i in range(4)])
+def test_checksums_of_remote_archives_are_computed_on_request(served: Any, tmp_path: Path) -> None:
+    write_archives(tmp_path / "served", [large_image(i) for i in range(4)])
     manifest = index([f"{served.url}/{{0..1}}.tar"], tmp_path / "there", checksums=True)
     assert None not in [shard.digest for shard in manifest.shards]
     assert (stoker.open(tmp_path / "there", cache=tmp_path / "blocks").column("crc") != 0).all()
@@ -86,19 +84,19 @@ def test_checksums_of_remote_archives_on_request(served: Any, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("suffix", "options"),
     [
-        ("jpg", {"exif": exif(6, 60_000)}),
+        ("jpg", turned(60_000)),
         ("png", {}),
-        ("png", {"exif": exif(6)}),
+        ("png", turned()),
         ("webp", {"quality": 90}),
         ("webp", {"lossless": True}),
-        ("webp", {"exif": exif(6)}),
+        ("webp", turned()),
     ],
 )
 def test_sizes_from_a_few_bytes_are_those_of_whole_images(
     suffix: str, options: dict[str, Any], served: Any, tmp_path: Path
 ) -> None:
-    image = noise(1, {"jpg": "JPEG"}.get(suffix, suffix), **options)
-    if suffix == "png" and options:  # as exiftool writes it: behind the pixels
+    image = large_image(1, {"jpg": "JPEG"}.get(suffix, suffix), **options)
+    if suffix == "png" and options:  # exiftool writes EXIF behind the pixels
         start = image.index(b"eXIf") - 4
         end = start + 12 + int.from_bytes(image[start : start + 4], "big")
         image = image[:start] + image[end:-12] + image[start:end] + image[-12:]
@@ -111,7 +109,7 @@ def test_sizes_from_a_few_bytes_are_those_of_whole_images(
 
 
 def test_a_damaged_image_of_an_index_without_checksums_is_a_bad_sample(served: Any, tmp_path: Path) -> None:
-    images = [noise(i) for i in range(4)]
+    images = [large_image(i) for i in range(4)]
     images[1] = images[1][:3000] + bytes(range(100)) + b"\xff\xd9"
     write_archives(tmp_path / "served", images)
     index([f"{served.url}/{{0..1}}.tar"], tmp_path / "there")
@@ -125,7 +123,7 @@ def test_a_damaged_image_of_an_index_without_checksums_is_a_bad_sample(served: A
 
 
 def test_a_remote_archive_that_is_cut_short_is_an_error(served: Any, tmp_path: Path) -> None:
-    write_archives(tmp_path / "served", [noise(i) for i in range(4)])
+    write_archives(tmp_path / "served", [large_image(i) for i in range(4)])
     file = tmp_path / "served" / "1.tar"
     file.write_bytes(file.read_bytes()[:-60_000])
     with pytest.raises(CorruptRecordError, match="k03") as caught:
@@ -138,7 +136,7 @@ def test_a_remote_archive_that_is_cut_short_is_an_error(served: Any, tmp_path: P
 def test_a_conversion_fetches_tables_and_archives_about_once(
     seed: int | None, served: Any, tmp_path: Path
 ) -> None:
-    images = [noise(i) for i in range(_SAMPLES)]
+    images = [large_image(i) for i in range(_SAMPLES)]
     write_archives(tmp_path / "served", images)
     stoker.convert(f"{served.url}/{{0..1}}.tar", tmp_path / "tar", seed=seed, num_threads=4)
     assert fetched(served, tmp_path / "served") < 1.4
@@ -152,7 +150,7 @@ def test_a_conversion_fetches_tables_and_archives_about_once(
 
 
 def test_errors_of_remote_tables_name_the_url_and_what_to_do(served: Any, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"image": [noise(0)], "label": [0]}), tmp_path / "served" / "a.parquet")
+    pq.write_table(pa.table({"image": [large_image(0)], "label": [0]}), tmp_path / "served" / "a.parquet")
     served.faults = ("drop", "refuse")  # a retry of each request follows, as for shards
     assert stoker.convert(f"{served.url}/a.parquet", tmp_path / "out").written == 1
     served.ranges, served.faults = False, ()

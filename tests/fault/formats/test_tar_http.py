@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 @pytest.fixture
 def server(tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server of two archives of four samples; an empty cache of indexes, and small windows."""
+    """A server of two archives of four samples, and an empty cache of indexes."""
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "indexes"))
     (tmp_path / "served").mkdir()
     for shard in range(2):

@@ -27,7 +27,7 @@ def shard(make_dataset: Make) -> Path:
 
 @contextmanager
 def flipped(path: Path, bit: int) -> Iterator[None]:
-    """Have one bit of a file the other way round."""
+    """Inverts one bit of a file meanwhile."""
     with path.open("r+b", buffering=0) as file:
         file.seek(bit // 8)
         byte = file.read(1)[0]
@@ -51,23 +51,23 @@ def test_every_flipped_bit_is_found(shard: Path) -> None:
 
 
 def read_or_refused(dataset: stoker.Dataset, i: int, payload: bytes) -> None:
-    """Reading a sample gives its payload or an error; nothing else."""
+    """Checks that reading a sample returns its payload or raises an error."""
     with suppress(CorruptRecordError):
         assert dataset.read(i) == payload
 
 
 def test_every_flipped_bit_of_a_payload_is_refused_when_read(shard: Path) -> None:
     dataset = stoker.open(shard.parent)
-    where = dataset.samples(range(3))
+    samples = dataset.samples(range(3))
     for i, payload in enumerate(PAYLOADS):
         for bit in range(len(payload) * 8):
-            with flipped(shard, int(where.offset[i]) * 8 + bit):
+            with flipped(shard, int(samples.offset[i]) * 8 + bit):
                 with pytest.raises(CorruptRecordError, match="checksum") as caught:
                     dataset.read(i)
                 assert (caught.value.shard, caught.value.record, caught.value.key) == (shard.name, i, f"k{i}")
 
 
-def test_flipped_bits_are_in_the_report(shard: Path) -> None:
+def test_verify_reports_flipped_bits(shard: Path) -> None:
     for bit in range(0, shard.stat().st_size * 8, 97):
         with flipped(shard, bit):
             report = stoker.verify(shard.parent, num_threads=1)

@@ -15,7 +15,7 @@ from stoker.formats.containers.registry import find_container, find_writing, wri
 
 @contextmanager
 def files_limited_to(size: int) -> Iterator[None]:
-    """Let no write reach beyond ``size`` bytes in a file: it is cut short, and the next one fails."""
+    """Limits files to ``size`` bytes: a write beyond them is cut short, and the next one fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -33,7 +33,7 @@ def write(container: str, path: Path) -> WrittenShard:
 
 
 @pytest.mark.parametrize("container", writable())
-def test_a_write_that_fails_at_any_of_a_hundred_places_leaves_nothing_open(
+def test_a_write_that_fails_at_any_of_a_hundred_offsets_leaves_no_file_open(
     container: str, tmp_path: Path, open_files: Callable[[], list[Path]]
 ) -> None:
     whole = write(container, tmp_path / "whole")

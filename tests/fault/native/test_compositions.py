@@ -12,7 +12,7 @@ from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset
 
 from stoker import _native
 from stoker.augment.params.composition import WHOLE_SHARE, Composition
-from stoker.pipeline.engines.base import Status, Work
+from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.column_arrays import pack
 from stoker.pipeline.engines.native.steps import pack_images
 
@@ -22,9 +22,9 @@ N = len(GOOD)
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     """Three payloads, drawn one above the other on one image."""
-    made = Dataset(tmp_path, GOOD)
-    made.params = replace(
-        made.params,
+    dataset = Dataset(tmp_path, GOOD)
+    dataset.params = replace(
+        dataset.params,
         composition=Composition(
             image=np.zeros(N, np.int32),
             shown=np.ones(N, bool),
@@ -33,7 +33,7 @@ def dataset(tmp_path: Path) -> Dataset:
             mask=np.full(N, -1, np.int32),
         ),
     )
-    return made
+    return dataset
 
 
 def submit(
@@ -42,25 +42,22 @@ def submit(
     """The job of one image, with columns added or replaced, and the status of its parts."""
     status = np.empty(N, np.uint8)
     shards = _native.Shards([str(dataset.path)], [dataset.path.stat().st_size])
-    given = pack_images(dataset.params, np.empty((1, *OUT, 3), np.uint8), 1, exact=False)
+    arguments = pack_images(dataset.params, np.empty((1, *OUT, 3), np.uint8), 1, exact=False)
     for name, value in columns.items():
-        given["composition" if name.startswith("composition.") else "params"][name] = value
+        arguments["composition" if name.startswith("composition.") else "params"][name] = value
     samples = pack(_native.SAMPLE_COLUMNS, dataset.samples)
     common: dict[str, Any] = {"status": status, "max_pixels": 10**6, "verify": True}
-    return _native.Pool(1).submit(shards, samples, **given, **common, **options), status
+    return _native.Pool(1).submit(shards, samples, **arguments, **common, **options), status
 
 
-def test_a_payload_to_which_the_index_gives_two_sizes(dataset: Dataset) -> None:
+def test_a_payload_with_two_sizes_in_the_index_is_a_size_mismatch(dataset: Dataset) -> None:
     samples, params = dataset.samples, dataset.params
     for column in (samples.offset, samples.length, samples.crc):
         column[1] = column[0]
     samples.height[1], samples.width[1] = 2 * SIZE[0], 2 * SIZE[1]
     params.crop[1] = SIZE[0], 0, SIZE[0], 2 * SIZE[1]
     params.region[1] = SIZE[0], 0, 2 * SIZE[0], 2 * SIZE[1]
-    engine = dataset.engine(threads=1, cached_samples=4, exact=True)
-    engine.submit(Work(samples, params))
-    result = engine.collect()
-    engine.close()
+    result = dataset.execute(threads=1, cached_samples=4, exact=True)
     assert result.status.tolist() == [Status.OK, Status.SIZE_MISMATCH, Status.OK]
     assert not result.images.any()
 

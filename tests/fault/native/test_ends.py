@@ -14,7 +14,7 @@ from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
 
 
-def test_arrays_in_use_are_not_overwritten(tmp_path: Path) -> None:
+def test_memory_of_arrays_in_use_is_not_overwritten(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     engine = dataset.engine()
     held = []
@@ -57,7 +57,7 @@ def test_an_engine_closes_with_batches_in_flight(tmp_path: Path) -> None:
         engine.collect()
 
 
-def test_a_job_can_be_dropped_while_it_runs(tmp_path: Path) -> None:
+def test_an_engine_that_is_dropped_while_it_runs_leaves_no_thread(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 100)
     threads = threading.active_count()
     for _ in range(5):

@@ -1,9 +1,6 @@
-"""The native engine given bad samples and bad arguments."""
+"""Bad samples, and bad arguments of the native engine."""
 
 import os
-import pickle
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ import pytest
 from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset, picture
 from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
+from helpers.processes.cpu_levels import BatchForm, digests_at_level
 
 from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
@@ -78,7 +76,7 @@ def test_a_bad_sample_is_a_status_and_its_neighbours_are_whole(
         np.testing.assert_array_equal(result.images[neighbour], whole.images[neighbour])
 
 
-def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_a_checksum_mismatch(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, [GOOD[0]])
     engine = dataset.engine(mapped=False)
     data = bytearray(dataset.path.read_bytes())
@@ -119,7 +117,7 @@ def test_a_file_that_shrinks_is_an_error_where_it_is_read(tmp_path: Path) -> Non
     engine.close()
 
 
-def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
+def test_shards_of_another_size_than_the_index_says_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "shard"
     path.write_bytes(b"123")
     for size in (0, 2, 4, 2**40):
@@ -153,7 +151,7 @@ def test_parameters_outside_the_image_are_refused(field: str, value: Any, tmp_pa
         dataset.execute()
 
 
-def test_other_codecs_come_through_pillow(tmp_path: Path) -> None:
+def test_pillow_decodes_other_codecs_and_names_their_bad_samples(tmp_path: Path) -> None:
     codecs = [Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF, Codec.JPEG, Codec.PNG, Codec.PNG]
     forms = ["PNG", "WEBP", "BMP", "GIF", "TIFF", "JPEG", "PNG", "PNG"]
     payloads = [encode(picture(i), form) for i, form in enumerate(forms)]
@@ -177,7 +175,7 @@ def test_a_large_image_of_another_codec_is_not_decoded(tmp_path: Path) -> None:
     assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
 
 
-def test_raw_pixels_have_a_limit_too(tmp_path: Path) -> None:
+def test_raw_pixels_beyond_max_pixels_are_too_large(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, [np.asarray(picture(0)).tobytes()], [Codec.RAW])
     assert dataset.execute(max_pixels=SIZE[0] * SIZE[1] - 1).status.tolist() == [Status.TOO_LARGE]
     assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
@@ -202,7 +200,7 @@ def test_a_row_whose_bytes_are_no_int_is_refused(tmp_path: Path) -> None:
     assert "at most 16777216 a side" in result.reason[0]
 
 
-def test_messages_name_the_sizes(tmp_path: Path) -> None:
+def test_reasons_name_the_sizes(tmp_path: Path) -> None:
     raw = np.asarray(picture(0)).tobytes()
     payloads = [BAD["turned"][0], BAD["bomb"][0], raw[:-1], encode(picture(0).resize((64, 47)), "PNG")]
     result = Dataset(tmp_path, payloads, [Codec.JPEG, Codec.JPEG, Codec.RAW, Codec.PNG]).execute()
@@ -219,15 +217,15 @@ def test_payloads_beyond_four_gibibytes_are_read(tmp_path: Path) -> None:
     expected = dataset.execute().images
     enlarge(dataset.path, 5 * 2**30)
     with dataset.path.open("r+b") as file:
-        for i, place in enumerate((2**31 - 100, 2**32 - 100, 5 * 2**30)):
-            file.seek(place)
+        for i, offset in enumerate((2**31 - 100, 2**32 - 100, 5 * 2**30)):
+            file.seek(offset)
             file.write(GOOD[i])
-            dataset.samples.offset[i] = place
+            dataset.samples.offset[i] = offset
     for mapped in (True, False):
         np.testing.assert_array_equal(dataset.execute(mapped=mapped).images, expected)
 
 
-def test_threads_change_nothing(tmp_path: Path) -> None:
+def test_the_number_of_threads_changes_nothing(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 20)
     results = [dataset.execute(threads=threads).images.tobytes() for threads in (1, 2, 5, 16)]
     assert len(set(results)) == 1
@@ -236,33 +234,13 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
 def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     """The same bytes from every level that this machine has."""
     dataset = Dataset(tmp_path, GOOD)
-    digests = set()
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import hashlib, pickle, sys\n"
-        "from pathlib import Path\n"
-        "from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work\n"
-        "from stoker.pipeline.engines.native.engine import NativeEngine\n"
-        "path, samples, params = pickle.load(sys.stdin.buffer)\n"
-        "for dtype in ('float32', 'float16', 'bfloat16', 'uint8'):\n"
-        "    for layout in ('NCHW', 'NHWC', 'NHWC4'):\n"
-        "        form, size = ImageFormat(dtype, layout), Path(path).stat().st_size\n"
-        "        engine = NativeEngine(EngineSettings([path], [size], form, max_pixels=10**6))\n"
-        "        engine.submit(Work(samples, params))\n"
-        "        print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"
-        "        engine.close()\n"
-    )
-    rng = np.random.default_rng(0)
-    color = rng.normal(0, 0.01, (3, 3, 4)).astype(np.float32)
+    color = np.random.default_rng(0).normal(0, 0.01, (3, 3, 4)).astype(np.float32)
     params = replace(dataset.params, color=color, flip=np.array([(0, 1), (1, 0), (1, 1)], bool))
-    work = pickle.dumps((str(dataset.path), dataset.samples, params))
-    for level in ("plain", "avx2", "avx512"):
-        done = subprocess.run(
-            [sys.executable, str(script)],
-            input=work,
-            env={**os.environ, "STOKER_CPU_LEVEL": level},
-            capture_output=True,
-            check=True,
-        )
-        digests.add(done.stdout)
-    assert len(digests) == 1
+    batches: list[BatchForm] = [
+        (dtype, layout, params)
+        for dtype in ("float32", "float16", "bfloat16", "uint8")
+        for layout in ("NCHW", "NHWC", "NHWC4")
+    ]
+    levels = ("plain", "avx2", "avx512")
+    digests = (digests_at_level(level, dataset.path, dataset.samples, batches) for level in levels)
+    assert len(set(map(tuple, digests))) == 1

@@ -1,4 +1,4 @@
-"""Forked children, which have their parent's objects and none of its threads: they neither hang nor harm it.
+"""Forked children, which have the objects of their parent without its threads: they neither hang nor harm it.
 
 Each test forks in a new process, because threads of other libraries make forks hazardous.
 """
@@ -62,18 +62,18 @@ def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path:
         """
 from stoker.pipeline.execution.epochs.epoch_cache import EpochCache
 
-recent, begun, allowed = EpochCache(), threading.Event(), threading.Event()
+cache, begun, allowed = EpochCache(), threading.Event(), threading.Event()
 
 def make(key):
     begun.set()
     allowed.wait()
     return key
 
-thread = threading.Thread(target=recent.get, args=(1, make))
+thread = threading.Thread(target=cache.get, args=(1, make))
 thread.start()
 begun.wait()
 try:
-    assert status(fork(lambda: recent.get(7, lambda key: key))) == 7
+    assert status(fork(lambda: cache.get(7, lambda key: key))) == 7
 finally:
     allowed.set()
     thread.join()
@@ -83,6 +83,7 @@ finally:
 
 
 def test_a_child_does_not_wait_for_a_thread_that_submits_to_pillow(squares: Path, run: Run) -> None:
+    """The test takes the lock of the engine's executor, which a thread holds for moments only."""
     run(
         """
 from stoker import ImageLoader
@@ -100,7 +101,7 @@ loader.close()
     )
 
 
-def test_a_child_gets_an_error_of_the_native_engine(tmp_path: Path, run: Run) -> None:
+def test_a_child_cannot_use_the_native_engine_of_its_parent(tmp_path: Path, run: Run) -> None:
     run(
         """
 from helpers.data.payloads.native_payloads import GOOD, Dataset
@@ -166,6 +167,7 @@ assert evict() == 4 * 4096
 def test_a_child_evicts_nothing_that_its_parent_reads(
     tmp_path: Path, make_jpeg: Callable[..., bytes], run: Run
 ) -> None:
+    """The test opens the block files itself: a public read begins and ends too quickly to evict meanwhile."""
     photos = tmp_path / "photos" / "class"
     photos.mkdir(parents=True)
     for number in range(3):

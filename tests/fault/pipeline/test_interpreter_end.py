@@ -7,13 +7,16 @@ import sys
 
 LIBRARY = """
 import atexit, threading, time
-from stoker.pipeline.execution.threads import Worker
+from stoker.pipeline.execution.threads import WorkerThread
 
-atexit.register(lambda: print("a library goes;", "busy" if thread.is_alive() else "its worker has ended"))
+def end():
+    print("the library ends", "before" if thread.is_alive() else "after", "its worker")
+
+atexit.register(end)
 stopped = threading.Event()
-worker = Worker(stopped.wait, stopped.set, "busy")
+worker = WorkerThread(stopped.wait, stopped.set, "busy")
 worker.start()
-(thread,) = [one for one in threading.enumerate() if one.name == "stoker-busy"]
+(thread,) = [thread for thread in threading.enumerate() if thread.name == "stoker-busy"]
 """
 
 
@@ -21,4 +24,4 @@ def test_workers_end_before_the_libraries_that_they_use() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=300, check=False
     )
-    assert (ended.returncode, ended.stdout) == (0, "a library goes; its worker has ended\n"), ended.stderr
+    assert (ended.returncode, ended.stdout) == (0, "the library ends after its worker\n"), ended.stderr

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from helpers.data.annotations import annotated_scenes
 from helpers.processes.waiting import wait_until
+from helpers.row_loaders import load_rows
 
-from stoker import ImageLoader
-from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.block_requests import BlockRequests
@@ -26,11 +25,8 @@ from stoker.pipeline.images.annotations.annotation_processor import AnnotationPr
 from stoker.pipeline.images.producer import ImageBatchProducer
 
 N = 61
-
-
-def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 5, "columns": ("image", "row"), "num_threads": 2, "engine": "native", **options}
-    return ImageLoader(folder, transforms=[Resize((16, 16))], **given)
+Gate = tuple[threading.Event, threading.Event]
+Producers = Callable[[], list[threading.Thread]]
 
 
 @pytest.fixture(autouse=True)
@@ -47,17 +43,17 @@ def producers(new_threads: Callable[[str], list[threading.Thread]]) -> Iterator[
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Two events: a batch is being finished, and the finishing is allowed."""
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Two events: the worker has begun to finish a batch, and it may go on. No option slows a worker down."""
     begun, allowed = threading.Event(), threading.Event()
     finish = ImageBatchProducer.finish
 
-    def waits(stage: ImageBatchProducer) -> Any:
+    def finish_when_allowed(producer: ImageBatchProducer) -> Any:
         begun.set()
         allowed.wait()
-        return finish(stage)
+        return finish(producer)
 
-    monkeypatch.setattr(ImageBatchProducer, "finish", waits)
+    monkeypatch.setattr(ImageBatchProducer, "finish", finish_when_allowed)
     yield begun, allowed
     allowed.set()
 
@@ -66,19 +62,15 @@ def interrupted(event: OneShotEvent, timeout: float | None = None) -> bool:
     raise KeyboardInterrupt
 
 
-Gate = tuple[threading.Event, threading.Event]
-Producers = Callable[[], list[threading.Thread]]
-
-
 def test_a_pass_waits_for_the_worker_of_a_dropped_pass(
     thumbnails: Path, gate: Gate, producers: Producers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers at once would take each other's batches out of the engine."""
     begun, allowed = gate
-    monkeypatch.setattr(prefetch, "_PATIENCE", 0.0)
-    with load(thumbnails) as loader:
+    monkeypatch.setattr(prefetch, "_PATIENCE", 0.0)  # else the end of the pass waits for the gate
+    with load_rows(thumbnails) as loader:
         running = iter(loader)
-        assert begun.wait(60)  # before this the worker would end at once
+        assert begun.wait(60)  # earlier, the worker would end at once
         del running
         assert len(producers()) == 1
         most = 0
@@ -100,11 +92,11 @@ def test_closing_again_waits_after_an_interrupted_close(
     thumbnails: Path, gate: Gate, producers: Producers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, allowed = gate
-    loader = load(thumbnails)
+    loader = load_rows(thumbnails)
     running = iter(loader)
     begun.wait()
     with monkeypatch.context() as patch:
-        patch.setattr(OneShotEvent, "wait", interrupted)
+        patch.setattr(OneShotEvent, "wait", interrupted)  # a real signal would arrive at a random point
         with pytest.raises(KeyboardInterrupt):
             loader.close()
     threading.Timer(0.05, allowed.set).start()
@@ -116,10 +108,10 @@ def test_closing_again_waits_after_an_interrupted_close(
 def test_a_thread_that_the_worker_waits_for_can_drop_the_loader(
     thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The garbage collector can run in a thread that holds a lock which the worker needs."""
+    """The garbage collector may run in a thread that holds a lock which the worker needs."""
     begun, allowed = gate
-    monkeypatch.setattr(prefetch, "_PATIENCE", 0.05)
-    held = [iter(load(thumbnails))]
+    monkeypatch.setattr(prefetch, "_PATIENCE", 0.05)  # the default is seconds
+    held = [iter(load_rows(thumbnails))]
     begun.wait()
 
     def drop() -> None:
@@ -139,7 +131,7 @@ def test_an_error_does_not_keep_its_loader_alive(
     gc.collect()
     gc.disable()
     try:
-        loader = load(folder)
+        loader = load_rows(folder)
         gone = weakref.ref(loader)
         with contextlib.suppress(SampleError):
             next(iter(loader))
@@ -150,10 +142,11 @@ def test_an_error_does_not_keep_its_loader_alive(
 
 
 def test_a_loader_that_is_dropped_in_mid_pass_frees_its_engine(thumbnails: Path) -> None:
+    """Its memory and threads belong to the engine, which the public loader does not hand out."""
     gc.collect()
     gc.disable()
     try:
-        loader = load(thumbnails)
+        loader = load_rows(thumbnails)
         engine = weakref.ref(loader._producers.engine)
         next(iter(loader))
         del loader
@@ -165,7 +158,10 @@ def test_a_loader_that_is_dropped_in_mid_pass_frees_its_engine(thumbnails: Path)
 def test_an_error_in_annotations_leaves_the_engine_empty(
     pack_images: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the next pass would get the images of this batch with the rows of its own."""
+    """Otherwise the next pass would get images of this batch with rows of another one.
+
+    No damaged dataset leads to an unexpected error, so the test makes one.
+    """
 
     def fails(*_: Any) -> Any:
         raise ZeroDivisionError
@@ -178,15 +174,15 @@ def test_an_error_in_annotations_leaves_the_engine_empty(
             list(loader)
         monkeypatch.undo()
         loader.set_epoch(0)
-        for batch, wanted in zip(loader, good, strict=True):
-            assert np.array_equal(batch.image, wanted)
+        for batch, expected in zip(loader, good, strict=True):
+            assert np.array_equal(batch.image, expected)
 
 
 def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
     squares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is raised on a thread of the engine, where it would be lost."""
-    with load(squares) as loader:
+    """Its start runs on a thread of the engine, where an unexpected error would be lost."""
+    with load_rows(squares) as loader:
 
         def fails(batch: Any) -> Any:
             raise TypeError("of all errors")
@@ -197,6 +193,7 @@ def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
 
 
 def test_a_thread_that_holds_the_locks_of_a_cache_can_close_it(tmp_path: Path) -> None:
+    """The garbage collector may close a cache in a thread that is inside it."""
     files = BlockFiles(tmp_path, ["data"], [1 << 20])
     requests = BlockRequests(files, lambda file, begin, end: bytes(end - begin), 2, threading.Event())
     blocks = np.arange(2)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.payloads.png_files import chunk
 from helpers.data.pictures import encode
+from helpers.row_loaders import load_rows
 from PIL import Image
 
-from stoker import ImageLoader
-from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
@@ -26,7 +26,7 @@ from stoker.formats.open import open as open_dataset
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 
 BAD = [0, 7, 14]
-"""First, in the middle, and last in batches of five."""
+"""The first, the middle and the last sample of three batches of five."""
 GOOD = [row for row in range(15) if row not in BAD]
 REPLACED_BY = {0: 1, 7: 8, 14: 10}
 
@@ -37,9 +37,9 @@ class Fault:
 
     Attributes:
         error: What a loader raises.
-        payload: The bad payload from the good one; its checksum is right.
-        columns: What the index says of it.
-        on_disk: Byte of the payload that changes after the checksum was taken.
+        payload: Makes the bad payload from the good one; its checksum is right.
+        columns: Values of the index for the bad sample.
+        on_disk: Byte of the payload that changes after its checksum was computed.
     """
 
     error: type[SampleError]
@@ -54,10 +54,6 @@ def png(payload: bytes) -> bytes:
 
 def png_bomb(_: bytes) -> bytes:
     """60,000 by 60,000 black pixels in a few bytes."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
     rows = zlib.compress(bytes(100_000))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
@@ -70,7 +66,7 @@ def jpeg_bomb(payload: bytes) -> bytes:
 
 
 def bad_tables(payload: bytes) -> bytes:
-    """Huffman tables that are none: the header is fine, and no decoder goes on."""
+    """A JPEG whose header is right and whose Huffman tables no decoder accepts."""
     at = payload.index(b"\xff\xc4") + 5
     return payload[:at] + b"\xff" * 16 + payload[at + 16 :]
 
@@ -111,15 +107,10 @@ def payloads(thumbnails: Path) -> list[bytes]:
     return [dataset.read(i) for i in range(15)]
 
 
-def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
-    given = {"batch_size": 5, "columns": ("image", "row", "key", "record"), "num_threads": 2, **options}
-    return ImageLoader(folder, transforms=[Resize((16, 16))], engine=engine, **given)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(thumbnails: Path, engine: str) -> np.ndarray[Any, Any]:
     """Images of the first 15 samples when none is bad."""
-    with load(thumbnails, engine) as loader:
+    with load_rows(thumbnails, engine) as loader:
         return np.concatenate([batch.image for batch in loader])
 
 
@@ -130,7 +121,7 @@ def fault(request: pytest.FixtureRequest) -> Fault:
 
 @pytest.fixture(scope="module")
 def damaged(pack_images: Callable[..., Path], thumbnails: Path, payloads: list[bytes], fault: Fault) -> Path:
-    """15 samples of which those at BAD have the fault."""
+    """15 samples; those in BAD have the fault."""
     index = open_dataset(thumbnails).index
     columns = {name: index.column(name)[:15].copy() for name in ("codec", "height", "width", "orientation")}
     packed = [fault.payload(p) if i in BAD else p for i, p in enumerate(payloads)]
@@ -149,8 +140,8 @@ def damaged(pack_images: Callable[..., Path], thumbnails: Path, payloads: list[b
     return folder
 
 
-def test_raise_names_the_sample(damaged: Path, engine: str, fault: Fault) -> None:
-    with load(damaged, engine, prefetch=3) as loader:
+def test_the_error_of_a_bad_sample_names_it(damaged: Path, engine: str, fault: Fault) -> None:
+    with load_rows(damaged, engine, prefetch=3) as loader:
         state = loader.state_dict()
         for row in BAD:
             loader.load_state_dict({**state, "position": row // 5 * 5})
@@ -169,8 +160,8 @@ def test_raise_names_the_sample(damaged: Path, engine: str, fault: Fault) -> Non
 def test_neighbours_of_bad_samples_stay_as_they_are(
     damaged: Path, engine: str, undisturbed: np.ndarray[Any, Any], on_error: Any, expected: list[int]
 ) -> None:
-    """The place of a bad sample is left out, or has the next good one."""
-    with load(damaged, engine, on_error=on_error) as loader:
+    """A bad sample is left out, or replaced by the next good one."""
+    with load_rows(damaged, engine, on_error=on_error) as loader:
         batches = list(loader)
         stats = loader.stats()
     assert [len(batch.row) for batch in batches] == [len(expected) // 3] * 3
@@ -184,13 +175,13 @@ def test_neighbours_of_bad_samples_stay_as_they_are(
         assert stats.bad_keys == tuple(f"k{row}" for row in BAD)
 
 
-def test_a_shard_cut_short_under_a_loader_that_maps_none(
+def test_a_shard_that_is_cut_short_under_a_loader_is_a_bad_sample(
     pack_images: Callable[..., Path], payloads: list[bytes], engine: str
 ) -> None:
     dataset = open_dataset(pack_images(payloads))
     with (
-        load(dataset.path, engine, mapped=False) as loader,
-        load(dataset.path, engine, mapped=False, on_error="skip") as skipping,
+        load_rows(dataset.path, engine, mapped=False) as loader,
+        load_rows(dataset.path, engine, mapped=False, on_error="skip") as skipping,
     ):
         os.truncate(dataset.data_files[0], int(dataset.index.column("offset")[7]))
         with pytest.raises(CorruptRecordError, match="the payload cannot be read") as caught:
@@ -199,45 +190,47 @@ def test_a_shard_cut_short_under_a_loader_that_maps_none(
     assert (caught.value.shard, caught.value.key) == ("shard-00000-of-00001.tfrecord", "k7")
 
 
-class TestNothingGoodInABatch:
+class TestBatchesWithoutAGoodSample:
     @pytest.fixture
     def folder(self, pack_images: Callable[..., Path], payloads: list[bytes]) -> Path:
         crc = open_dataset(pack_images(payloads[:10])).index.column("crc").copy()
         crc[:5] ^= 1
         return pack_images(payloads[:10], crc=crc)
 
-    def test_skip_gives_an_empty_batch(self, folder: Path, engine: str) -> None:
-        with load(folder, engine, on_error="skip") as loader:
+    def test_skip_leaves_an_empty_batch(self, folder: Path, engine: str) -> None:
+        with load_rows(folder, engine, on_error="skip") as loader:
             first, second = loader
         assert first.image.shape == (0, 3, 16, 16)
         assert len(first.row) == 0
         assert len(second.row) == 5
 
-    def test_replace_has_nothing_to_take(self, folder: Path, engine: str) -> None:
+    def test_replace_raises_the_error_of_the_sample(self, folder: Path, engine: str) -> None:
         with (
-            load(folder, engine, on_error="replace") as loader,
+            load_rows(folder, engine, on_error="replace") as loader,
             pytest.raises(CorruptRecordError, match="k0"),
         ):
             next(iter(loader))
 
 
-def test_unverified_samples_are_taken_on_trust(
+def test_a_loader_without_verify_accepts_wrong_checksums(
     pack_images: Callable[..., Path], payloads: list[bytes], engine: str
 ) -> None:
     folder = pack_images(payloads[:5], crc=np.zeros(5, np.uint32))
-    with load(folder, engine, verify=False) as loader:
+    with load_rows(folder, engine, verify=False) as loader:
         assert len(next(iter(loader)).row) == 5
 
 
-def test_a_bomb_is_not_decoded(pack_images: Callable[..., Path], payloads: list[bytes], engine: str) -> None:
+def test_a_decompression_bomb_is_not_decoded(
+    pack_images: Callable[..., Path], payloads: list[bytes], engine: str
+) -> None:
     bombs = [png_bomb(b""), jpeg_bomb(payloads[0])] * 10
-    lies = {
+    columns = {
         "codec": np.array([Codec.PNG, Codec.JPEG] * 10),
         "height": np.full(20, 32),
         "width": np.full(20, 48),
     }
-    folder = pack_images([*bombs[:20]], **lies)
-    with load(folder, engine, on_error="skip", batch_size=20) as loader:
+    folder = pack_images(bombs, **columns)
+    with load_rows(folder, engine, on_error="skip", batch_size=20) as loader:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         (batch,) = loader
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -246,24 +239,27 @@ def test_a_bomb_is_not_decoded(pack_images: Callable[..., Path], payloads: list[
     assert grown < 2 * 1024 * 1024, "kilobytes; an image would take ten gigabytes"
 
 
-def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
+def test_images_of_more_than_max_pixels_are_too_large(thumbnails: Path, engine: str) -> None:
     index = open_dataset(thumbnails).index
     pixels = index.column("height").astype(int) * index.column("width")
     limit = int(np.median(pixels))
-    with load(thumbnails, engine, on_error="skip", max_pixels=limit) as loader:
+    with load_rows(thumbnails, engine, on_error="skip", max_pixels=limit) as loader:
         rows = [int(row) for batch in loader for row in batch.row]
     assert rows == np.flatnonzero(pixels <= limit).tolist()
     assert 0 < len(rows) < 61
-    with load(thumbnails, engine, max_pixels=limit) as loader, pytest.raises(ImageTooLargeError) as caught:
+    with (
+        load_rows(thumbnails, engine, max_pixels=limit) as loader,
+        pytest.raises(ImageTooLargeError) as caught,
+    ):
         list(loader)
     assert "A larger max_pixels accepts it" in str(caught.value)
 
 
 @pytest.mark.parametrize("engine", ["native", "dali", "reference"])
-def test_max_pixels_holds_for_pixels_that_need_no_decoder(
+def test_raw_pixels_of_more_than_max_pixels_are_too_large(
     pack_images: Callable[..., Path], engine: str
 ) -> None:
     sizes = {"height": np.array([8, 9]), "width": np.array([8, 8]), "codec": np.full(2, Codec.RAW)}
     folder = pack_images([bytes(8 * 8 * 3), bytes(9 * 8 * 3)], **sizes)
-    with load(folder, engine, on_error="skip", max_pixels=64) as loader:
+    with load_rows(folder, engine, on_error="skip", max_pixels=64) as loader:
         assert [row for batch in loader for row in batch.row.tolist()] == [0]

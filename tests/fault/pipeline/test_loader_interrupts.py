@@ -1,4 +1,4 @@
-"""Ctrl-C at every place of a loader's own code: what follows is right, and nothing hangs."""
+"""Ctrl-C at every point in the code of a loader: it can go on or be closed, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[Ep
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_pass_can_go_on_after_an_interrupt(depth: int) -> None:
-    """At most the batch that was being handed over is lost, and it counts as received."""
+    """At most one batch is lost, which was on its way to the consumer, and it counts as received."""
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
         batches, begin = passes(depth)
@@ -74,7 +74,7 @@ def test_a_pass_can_go_on_after_an_interrupt(depth: int) -> None:
             assert len(received) >= STEPS - 1
             assert received == sorted(set(received) & set(range(STEPS)))
             assert progress.received == STEPS
-            assert list(begin()[0]) == list(range(STEPS, 2 * STEPS)), "the next pass has all of its own"
+            assert list(begin()[0]) == list(range(STEPS, 2 * STEPS)), "the next pass is whole"
             batches.close()
 
         return action, check
@@ -125,7 +125,7 @@ def test_a_pass_that_was_interrupted_before_its_first_batch_is_begun_again(
 def test_an_interrupted_close_is_completed_by_the_next(
     thumbnails: Path, new_threads: Callable[[str], list[threading.Thread]]
 ) -> None:
-    """Also if the start of the pass was interrupted, so that the consumer has no iterator."""
+    """This holds even if the start of the pass was interrupted, so that the consumer has no iterator."""
 
     def make() -> tuple[Callable[[], Any], Callable[[], None]]:
         loader, held = load(thumbnails), []
@@ -147,7 +147,7 @@ def test_an_interrupted_close_is_completed_by_the_next(
 
 
 def test_a_thread_that_waits_for_a_batch_gets_an_error_when_another_ends_the_pass() -> None:
-    """Otherwise it would take the batches that it has for a whole epoch."""
+    """Otherwise the thread would consider its batches a whole epoch."""
     batches, _ = passes(1)
 
     class Closes:

@@ -1,4 +1,4 @@
-"""All ways in which a loader or its process can end: nothing hangs, and nothing is left behind."""
+"""Every way in which a loader or its process ends: nothing hangs, and no thread or file stays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_interpreter_ends_while_a_pass_runs(run: Callable[[str], str]) -> No
     assert run(code) == "end\n"
 
 
-def test_an_exit_in_the_loop(run: Callable[[str], str]) -> None:
+def test_sys_exit_in_the_loop_ends_the_process(run: Callable[[str], str]) -> None:
     assert run("for batch in make(): sys.exit(0)") == ""
 
 
@@ -47,8 +47,7 @@ def test_an_exception_in_the_loop_ends_the_process(start: Run) -> None:
     assert "ZeroDivisionError" in ended.stderr
 
 
-def test_dropping_closing_and_leaving_early_leave_no_thread(run: Callable[[str], str]) -> None:
-    code = """
+ENDS = """
 list(make())
 gc.collect()
 time.sleep(0.1)
@@ -86,12 +85,15 @@ for end in (leave, drop, drop_the_loader_first, close_twice, never_start, restar
     gc.collect()
     print(end.__name__, settled(tasks, before) <= before)
 """
-    lines = run(code).splitlines()
+
+
+def test_dropping_closing_and_leaving_early_leave_no_thread(run: Callable[[str], str]) -> None:
+    lines = run(ENDS).splitlines()
     assert len(lines) == 7
     assert all(line.endswith("True") for line in lines), lines
 
 
-def test_a_forked_child_gets_errors_and_ends(run: Callable[[str], str]) -> None:
+def test_a_forked_child_cannot_use_the_loader_and_ends(run: Callable[[str], str]) -> None:
     code = """
 loader = make()
 running = iter(loader)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from helpers.processes.waiting import wait_until
+from helpers.row_loaders import load_rows
 
-from stoker import ImageLoader
-from stoker.augment import ImagePlan, Resize
+from stoker.augment import ImagePlan
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.engines.dali import DaliEngine
@@ -20,13 +20,9 @@ from stoker.pipeline.engines.native.engine import NativeEngine
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 
 
-def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
-    given = {"batch_size": 5, "columns": ("image", "row", "key", "record"), "num_threads": 2, **options}
-    return ImageLoader(folder, transforms=[Resize((16, 16))], engine=engine, **given)
-
-
 STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
-PLANNED_TOGETHER = {0: 0, 6: 2, 12: 3}  # the call for a batch: 1, 2, 4 and 6 batches are planned at once
+PLANNING_CALL = {0: 0, 6: 2, 12: 3}
+"""The call that plans a batch: the calls plan 1, 2, 4 and 6 batches."""
 
 
 @pytest.mark.parametrize("at", [0, 6, 12])
@@ -39,19 +35,20 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     monkeypatch: pytest.MonkeyPatch,
     new_threads: Callable[[str], list[threading.Thread]],
 ) -> None:
-    loader = load(thumbnails, engine)
+    loader = load_rows(thumbnails, engine)
     executor = NativeEngine if engine == "native" else DaliEngine
     owners = {"draw": ImagePlan, "images": Adapter, "column": Adapter, "samples": Dataset}
     owner: Any = owners.get(stage, executor)
     original, calls = getattr(owner, stage), iter(range(1000))
     per_batch = 3 if stage == "column" else 1
-    call = PLANNED_TOGETHER[at] if stage in {"draw", "samples"} else at
+    call = PLANNING_CALL[at] if stage in {"draw", "samples"} else at
 
     def fail(*arguments: Any, **options: Any) -> Any:
         if next(calls) // per_batch == call:
             raise ZeroDivisionError(stage)
         return original(*arguments, **options)
 
+    # No input of a user makes every stage fail.
     monkeypatch.setattr(owner, stage, fail)
     received = []
     with pytest.raises(ZeroDivisionError, match=stage):
@@ -60,7 +57,7 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     assert [int(row) for batch in received for row in batch.row] == list(range(5 * len(received)))
     monkeypatch.undo()
     loader.set_epoch(0)
-    if stage != "collect":  # which has lost a batch that the engine still holds
-        assert sum(len(batch.row) for batch in loader) == 61, "the loader works on"
+    if stage != "collect":  # there the loader has lost a batch that the engine still holds
+        assert sum(len(batch.row) for batch in loader) == 61, "the next pass is whole"
     loader.close()
     wait_until(lambda: not new_threads("stoker-prefetch"))

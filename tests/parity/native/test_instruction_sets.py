@@ -1,9 +1,5 @@
 """Every instruction set gives the same bytes: each number of taps, both directions, stores of each kind."""
 
-import os
-import pickle
-import subprocess
-import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,30 +7,17 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import execute, samples_of
+from helpers.processes.cpu_levels import BatchForm, digests_at_level
 
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat
-from stoker.types import DType, Layout
 
 T = TypeVar("T", Samples, ImageParams)
 
 HEIGHT, WIDTH = 24, 300
 N = 8
-RUN = """
-import hashlib, pickle, sys
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
-path, bytes, samples, works = pickle.load(sys.stdin.buffer)
-for dtype, layout, params in works:
-    engine = NativeEngine(EngineSettings([path], [bytes], ImageFormat(dtype, layout), max_pixels=10**6))
-    engine.submit(Work(samples, params))
-    result = engine.collect()
-    assert not result.status.any(), result.reason
-    print(hashlib.sha256(result.images).hexdigest())
-    engine.close()
-"""
 
 
 def samples(path: Path) -> Samples:
@@ -63,23 +46,23 @@ def resize(height: int, width: int) -> ImageParams:
     )
 
 
-def make_works() -> list[tuple[DType, Layout, ImageParams]]:
+def make_batches() -> list[BatchForm]:
     """Output types, layouts and parameters of batches that reach every kernel."""
     # From two taps to twelve along a row, from two to six along a column.
-    works: list[tuple[DType, Layout, ImageParams]] = []
+    batches: list[BatchForm] = []
     for width in (700, 333, 299, 257, 160, 151, 110, 97, 80, 75, 61, 52, 17, 1):
         params = resize(10 if width % 2 else 30, width)
         levels = replace(params, color=np.tile(np.eye(3, 4, dtype=np.float32), (N, 1, 1)))
-        works.append(("uint8", "NCHW", levels))
+        batches.append(("uint8", "NCHW", levels))
     # Batches that are too large for the caches, and one that is not.
     normalised = resize(256, 208)
     mixed = replace(normalised, color=normalised.color + np.float32(0.001))
     for params in (normalised, mixed, resize(256, 201), resize(20, 208)):
-        works += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
-    return works
+        batches += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
+    return batches
 
 
-WORKS = make_works()
+BATCHES = make_batches()
 
 
 def only(i: int, batch: T) -> T:
@@ -88,10 +71,10 @@ def only(i: int, batch: T) -> T:
     return replace(batch, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
 
 
-@pytest.mark.parametrize("work", WORKS[-12:])
-def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", BATCHES[-12:])
+def test_large_batches_equal_small_ones(batch: BatchForm, tmp_path: Path) -> None:
     """Large batches are stored past the caches, and small ones are not."""
-    path, (dtype, layout, params) = tmp_path / "shard", work
+    path, (dtype, layout, params) = tmp_path / "shard", batch
     whole = samples(path)
     images = execute(whole, params, path, ImageFormat(dtype, layout)).images
     for i in range(N):
@@ -102,16 +85,6 @@ def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams],
 @pytest.mark.parametrize("level", ["avx2", "avx512"])
 def test_every_instruction_set_gives_the_bytes_of_plain_cpp(level: str, tmp_path: Path) -> None:
     path = tmp_path / "shard"
-    work = pickle.dumps((str(path), path.stat().st_size, samples(path), WORKS))
-    plain, other = (
-        subprocess.run(
-            [sys.executable, "-c", RUN],
-            input=work,
-            env={**os.environ, "STOKER_CPU_LEVEL": name},
-            capture_output=True,
-            check=True,
-        ).stdout.split()
-        for name in ("plain", level)
-    )
-    assert len(plain) == len(WORKS)
-    assert [i for i, (a, b) in enumerate(zip(plain, other, strict=True)) if a != b] == []
+    whole = samples(path)
+    plain, found = (digests_at_level(name, path, whole, BATCHES) for name in ("plain", level))
+    assert [i for i, (a, b) in enumerate(zip(plain, found, strict=True)) if a != b] == []

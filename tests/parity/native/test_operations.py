@@ -4,11 +4,6 @@ Raw pixels that are not resized give both the same image to begin with, so that 
 compared level by level.
 """
 
-import hashlib
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +16,7 @@ import pytest
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
 from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
+from helpers.processes.cpu_levels import BatchForm, digests_at_level
 from helpers.transforms.step_examples import MEAN, STEP_CASES, WHERE, N, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -247,43 +243,24 @@ def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
 
 def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     """The same bytes of all steps, of warps and of resizes from every level that this machine has."""
-    size, path, digests = (51, 77), tmp_path / "shard", set()
+    size, path = (51, 77), tmp_path / "shard"
     samples = samples_of([pixels_of(61, 77, seed).tobytes() for seed in range(N)], path, (61, 77), Codec.RAW)
     steps = [case.step for case in STEP_CASES.values()]
     steps.remove(EXACT["compiled"])  # an address means nothing in another process
     everything = whole_batch(size, (61, 77), mean_matrix=MEAN)
-    works = [replace(everything, steps=(step,)) for step in steps]
-    works += [
-        replace(everything, warp=Warp(rows(rotation(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)
+    turned = {scale: rows(rotation(0.3, scale, size), np.float64) for scale in (0.5, 1.6, 2, 3)}
+    projected = [rows(random_projection(seed), np.float64) for seed in range(4)]
+    params = [
+        *(replace(everything, steps=(step,)) for step in steps),
+        *(replace(everything, warp=Warp(turned[scale], size)) for scale in (0.5, 1.6, 3)),
+        *(replace(everything, warp=Warp(matrix, size, True)) for matrix in projected),
+        replace(everything, warp=Warp(turned[2], size, nearest=WHERE)),
+        *(
+            whole_batch(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
+            for resized in ((150, 41), (20, 19), (40, 100))
+            for interpolation in Interpolation
+        ),
     ]
-    works += [
-        replace(everything, warp=Warp(rows(random_projection(seed), np.float64), size, True))
-        for seed in range(4)
-    ]
-    works.append(
-        replace(everything, warp=Warp(rows(rotation(0.3, 2, size), np.float64), size, nearest=WHERE))
-    )
-    works += [
-        whole_batch(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
-        for resized in ((150, 41), (20, 19), (40, 100))
-        for interpolation in Interpolation
-    ]
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import hashlib, pickle, sys\n"
-        "from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work\n"
-        "from stoker.pipeline.engines.native.engine import NativeEngine\n"
-        "path, bytes, samples, works = pickle.load(sys.stdin.buffer)\n"
-        "engine = NativeEngine(EngineSettings([path], [bytes], ImageFormat('uint8'), max_pixels=10**6))\n"
-        "for params in works:\n"
-        "    engine.submit(Work(samples, params))\n"
-        "    print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"
-    )
-    work = pickle.dumps((str(path), path.stat().st_size, samples, works))
-    for level in ("plain", "avx2", "avx512"):
-        environment = {**os.environ, "STOKER_CPU_LEVEL": level}
-        command = [sys.executable, str(script)]
-        done = subprocess.run(command, input=work, env=environment, capture_output=True, check=True)
-        digests.add(hashlib.sha256(done.stdout).hexdigest())
-        assert done.stdout.count(b"\n") == len(works)
-    assert len(digests) == 1
+    batches: list[BatchForm] = [("uint8", "NCHW", batch) for batch in params]
+    levels = (digests_at_level(level, path, samples, batches) for level in ("plain", "avx2", "avx512"))
+    assert len(set(map(tuple, levels))) == 1

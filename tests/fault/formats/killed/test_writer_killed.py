@@ -21,7 +21,7 @@ with stoker.Writer(sys.argv[1]) as writer:
         try:
             writer.write(np.zeros((4, 4, 3), np.uint8))
         except LockedError:
-            del writer  # which frees nothing of the parent's
+            del writer  # it must not remove files of the parent
             os._exit(7)
         os._exit(8)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -36,7 +36,7 @@ def test_a_killed_writer_leaves_a_whole_dataset_or_none_and_can_write_again(
     assert int(run_in_fork(warm_python, "killed/writers.py", tmp_path, container, "calls")) >= 6
 
 
-def test_a_forked_child_is_told_that_the_writer_is_its_parents_and_ends_without_harm(
+def test_a_forked_child_cannot_write_and_its_end_does_not_harm_the_writer_of_its_parent(
     tmp_path: Path, warm_python: WarmPython
 ) -> None:
     warm_python.output(FORKED, tmp_path / "out")

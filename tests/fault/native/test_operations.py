@@ -1,4 +1,4 @@
-"""The native engine given wrong steps, warps and boxes to erase, and bad samples."""
+"""Wrong steps, warps and boxes to erase, and bad samples beside them, in the native engine."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def border_of(
 
 
 def without(columns: dict[str, Any], name: str) -> dict[str, Any]:
-    return {other: column for other, column in columns.items() if other != name}
+    return {key: column for key, column in columns.items() if key != name}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_decoded_pixels_that_would_be_copied_are_refused(pixels: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "other",
+    "outputs",
     [
         {"out": np.zeros((N, *SIZE, 6), np.uint8)[..., ::2]},
         {"out": np.zeros((N, *SIZE, 3), np.float64)},
@@ -135,12 +135,12 @@ def test_decoded_pixels_that_would_be_copied_are_refused(pixels: Any, tmp_path: 
     ],
     ids=["strided images", "float64 images", "strided status", "int64 status"],
 )
-def test_outputs_that_would_be_written_to_a_copy_are_refused(other: dict[str, Any], tmp_path: Path) -> None:
+def test_outputs_that_would_be_written_to_a_copy_are_refused(outputs: dict[str, Any], tmp_path: Path) -> None:
     batch = Batch(tmp_path)
-    given = {"out": np.zeros((N, *SIZE, 3), np.uint8), "status": np.empty(N, np.uint8), **other}
+    outputs = {"out": np.zeros((N, *SIZE, 3), np.uint8), "status": np.empty(N, np.uint8), **outputs}
     with pytest.raises((TypeError, ValueError)):
         batch.pool.submit(
-            batch.shards, batch.samples, batch.params, layout=1, max_pixels=10**6, verify=False, **given
+            batch.shards, batch.samples, batch.params, layout=1, max_pixels=10**6, verify=False, **outputs
         )
 
 
@@ -196,8 +196,8 @@ def test_wrong_steps_are_refused(tmp_path: Path) -> None:
         steps.append("weighted_sum", weights, [None])  # type: ignore[list-item]  # which Python lets pass
 
 
-def test_steps_are_consumed_once(tmp_path: Path) -> None:
-    """Steps that another thread executes cannot be changed."""
+def test_steps_of_a_batch_can_neither_be_changed_nor_used_again(tmp_path: Path) -> None:
+    """Another thread may execute them."""
     batch, steps, chain = Batch(tmp_path), _native.Steps(N), _native.Steps(N)
     weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
     chain.append("equalize", {"where": WHERE})
@@ -212,7 +212,7 @@ def test_steps_are_consumed_once(tmp_path: Path) -> None:
 
 
 def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    """Zeros and a status, whatever was to be done to it."""
+    """It is all zeros and has a status, for any operation."""
     steps = _native.Steps(N)
     steps.append("equalize", {"where": WHERE})
     params = warp_of([[1, 0.1, 2], [0, 1, 3], [0, 0, 1]]) | {
@@ -227,22 +227,22 @@ def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e300])
-@pytest.mark.parametrize("place", range(9))
+@pytest.mark.parametrize("index", range(9))
 @pytest.mark.parametrize("nearest", [None, np.full(N, True)])
-def test_numbers_without_meaning_in_a_warp_end_no_process(
-    nearest: Any, value: float, place: int, tmp_path: Path
+def test_a_warp_of_any_numbers_ends_no_process(
+    nearest: Any, value: float, index: int, tmp_path: Path
 ) -> None:
     """Where the map leads nowhere there is fill; nothing is read outside of the image."""
     matrix = np.eye(3)
-    matrix.flat[place] = value
+    matrix.flat[index] = value
     images, status = Batch(tmp_path).run(warp_of(matrix, nearest=nearest))
     assert not status.any()
-    if np.isnan(value) and place not in (1, 3):
+    if np.isnan(value) and index not in (1, 3):
         assert (images == FILL).any()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0, -1])
-def test_numbers_without_meaning_in_steps_end_no_process(value: float, tmp_path: Path) -> None:
+def test_steps_of_any_numbers_end_no_process(value: float, tmp_path: Path) -> None:
     steps, numbers = _native.Steps(N), np.full((N, 3, 4), value, np.float32)
     distort = {"matrix": np.full((N, 3, 3), value, np.float64), "fill": np.uint8(FILL)}
     mean = np.full((N, 3, 3), value, np.float32)
@@ -263,7 +263,7 @@ def test_numbers_without_meaning_in_steps_end_no_process(value: float, tmp_path:
 
 @pytest.mark.parametrize("nearest", [None, np.full(N, True)])
 def test_an_empty_image_after_a_rotated_one_is_fill(nearest: Any, tmp_path: Path) -> None:
-    """It shows nothing of the one before it."""
+    """It shows nothing of the image before it."""
     batch = Batch(tmp_path)
     turned = np.array([True, False, True])
     batch.samples["orientation"][turned] = 6
