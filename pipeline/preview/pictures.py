@@ -88,10 +88,10 @@ class _Batch:
     def columns(self) -> frozenset[str]:
         """Columns that transforms of batches must be able to mix."""
         columns = {"label": self.labels, "segmentation": self.segmentation}
-        found = {name for name, column in columns.items() if column is not None}
+        present = {name for name, column in columns.items() if column is not None}
         if len(self.objects):
-            found |= self.objects.columns.keys() & {"boxes", "keypoints", "masks"}
-        return frozenset(found)
+            present |= self.objects.columns.keys() & {"boxes", "keypoints", "masks"}
+        return frozenset(present)
 
     def mixed(self, params: BatchParams, config: ObjectConfig) -> _Batch:
         """The batch after a transform of batches."""
@@ -176,7 +176,7 @@ def draw_views(
     rows = scene.dataset.rows[scene.positions]
     objects = deciding_objects(scene.annotations)
     config = _object_config(scene)
-    found = {}
+    pictures = {}
     for column in columns:
         for view, keys in enumerate(np.split(column.keys(rows), column.views or 1)):
             params = column.plan.draw(*scene.sizes, keys, seed, epoch, objects=objects)
@@ -186,8 +186,8 @@ def draw_views(
                 patch = np.ones((1, column.mask.patch, column.mask.patch), np.bool_)
                 batch.images[np.kron(hidden, patch)] = 128
             name = column.name if column.views is None else f"{column.name} {view}"
-            found[name] = [_picture(scene, batch, i, mixed=False) for i in range(len(rows))]
-    return found
+            pictures[name] = [_picture(scene, batch, i, mixed=False) for i in range(len(rows))]
+    return pictures
 
 
 def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:

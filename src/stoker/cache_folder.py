@@ -14,8 +14,8 @@ def cache_folder() -> Path:
     It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder, which is ``$XDG_CACHE_HOME`` or
     ``~/.cache`` (XDG Base Directory Specification 0.8). As there, relative paths are ignored.
     """
-    if (given := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
-        return given
-    if (given := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():
-        return given / "stoker"
+    if (folder := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
+        return folder
+    if (folder := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():
+        return folder / "stoker"
     return Path.home() / ".cache" / "stoker"

@@ -58,7 +58,7 @@ TRANSFORM_ARGUMENTS = {
 """Equivalents of the arguments of torchvision's transforms, as the guide writes them."""
 
 
-def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, str]) -> None:
+def check_arguments(owner: type, names: Collection[str], equivalents: dict[str, str]) -> None:
     """Refuse keyword arguments that another library has, and ``owner`` has not.
 
     ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
@@ -66,7 +66,7 @@ def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, 
     Raises:
         ConfigError: There is such an argument; the error gives the equivalent.
     """
-    known = [name for name in given if name in equivalents]
+    known = [name for name in names if name in equivalents]
     unknown = [name for name in known if not _takes(owner, name)]
     if unknown:
         hints = [f"In place of {name}: {equivalents[name]}".replace("`", "") for name in unknown]

@@ -33,13 +33,13 @@ class PerProcess(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._made: tuple[OwnerProcess, T] | None = None
+        self._owned: tuple[OwnerProcess, T] | None = None
 
     def get(self) -> T:
         """Return the value of the calling process."""
-        if self._made is None or not self._made[0].is_current():
-            self._made = OwnerProcess(), self._make()
-        return self._made[1]
+        if self._owned is None or not self._owned[0].is_current():
+            self._owned = OwnerProcess(), self._make()
+        return self._owned[1]
 
 
 class Cleanup:

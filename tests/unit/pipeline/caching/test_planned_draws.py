@@ -180,6 +180,7 @@ def test_the_cache_has_nearly_the_optimal_hit_rate_with_other_orders(kind: str) 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_the_cache_has_nearly_the_optimal_hit_rate_with_planned_texts(texts: Path, shuffle: bool) -> None:
     with TextLoader(texts, batch_size=4, shuffle=shuffle) as loader:
+        # The draws of a plan of texts are not public.
         rates = hit_rates(20, 2, 0.25, draws=loader._config.planned_draws)
         assert rates.least_recent < rates.next_use <= rates.optimum
         assert rates.next_use > rates.optimum - 0.02

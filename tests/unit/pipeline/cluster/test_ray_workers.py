@@ -80,6 +80,7 @@ def test_images_of_workers_lie_in_the_memory_that_the_framework_wants(
         arrays.append(np.empty(shape, name))
         return arrays[-1]
 
+    # As the adapter of a framework on a GPU allocates page-locked memory.
     monkeypatch.setattr(Adapter, "allocate", staticmethod(page_locked))
     for batch in load(batch_size=8, dtype=dtype, columns=("image",), workers=ONLY_WORKERS):
         assert any(np.shares_memory(batch.image, array) for array in arrays)

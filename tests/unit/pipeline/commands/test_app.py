@@ -243,6 +243,7 @@ def test_doctor_shows_decoders_and_the_engine(run_main: RunMain) -> None:
 
 
 def test_doctor_names_the_decoder_of_webp(run_main: RunMain, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The patches stand for builds with libwebp and without.
     monkeypatch.setattr(_native, "DECODED_CODECS", (Codec.RAW, Codec.JPEG, Codec.PNG, Codec.WEBP))
     monkeypatch.setattr(_native, "LIBRARIES", {**_native.LIBRARIES, "WebP": "libwebp 1.2.3"})
     assert re.search(r"WebP decoder +libwebp 1\.2\.3", run_main("doctor"))

@@ -93,7 +93,7 @@ class TestPasses:
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         loader = load()
-        monkeypatch.setattr("os.getpid", lambda: -1)
+        monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked child
         with pytest.raises(LoaderClosedError, match="after the fork"):
             iter(loader)
 

@@ -195,7 +195,7 @@ def test_the_end_of_the_interpreter_completes_an_interrupted_close(
 
 def test_a_prefetcher_refuses_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = started([Numbers(10)], 2, StatsTotals())
-    monkeypatch.setattr("os.getpid", lambda: -1)
+    monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked child
     with pytest.raises(LoaderClosedError, match="another process"):
         next(batches)
     monkeypatch.undo()

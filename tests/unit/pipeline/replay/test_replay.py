@@ -60,6 +60,7 @@ def test_pictures_are_the_pixels_before_normalisation(thumbnails: Path) -> None:
     pictures = []
     for extra in ([], [Normalize()]):
         with ImageLoader(thumbnails, batch_size=4, transforms=[*CROP, *extra], columns=COLUMNS) as loader:
+            # Pages hold JPEGs, in which levels of pixels differ by more than one.
             schedule, batch = loader._schedule(0, 0), loader.batch(0, 0)
             samples = draw_batch(loader._config, schedule, 0, None)
             pictures.append([row[0].pixels for row in draw_samples(loader._config, batch, samples)])

@@ -302,6 +302,7 @@ def test_rows_padded_while_reading_equal_rows_padded_by_numpy(tmp_path: Path, tr
                 make(dataset, fields=(field,), batchify=function)
                 for function in (pad, partial(Pad.__call__, pad))
             )
+            # Both ways make the same batches, so nothing public shows which one ran.
             assert fast._config.reads_padded
             assert not slow._config.reads_padded
             for fast_batch, slow_batch in zip(fast, slow, strict=True):
