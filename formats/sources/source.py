@@ -28,7 +28,7 @@ class Source:
         fields: For archives, image, label, key or the name of a column by the member that holds it, such as
             ``{"json:label": "label"}``; None for a member that is left out.
         class_depth: Number of leading folders that name the class; None for all of them.
-        follow_links: Whether to follow links on a disk, wherever they lead.
+        follow_links: Whether to follow links on a disk, also out of the source.
         unlabelled: Whether the images of a folder have no classes; None is False.
         path_column: Name of the column of a list with the paths.
         label_column: Name of the column of a list with the labels.

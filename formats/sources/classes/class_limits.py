@@ -48,7 +48,7 @@ def _wanted(listing: Listing, classes: tuple[str, ...]) -> list[int]:
 def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
     """Return a listing without small classes, and with some samples of large ones.
 
-    ``least`` and ``most`` limit the images of a class. ``renumber`` numbers the remaining labels anew.
+    ``least`` and ``most`` limit the images of a class. ``renumber`` numbers the remaining labels from 0.
 
     Which samples of a class stay depends on their keys and the seed alone.
 

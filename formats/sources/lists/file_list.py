@@ -157,7 +157,7 @@ def _look_at(root: str, follow_links: bool, path: str) -> tuple[str, int, int] |
     target = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer
     try:
         key.encode()
-        status = os.stat(target, follow_symlinks=follow_links)  # noqa: PTH116 - likewise
+        status = os.stat(target, follow_symlinks=follow_links)  # noqa: PTH116 - a path object would take longer
     except UnicodeEncodeError:
         return Skip(printable_name(key), "name is not UTF-8")
     except (OSError, ValueError) as error:

@@ -38,7 +38,7 @@ _MOST_FILES = 16  # whose footers are kept
 
 
 class BlockImages:
-    """The images of a listing that lie in blocks of files. Threads may share it; a copy starts anew.
+    """The images of a listing that lie in blocks of files. Threads may share it; a copy has no open file.
 
     Images in a shuffled order are read through a temporary file in ``folder``; for others it is None.
     """
@@ -90,8 +90,8 @@ class BlockImages:
             self._open.move_to_end((file, block))
             while len(self._open) > self._most_open:
                 unused.append(self._open.popitem(last=False)[1])
-        for one in unused:
-            one.close()  # waits for its reader, which may need the lock of this object meanwhile
+        for closing in unused:
+            closing.close()  # waits for its reader, which may need the lock of this object meanwhile
         return opened
 
     def _pieces(self, file: int, block: int) -> Generator[pa.Array]:
@@ -184,7 +184,7 @@ class _OpenBlock:
         return value
 
     def close(self) -> None:
-        """Close the file; a row that is asked for later opens it anew."""
+        """Close the file; a row that is read later opens it again."""
         with self._lock:
             self._pieces.close()
             self._restart()

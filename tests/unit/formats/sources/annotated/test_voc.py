@@ -107,10 +107,10 @@ def test_a_broken_annotation_is_left_out_with_key_and_reason(
     write(root, "1", text)
     dataset = converted(root, tmp_path / "out", allow_loss=1)
     lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
-    told = {skip["key"]: skip["reason"] for skip in map(json.loads, lines)}
-    assert told.pop(key).startswith(reason)
+    reason_of = {skip["key"]: skip["reason"] for skip in map(json.loads, lines)}
+    assert reason_of.pop(key).startswith(reason)
     # An image with a broken annotation counts as one without.
-    assert set(told.values()) <= {"image without an annotation"}
+    assert set(reason_of.values()) <= {"image without an annotation"}
     assert len(dataset.annotations(range(len(dataset)))) == 2
     with pytest.raises((SourceError, DecodeError), match=reason):
         stoker.convert(root, tmp_path / "strict", strict=True)

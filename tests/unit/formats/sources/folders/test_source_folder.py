@@ -25,8 +25,8 @@ from stoker.formats.sources.source import Source
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Lists folders by pages of links, as common web servers do."""
+class FolderPages(SimpleHTTPRequestHandler):
+    """Answers with pages of links to the files of a folder, as common web servers do; logs nothing."""
 
     def log_message(self, *_: object) -> None:
         pass
@@ -35,7 +35,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def web(tmp_path: Path, short_pauses: None) -> Iterator[str]:
     """URL of a web server that shows ``tmp_path``."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(FolderPages, directory=str(tmp_path)))
     server.daemon_threads = True
     server.socket.listen(128)  # with 5, further simultaneous connections wait for seconds
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -124,15 +124,15 @@ def test_urls_give_the_records_of_a_disk(
 
 @pytest.mark.parametrize("name", ["voc", "yolo", "yolo/images/train"])
 def test_a_conversion_lists_each_folder_of_a_url_once(
-    urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    urls: dict[str, str], tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    original, listed = Store.files, []
+    original, listed = type(memory).find, []
 
-    def files(self: Store, names: Any = None) -> Any:
-        listed.append((self.url, names is None))
-        return original(self, names)
+    def find(self: Any, path: str, **options: Any) -> Any:
+        listed.append(path)
+        return original(self, path, **options)
 
-    monkeypatch.setattr(Store, "files", files)
+    monkeypatch.setattr(type(memory), "find", find)
     stoker.convert(f"{urls['memory']}/{name}", tmp_path / "out", allow_loss=1)
     assert listed
     assert len(set(listed)) == len(listed)
