@@ -129,8 +129,8 @@ class CachePrefetcher:
     def counters(self) -> Counters:
         """Return the counts of the cache and the storage."""
         counted = Counters(retries=retries() - self._earlier_retries)
-        for one in self._handles.values():
-            files, requests = one.files.blocks, one.requests
+        for handle in self._handles.values():
+            files, requests = handle.files.blocks, handle.requests
             fetched, evicted = files.bytes_fetched, files.bytes_evicted
             counted = counted.plus(Counters(fetched, 0, requests.hits, requests.misses, evicted))
         return counted
@@ -174,8 +174,8 @@ def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterat
     """Yield the reads of each batch from dataset ``number``, with the rows of its own index."""
     start = int(ends[number - 1]) if number else 0
     for rows, slices, moment in batches:
-        own = (rows >= start) & (rows < ends[number])
-        yield BatchReads(rows[own] - start, None if slices is None else slices[own], moment)
+        of_dataset = (rows >= start) & (rows < ends[number])
+        yield BatchReads(rows[of_dataset] - start, None if slices is None else slices[of_dataset], moment)
 
 
 def _release(handles: Sequence[CacheHandle]) -> None:

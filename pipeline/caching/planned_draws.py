@@ -150,8 +150,8 @@ class SortedUses:
         """(U,) int64, ``block * moments + moment`` of the uses of an epoch, ascending."""
         if epoch not in self._epochs:
             moment, rows = self.draws.drawn(epoch)
-            own = (rows >= self.start) & (rows < self.start + len(self.first))
-            moment, rows = moment[own], rows[own] - self.start
+            of_dataset = (rows >= self.start) & (rows < self.start + len(self.first))
+            moment, rows = moment[of_dataset], rows[of_dataset] - self.start
             first, end = self.first[rows].astype(np.int64), self.last[rows].astype(np.int64) + 1
             moments = np.repeat(moment, end - first)
             self._epochs[epoch] = np.sort(expand_ranges(first, end) * self.draws.moments + moments)

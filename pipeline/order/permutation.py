@@ -57,7 +57,7 @@ class Permutation:
 
 
 def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
-    """Images of elements that each have a permutation of their own, like :class:`Permutation`.
+    """Images of elements under one permutation for each element, like :class:`Permutation`.
 
     Args:
         elements: (M,) int64, each in ``range(sizes[i])``.

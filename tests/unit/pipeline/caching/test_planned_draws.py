@@ -69,7 +69,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "shards"
 
 
-def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, alone: bool = True) -> None:
+def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, one_rank: bool = True) -> None:
     """Compare the next uses of blocks with the batches that came; other ranks use blocks in between."""
     for cache in {cache for cache, _, _ in reads}:
         batches = [(set(blocks.tolist()), moment) for reader, blocks, moment in reads if reader is cache]
@@ -82,7 +82,7 @@ def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, alone: bool = True)
             for block, after in zip(held.tolist(), cache.next_use.after(held, moment).tolist(), strict=True):
                 later = (i for i in range(index + 1, len(batches)) if block in batches[i][0])
                 following = next(later, len(batches))
-                assert after > (moments[following - 1] if alone and after not in horizons else moment)
+                assert after > (moments[following - 1] if one_rank and after not in horizons else moment)
                 assert following == len(batches) or after <= moments[following]
 
 
@@ -101,7 +101,7 @@ def test_the_next_uses_of_image_blocks_are_those_of_the_batches(
     with ImageLoader(f"file://{thumbnails}", cache=tmp_path, **options) as loader:
         for _ in range(3):
             list(loader)
-    check_uses(uses, alone="world_size" not in options)
+    check_uses(uses, one_rank="world_size" not in options)
     is_inverted = kind in ("in order", "shuffled", "stream", "ranks")
     assert isinstance(uses[0][0].next_use, InvertedOrder if is_inverted else SortedUses)
 

@@ -41,24 +41,24 @@ def epochs(loader: ImageLoader | TextLoader, n: int) -> list[list[int]]:
     return orders
 
 
-@pytest.mark.parametrize("at", [0, 8, 18])
+@pytest.mark.parametrize("position", [0, 8, 18])
 @pytest.mark.parametrize("view", [iter, LoaderView])
 def test_the_next_pass_continues_where_an_error_stopped_one(
-    folder: Path, at: int, view: Callable[[ImageLoader], Iterable[Any]]
+    folder: Path, position: int, view: Callable[[ImageLoader], Iterable[Any]]
 ) -> None:
     with load(folder) as whole:
         orders = epochs(whole, 2)
     damaged = open_dataset(folder)
-    flip_bit(damaged, orders[0][at])
+    flip_bit(damaged, orders[0][position])
     received: list[int] = []
     with load(folder) as loader:
         batches = view(loader)
         for _ in range(2):  # the damage is there the second time, too
             with pytest.raises(CorruptRecordError):
                 receive(batches if view is LoaderView else iter(loader), received)
-            assert received == orders[0][:at]
-            assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (0, at)
-        flip_bit(damaged, orders[0][at])
+            assert received == orders[0][:position]
+            assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (0, position)
+        flip_bit(damaged, orders[0][position])
         receive(batches if view is LoaderView else iter(loader), received)
         assert received == orders[0]
         assert epochs(loader, 1) == orders[1:]

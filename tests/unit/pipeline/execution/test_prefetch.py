@@ -102,18 +102,18 @@ def test_a_thread_that_the_producer_waits_for_may_drop_the_prefetcher(threads: T
 
 
 @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
-@pytest.mark.parametrize("at", [0, 3, 9])
+@pytest.mark.parametrize("batch", [0, 3, 9])
 @pytest.mark.parametrize("depth", [1, 4])
 def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
-    where: str, at: int, depth: int
+    where: str, batch: int, depth: int
 ) -> None:
-    producer = Numbers(10, **{where: at})
+    producer = Numbers(10, **{where: batch})
     batches = started([producer], depth, StatsTotals())
     received = []
     with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
         received.extend(batches)
     assert received == list(range(len(received)))
-    assert len(received) <= at
+    assert len(received) <= batch
     assert producer.finished == producer.started
     assert list(batches) == []
 
