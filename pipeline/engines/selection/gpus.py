@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["gpu_count", "gpu_model", "visible_count"]
+__all__ = ["gpu_count", "gpu_model", "nvml_number", "visible_gpus"]
 
 _TEXT_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE
 
@@ -21,14 +21,27 @@ _TEXT_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAM
 def gpu_count() -> int:
     """Number of NVIDIA GPUs that this process sees; 0 where NVML is missing or does not answer."""
     with _opened() as nvml:
-        uuids = [_text(nvml, "nvmlDeviceGetUUID", number) for number in range(_device_count(nvml))]
-    return visible_count(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return len(_visible(nvml))
 
 
-def gpu_model() -> str:
-    """Name of the machine's first GPU, such as "NVIDIA H200"; empty where NVML does not say."""
+def gpu_model(number: int = 0) -> str:
+    """Name of the GPU that CUDA calls ``number``, such as "NVIDIA H200"; empty where NVML does not say.
+
+    NVML numbers GPUs by their PCI bus, and CUDA may begin with the fastest one. On a machine with several
+    models the name is certain only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+    """
     with _opened() as nvml:
-        return _text(nvml, "nvmlDeviceGetName", 0) if _device_count(nvml) else ""
+        gpus = _visible(nvml)
+        gpu = gpus[number] if number < len(gpus) else None
+        return _text(nvml, "nvmlDeviceGetName", gpu) if isinstance(gpu, int) else ""
+
+
+def nvml_number(number: int) -> int | None:
+    """NVML's number of the GPU that CUDA calls ``number``, as in :func:`gpu_model`; None for an instance."""
+    with _opened() as nvml:
+        gpus = _visible(nvml)
+    gpu = gpus[number] if number < len(gpus) else None
+    return gpu if isinstance(gpu, int) else None
 
 
 @contextmanager
@@ -48,26 +61,26 @@ def _opened() -> Iterator[Any]:
         nvml.nvmlShutdown()
 
 
-def visible_count(uuids: list[str], visible: str | None) -> int:
-    """Number of GPUs that CUDA shows to a process.
+def visible_gpus(uuids: list[str], visible: str | None) -> list[int | str]:
+    """The GPUs that CUDA shows to a process, in its order: the place of each in ``uuids``, or a MIG name.
 
     Args:
         uuids: UUID of each GPU of the machine, "GPU-...".
         visible: Value of ``CUDA_VISIBLE_DEVICES``; None if it is not set.
     """
     if visible is None:
-        return len(uuids)
+        return list(range(len(uuids)))
     seen: list[int | str] = []
     for name in (part.strip() for part in visible.split(",")):
-        found = _named(name, uuids)
-        if found is None:
+        gpu = _named(name, uuids)
+        if gpu is None:
             break  # CUDA ignores what follows a name that it does not know
-        if found in seen:
-            return 0  # CUDA refuses a list that names a GPU twice
-        seen.append(found)
-        if isinstance(found, str):
+        if gpu in seen:
+            return []  # CUDA refuses a list that names a GPU twice
+        seen.append(gpu)
+        if isinstance(gpu, str):
             break  # a process sees one instance of a partitioned GPU
-    return len(seen)
+    return seen
 
 
 def _named(name: str, uuids: list[str]) -> int | str | None:
@@ -80,9 +93,12 @@ def _named(name: str, uuids: list[str]) -> int | str | None:
     return int(name) if name.isdecimal() and int(name) < len(uuids) else None
 
 
-def _device_count(nvml: Any) -> int:
+def _visible(nvml: Any) -> list[int | str]:
     count = ctypes.c_uint(0)
-    return 0 if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) else count.value
+    if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+        return []
+    uuids = [_text(nvml, "nvmlDeviceGetUUID", number) for number in range(count.value)]
+    return visible_gpus(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _text(nvml: Any, function: str, number: int) -> str:

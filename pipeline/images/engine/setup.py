@@ -21,9 +21,9 @@ from ...engines.dali import DaliOptions
 from ...engines.registry import make_engine
 from ...engines.selection.devices import device_name, this_machine
 from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
-from ...engines.selection.gpus import gpu_model
 from ...engines.selection.measured_choice import choose_by_rate
 from ...engines.selection.rate_cache import RateCache
+from ...engines.selection.rate_conditions import machine_conditions
 from ...execution.batch import ColumnSpec
 from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
@@ -164,7 +164,8 @@ class EngineSetup:
         config = self.config
         if is_remote(config.dataset) or not len(config.dataset):
             return engines[0]
-        gpu, threads = gpu_model(), replace(self, engine=engines[0], device=device).plan().num_threads
+        machine = machine_conditions(device)
+        threads = replace(self, engine=engines[0], device=device).plan().num_threads
         batch_transforms = config.batch_transform_plan.to_json()
         work = json.dumps([config.transforms_to_json(), batch_transforms, config.columns], sort_keys=True)
         return choose_by_rate(
@@ -173,15 +174,17 @@ class EngineSetup:
             conditions={
                 "stoker": __version__,
                 "dataset": config.dataset.fingerprint,
-                "gpu": gpu,
+                **machine,
                 "threads": threads,
+                "prefetch": self.prefetch,
+                "framework": self.framework.name,
                 "batch_size": config.size_plan.batch_size,
                 "format": [config.image_format.dtype, config.image_format.layout, config.image_format.color],
                 "dali": repr(self.dali),
                 "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
             },
             dataset=str(config.dataset.path),
-            machine=f"{gpu}, {threads} threads",
+            machine=f"{machine['gpu']}, {threads} threads",
             cache=RateCache("engine-rates"),
         )
 

@@ -55,7 +55,7 @@ def test_cuda_without_a_number_is_the_gpu_of_the_rank() -> None:
         ("cuda:4", "'cuda:4' was asked for and 4 GPUs are visible"),
     ],
 )
-def test_devices_that_are_not_there(device: str, message: str) -> None:
+def test_a_name_of_no_device_of_the_machine_is_refused(device: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         numbered_device(device, FOUR_GPUS, 0)
 
@@ -72,10 +72,10 @@ def test_devices_that_are_not_there(device: str, message: str) -> None:
         ("cuda:1", "cuda:1", False, True, BatchPlacement("cuda:1", pin_memory=False)),
     ],
 )
-def test_where_batches_are_handed_out(
+def test_batches_are_handed_out_on_the_named_device_or_where_they_are_made(
     device: str | None, made_on: str, pin_memory: bool, copies_from_pinned: bool, expected: BatchPlacement
 ) -> None:
-    found = choose_placement(
+    placement = choose_placement(
         device, made_on=made_on, pin_memory=pin_memory, copies_from_pinned=copies_from_pinned
     )
-    assert found == expected
+    assert placement == expected

@@ -53,7 +53,7 @@ def plan(
         (2, False, "auto", "cuda:1", 0, ("native", "cpu")),
     ],
 )
-def test_the_engine_and_its_device(
+def test_an_engine_runs_on_the_named_device_or_on_the_gpu_of_its_rank_if_it_can(
     gpus: int, dali: bool, engine: str, device: str | None, local_rank: int, expected: tuple[str, str]
 ) -> None:
     machine = Machine(cores=2, gpus=gpus, has_dali=dali)
@@ -75,14 +75,14 @@ def test_auto_takes_an_engine_that_executes_the_transforms(
     assert choose_engine("auto", None, needs, Machine(cores=2, gpus=gpus, has_dali=True), 0) == expected
 
 
-def test_custom_steps_that_come_last_need_no_reference() -> None:
+def test_custom_steps_that_come_last_run_in_the_native_engine() -> None:
     assert plan(needs=REFERENCE_ALONE, last_custom=REFERENCE_ALONE).engine == "native"
     assert plan(needs=REFERENCE_ALONE | {"Other"}, last_custom=REFERENCE_ALONE).engine == "reference"
     with pytest.raises(ConfigError, match=r"(?s)need: StepOfAUser.*'native' executes it"):
         plan("dali", needs=REFERENCE_ALONE, last_custom=REFERENCE_ALONE)
 
 
-def test_what_is_refused() -> None:
+def test_unknown_engines_and_devices_and_needs_of_other_engines_are_refused() -> None:
     with pytest.raises(
         ConfigError, match="must be one of 'auto', 'native', 'dali', 'reference', found 'fast'"
     ):
@@ -112,7 +112,7 @@ def test_a_framework_is_not_asked_for_gpus_in_vain(gpus: int, device: str | None
     plan("native", device, gpus=gpus, framework_sees_gpu=asked)
 
 
-def test_what_the_cpu_makes_goes_to_the_gpu_through_pinned_memory() -> None:
+def test_batches_made_on_the_cpu_go_to_the_gpu_through_pinned_memory() -> None:
     assert plan("native", "cuda:1").placement == BatchPlacement("cuda:1", pin_memory=True)
     assert plan("dali", "cuda:1").placement == BatchPlacement("cuda:1", pin_memory=False)
 
@@ -123,11 +123,45 @@ def test_threads_are_shared_with_the_ranks_of_the_machine() -> None:
     assert plan(ranks=Ranks(local_world_size=4, world_size=4), num_threads=7).num_threads == 7
 
 
-def test_an_engine_is_no_deeper_than_the_prefetcher() -> None:
+def test_an_engine_holds_no_more_batches_than_the_prefetcher() -> None:
     assert plan("native").depth == 3  # 12 threads, two samples each, in batches of 8
     assert plan("native", batch_size=1000).depth == 2
     assert plan("native", prefetch=1).depth == 1
     assert plan("dali").depth == 4
+
+
+@pytest.mark.parametrize("fastest", ["dali", "native"])
+def test_batches_are_on_the_gpu_whichever_engine_is_faster(fastest: str) -> None:
+    asked = []
+
+    def choose(engines: tuple[str, ...], device: str) -> str:
+        asked.append((engines, device))
+        return fastest
+
+    ranks = Ranks(local_rank=1, local_world_size=2, world_size=2)
+    chosen = plan(fastest=choose, ranks=ranks)
+    assert asked == [(("dali", "native"), "cuda:1")]
+    assert chosen.engine == fastest
+    assert chosen.placement == BatchPlacement("cuda:1", pin_memory=fastest == "native")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpus": 0},
+        {"machine": Machine(cores=4, gpus=2, has_dali=False)},
+        {"device": "cpu"},
+        {"engine": "native"},
+        {"engine": "dali"},
+        {"sees_gpu": False},
+        {"needs": NATIVE_ALONE},
+    ],
+)
+def test_engines_are_not_measured_where_there_is_no_choice(changes: dict[str, Any]) -> None:
+    def measure(engines: tuple[str, ...], device: str) -> str:
+        raise AssertionError
+
+    plan(fastest=measure, **changes)
 
 
 def test_every_row_has_the_name_and_the_needs_of_its_engine() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.pipeline.engines.selection import gpus
-from stoker.pipeline.engines.selection.gpus import gpu_count, visible_count
+from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model, nvml_number, visible_gpus
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-cc33", "GPU-dd44"]
 
@@ -32,11 +32,16 @@ def fake_nvml(calls: list[str], status: int = 0) -> Any:
         text.value = UUIDS[device.value - 1].encode()
         return 0
 
+    def name(device: Any, text: Any, length: Any) -> int:
+        text.value = f"NVIDIA {'ABCD'[device.value - 1]}".encode()
+        return 0
+
     return SimpleNamespace(
         nvmlInit_v2=init,
         nvmlDeviceGetCount_v2=count,
         nvmlDeviceGetHandleByIndex_v2=handle,
         nvmlDeviceGetUUID=uuid,
+        nvmlDeviceGetName=name,
         nvmlShutdown=lambda: calls.append("shutdown"),
     )
 
@@ -77,7 +82,28 @@ def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_the_rules_of_the_variable(visible: str | None, count: int) -> None:
-    assert visible_count(UUIDS, visible) == count
+    assert len(visible_gpus(UUIDS, visible)) == count
+
+
+@pytest.mark.parametrize(
+    ("visible", "models"),
+    [
+        (None, ["NVIDIA A", "NVIDIA B"]),
+        ("2,GPU-ab", ["NVIDIA C", "NVIDIA B"]),
+        ("3", ["NVIDIA D", ""]),
+        ("MIG-1234", ["", ""]),
+    ],
+)
+def test_the_model_is_that_of_the_gpu_with_this_number(
+    visible: str | None, models: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(fake_nvml([]), monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu_model(number) for number in (0, 1)] == models
+    found = [nvml_number(number) for number in (0, 1)]
+    assert found == [None if not model else "ABCD".index(model[-1]) for model in models]
 
 
 def test_the_library_of_cuda_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The choice between engines by their rates, which are measured once and kept."""
+"""The choice between engines by their rates, which are measured once and cached."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import pytest
 from helpers.command_line import run
 
 from stoker.errors import EngineError
-from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
-from stoker.pipeline.engines.selection.execution import plan_execution
 from stoker.pipeline.engines.selection.measured_choice import choose_by_rate
 from stoker.pipeline.engines.selection.rate_cache import MeasuredRates, RateCache
-from stoker.pipeline.execution.ranks.ranks import Ranks
 
 
 class Rates:
@@ -44,7 +41,7 @@ def choose(rates: Rates, folder: Path, **conditions: Any) -> str:
 
 
 @pytest.mark.parametrize(("dali", "native", "expected"), [(7000, 12000, "native"), (12000, 7000, "dali")])
-def test_the_faster_one_is_taken(tmp_path: Path, dali: float, native: float, expected: str) -> None:
+def test_the_faster_engine_is_taken(tmp_path: Path, dali: float, native: float, expected: str) -> None:
     rates = Rates(dali=dali, native=native)
     assert choose(rates, tmp_path) == expected
     assert rates.calls == [("dali", 1.0), ("native", 1.0)]
@@ -97,54 +94,3 @@ def test_the_doctor_shows_measurements(tmp_path: Path, monkeypatch: pytest.Monke
     choose(Rates(dali=7000.4, native=12000), tmp_path / "stoker")
     found = "/data/train (NVIDIA H200, 16 threads): dali 7,000, native 12,000 images/s, takes native"
     assert found in run("doctor")
-
-
-def plan(**changes: Any) -> Any:
-    arguments: dict[str, Any] = {
-        "engine": "auto",
-        "device": None,
-        "needs": frozenset(),
-        "machine": Machine(cores=4, gpus=2, has_dali=True),
-        "ranks": Ranks(local_rank=1, local_world_size=2, world_size=2),
-        "framework_sees_gpu": lambda: True,
-        "copies_from_pinned": True,
-        "pin_memory": False,
-        "num_threads": None,
-        "batch_size": 8,
-        "prefetch": 4,
-        **changes,
-    }
-    return plan_execution(**arguments)
-
-
-@pytest.mark.parametrize("taken", ["dali", "native"])
-def test_batches_are_on_the_gpu_whichever_engine_is_faster(taken: str) -> None:
-    asked = []
-
-    def fastest(engines: tuple[str, ...], device: str) -> str:
-        asked.append((engines, device))
-        return taken
-
-    found = plan(fastest=fastest)
-    assert asked == [(("dali", "native"), "cuda:1")]
-    assert found.engine == taken
-    assert found.placement == BatchPlacement("cuda:1", pin_memory=taken == "native")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"machine": Machine(cores=4, gpus=0, has_dali=True)},
-        {"machine": Machine(cores=4, gpus=2, has_dali=False)},
-        {"device": "cpu"},
-        {"engine": "native"},
-        {"engine": "dali"},
-        {"framework_sees_gpu": lambda: False},
-        {"needs": frozenset({"noise"})},
-    ],
-)
-def test_where_there_is_no_choice_nothing_is_measured(changes: dict[str, Any]) -> None:
-    def measured(engines: tuple[str, ...], device: str) -> str:
-        raise AssertionError
-
-    plan(fastest=measured, **changes)
