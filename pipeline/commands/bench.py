@@ -24,12 +24,13 @@ _AGAINST = "torch,tfdata,dali"
 def bench(
     dataset: Dataset,
     against: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl, ray-data, "
-            "tfdata-service. The word all stands for those that are installed."
+            "tfdata-service. The word all stands for those that are installed. By default "
+            f"{_AGAINST}, and on a GPU all.",
         ),
-    ] = _AGAINST,
+    ] = None,
     device: Annotated[
         str,
         typer.Option(help="Where batches are handed out: cpu, cuda or cuda:N. On a GPU both engines run."),
@@ -90,7 +91,7 @@ def bench(
     Examples:
       stoker bench shards/train
       stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
-      stoker bench shards/train --device cuda --against all
+      stoker bench shards/train --device cuda
       stoker bench shards/coco --transforms coco-ssd --batch-size 16
       stoker bench shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2
       stoker bench shards/train --ablate --transforms imagenet-train
@@ -99,7 +100,7 @@ def bench(
     if workers not in (None, "ray"):
         raise ConfigError(f"--workers must be ray, found {workers!r}")
     if ablate:
-        _refuse({"--against": against != _AGAINST, "--device": device != "cpu", "--workers": bool(workers)})
+        _refuse({"--against": against is not None, "--device": device != "cpu", "--workers": bool(workers)})
         objects = {"min_visible": min_visible, "min_size": min_size}
         options = {"batch_size": batch_size or 32, "num_threads": threads, **objects}
         _ablate(dataset, (transforms, views, size), options, rounds, json_out)
@@ -109,7 +110,8 @@ def bench(
     from stoker.benchmarks.comparison.bench import run_bench
     from stoker.benchmarks.report.table import show
 
-    names = [name.strip() for name in against.split(",") if name.strip()]
+    chosen = against if against is not None else _AGAINST if device == "cpu" else "all"
+    names = [name.strip() for name in chosen.split(",") if name.strip()]
     engines = ["stoker", *["stoker-ray"] * bool(workers), *["stoker-dali"] * (device != "cpu")]
     comparison = run_bench(
         dataset,
