@@ -112,8 +112,8 @@ def main() -> None:
         targets = []
         for name in options.target or TARGETS:
             (scratch := Path(folder) / name).mkdir()
-            made = importlib.import_module(TARGETS[name]).make(scratch)
-            targets.append(Target(name, made, inputs=options.first))
+            attack = importlib.import_module(TARGETS[name]).make(scratch)
+            targets.append(Target(name, attack, inputs=options.first))
         if options.memory:
             limit_memory(options.memory)
         run(targets, options)

@@ -107,16 +107,16 @@ void damage(Random& random, Bytes& data) {
         if (headers) at = at * (random() % 1024) / 1024;
         const std::uint8_t value = chance(random, 50) ? interesting[below(random, sizeof interesting)]
                                                       : static_cast<std::uint8_t>(random());
-        const auto place = data.begin() + static_cast<std::ptrdiff_t>(at);
+        const auto byte = data.begin() + static_cast<std::ptrdiff_t>(at);
         switch (below(random, 6)) {
-            case 0: data.erase(place, place + std::min<std::ptrdiff_t>(1 + below(random, 4), data.end() - place)); break;
-            case 1: data.insert(place, value); break;
-            case 2: *place ^= static_cast<std::uint8_t>(1 << below(random, 8)); break;
+            case 0: data.erase(byte, byte + std::min<std::ptrdiff_t>(1 + below(random, 4), data.end() - byte)); break;
+            case 1: data.insert(byte, value); break;
+            case 2: *byte ^= static_cast<std::uint8_t>(1 << below(random, 8)); break;
             case 3:
                 if (data.size() > 4 && at > 3) data.resize(at);
                 if (chance(random, 70)) data.insert(data.end(), {0xFF, 0xD9});
                 break;
-            default: *place = value;
+            default: *byte = value;
         }
         if (data.size() < 4) data.resize(4);
     }
@@ -197,13 +197,15 @@ class Comparison {
         EncodedImage image{{payload.data(), payload.size()}, 0, 0, max_pixels};
         const int eighths = 1 << below(random, 4);
         const bool opened = turbo_.open(image);
-        if (opened != own_.open(image)) report(data, {}, eighths, "one decoder cannot open it");
+        if (opened != baseline_.open(image)) report(data, {}, eighths, "one decoder cannot open it");
         if (!opened) return false;
-        if (own_.height() != turbo_.height() || own_.width() != turbo_.width()) report(data, {}, eighths, "sizes differ");
-        if (static_cast<std::int64_t>(own_.height()) * own_.width() > max_pixels) return false;
-        const int height = (own_.height() * eighths + 7) / 8, width = (own_.width() * eighths + 7) / 8;
+        if (baseline_.height() != turbo_.height() || baseline_.width() != turbo_.width())
+            report(data, {}, eighths, "sizes differ");
+        if (static_cast<std::int64_t>(baseline_.height()) * baseline_.width() > max_pixels) return false;
+        const int height = (baseline_.height() * eighths + 7) / 8, width = (baseline_.width() * eighths + 7) / 8;
         const Window window = random_window(random, height, width);
-        const Decoded expected = decode(turbo_, image, window, eighths), found = decode(own_, image, window, eighths);
+        const Decoded expected = decode(turbo_, image, window, eighths);
+        const Decoded found = decode(baseline_, image, window, eighths);
         // Stoker's decoder does not look at restart intervals outside the window.
         if (expected.status != 0 && seeks(data)) return false;
         if (expected.status != found.status || expected.failure != found.failure)
@@ -235,7 +237,7 @@ class Comparison {
             numbers[random() % numbers.size()] = static_cast<std::uint32_t>(random() % (2 * payload.size()));
         image.bands = Bands(numbers);
         if (!image.bands.fit(payload.size())) return false;
-        const Decoded found = decode(own_, image, window, eighths);
+        const Decoded found = decode(baseline_, image, window, eighths);
         if (found.status == 0 && found.rows != expected.rows) report(payload, window, eighths, "pixels of bands differ");
         if (found.status != 0 && !damaged) report(payload, window, eighths, found.failure.c_str());
         if (found.status != 0 && found.status != static_cast<int>(Status::checksum_mismatch))
@@ -250,7 +252,7 @@ class Comparison {
                std::string_view::npos;
     }
 
-    JpegDecoder own_;
+    JpegDecoder baseline_;
     TurboDecoder turbo_;
 };
 

@@ -51,10 +51,10 @@ bool equal_blocks(Random& random) {
     constexpr std::ptrdiff_t stride = 8 * kBlocks + kSampleSlack;
     for (std::size_t kind = 0; kind < 4; ++kind) {
         std::array<std::array<std::uint8_t, 9 * stride>, 2> samples{};
-        for (int own = 0; own < 2; ++own) {
-            std::array<DctBlock, kBlocks> places;
-            for (int i = 0; i < kBlocks; ++i) places[i] = {blocks[i].data(), samples[own].data() + (i << kind)};
-            (own != 0 ? kernels() : plain_kernels).inverse_dct[kind](places.data(), kBlocks, quanta.data(), stride);
+        for (int table = 0; table < 2; ++table) {
+            std::array<DctBlock, kBlocks> dct;
+            for (int i = 0; i < kBlocks; ++i) dct[i] = {blocks[i].data(), samples[table].data() + (i << kind)};
+            (table != 0 ? kernels() : plain_kernels).inverse_dct[kind](dct.data(), kBlocks, quanta.data(), stride);
         }
         for (int y = 0; y < 1 << kind; ++y)
             for (int x = 0; x < kBlocks << kind; ++x)
@@ -65,10 +65,10 @@ bool equal_blocks(Random& random) {
 
 template <class Kernel>
 bool equal_rows(int bytes, Kernel kernel) {
-    Out plain{}, own{};
+    Out plain{}, chosen{};
     kernel(plain_kernels, plain.data());
-    kernel(kernels(), own.data());
-    return std::equal(plain.begin(), plain.begin() + bytes, own.begin());
+    kernel(kernels(), chosen.data());
+    return std::equal(plain.begin(), plain.begin() + bytes, chosen.begin());
 }
 
 bool equal_samples(Random& random) {
@@ -91,11 +91,11 @@ bool equal_scans(Random& random) {
     const std::uint8_t* begin = bytes.data() + below(random, 64);
     const std::uint8_t* end = bytes.data() + bytes.size() - below(random, 64);
     if (plain_kernels.find_marker(begin, end) != kernels().find_marker(begin, end)) return false;
-    Out plain{}, own{};
+    Out plain{}, chosen{};
     const Unstuffed a = plain_kernels.unstuff(begin, end, plain.data(), bytes.size());
-    const Unstuffed b = kernels().unstuff(begin, end, own.data(), bytes.size());
+    const Unstuffed b = kernels().unstuff(begin, end, chosen.data(), bytes.size());
     return a.source == b.source && a.bytes == b.bytes && a.ended == b.ended &&
-           std::equal(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(a.bytes), own.begin());
+           std::equal(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(a.bytes), chosen.begin());
 }
 
 }  // namespace

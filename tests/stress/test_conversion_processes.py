@@ -30,15 +30,15 @@ CALL
 
 def parents() -> dict[int, int]:
     """The parents of all processes that have not ended."""
-    found = {}
+    parent_of = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = path.read_text().rpartition(")")[2].split()[:2]
         except OSError:  # it has ended
             continue
         if state != "Z":
-            found[int(path.parent.name)] = int(parent)
-    return found
+            parent_of[int(path.parent.name)] = int(parent)
+    return parent_of
 
 
 def children(parent: int) -> list[int]:
@@ -48,7 +48,7 @@ def children(parent: int) -> list[int]:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("chats") / "chats.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in make_chats() for _ in range(2000)))
+    path.write_text("\n".join(json.dumps(chat) for chat in make_chats() for _ in range(2000)))
     return path
 
 
@@ -71,11 +71,11 @@ def kill_child(running: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("call", [TEXT, SAMPLES])
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "message"),
     [(kill_parent, ""), (interrupt, "KeyboardInterrupt"), (kill_child, "a process that makes")],
 )
-def test_no_process_is_left(
-    source: Path, tmp_path: Path, call: str, action: Callable[[subprocess.Popen[str]], None], said: str
+def test_a_killed_or_interrupted_conversion_leaves_no_process_and_resumes(
+    source: Path, tmp_path: Path, call: str, action: Callable[[subprocess.Popen[str]], None], message: str
 ) -> None:
     target = tmp_path / "d"
     with start(call, source, target) as running:
@@ -86,7 +86,7 @@ def test_no_process_is_left(
         action(running)
         errors = running.communicate()[1]
     assert running.returncode != 0
-    assert said in errors
+    assert message in errors
     wait_until(lambda: not parents().keys() & set(workers), seconds=30)
     assert not (target / "dataset.json").exists()
     if call is TEXT:

@@ -18,23 +18,23 @@ SAMPLES = 60  # in four steps of 16, the last one padded
 
 
 def run(shards: Path, folder: Path, devices: int, *jobs: tuple[str, int, Path | None]) -> dict[str, Any]:
-    """Run fits on some processes, and return the rows of each epoch on all of them, or the error, by name."""
-    given = [
+    """Return the rows of each epoch on all processes, or the error, by the name of the fit."""
+    fits = [
         {"name": name, "batch_size": size, "resume": resume and str(resume)} for name, size, resume in jobs
     ]
-    command = [sys.executable, PROGRAM, shards, folder, str(devices), json.dumps(given)]
+    command = [sys.executable, PROGRAM, shards, folder, str(devices), json.dumps(fits)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = {}
+    outcomes: dict[str, Any] = {}
     for name, _, _ in jobs:
         parts = [json.loads((folder / f"{name}-{rank}.json").read_text()) for rank in range(devices)]
         if "error" in parts[0]:
-            found[name] = parts[0]["error"]
+            outcomes[name] = parts[0]["error"]
         else:
-            found[name] = [
+            outcomes[name] = [
                 sorted(row for part in parts for row in part["rows"][str(epoch)]) for epoch in (0, 1)
             ]
-    return found
+    return outcomes
 
 
 def test_a_resume_on_other_devices_trains_every_sample_or_is_refused(

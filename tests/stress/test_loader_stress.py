@@ -1,7 +1,8 @@
 """Random uses of loaders, compared with a plain model: nothing is lost, hangs or is left behind.
 
-The same actions in every run of the tests, however fast the machine is;
-``python tests/stress/test_loader_stress.py ACTIONS [SEED]`` takes more of them, or others.
+Every run of the test takes the same actions. For more actions, or others:
+
+    python tests/stress/test_loader_stress.py ACTIONS [SEED]
 """
 
 from __future__ import annotations
@@ -80,6 +81,35 @@ class Stress:
         if not masks:
             options["bad"] = {row for row in options["bad"] if row % 2}
         kind = pick(["plain", "weighted", "mixture", "stream"])
+        order = self.make_order(kind)
+        mixed = kind == "mixture"
+
+        def source(folder: Path) -> Any:
+            return stoker.mix([(folder, 1.0)], samples=23) if mixed else folder
+
+        fast = {"prefetch": pick([1, 2, 5]), "num_threads": pick([1, 2, 3]), "read_ahead": pick([0, 8])}
+        columns = ("image", "row", "segmentation") if masks else ("image", "row")
+        arguments = {"columns": columns, "dtype": "uint8", "engine": "native", **order, **fast}
+        transforms = [Resize((12, 16)), RandomHorizontalFlip()]
+        if options["on_error"] != "raise":
+            arguments |= {"on_error": options["on_error"], "max_bad": 1.0}
+        loader = ImageLoader(source(folder), transforms=transforms, **arguments)
+        name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
+
+        def epochs(epoch: int) -> list[list[int]]:
+            """Rows of each step, from a loader of intact samples that does nothing else."""
+            key = f"{name} {epoch}"
+            if key not in self.orders:
+                with ImageLoader(source(self.clean), transforms=transforms, **arguments) as spare:
+                    spare.set_epoch(epoch)
+                    self.orders[key] = [batch.row.tolist() for batch in spare]
+            return self.orders[key]
+
+        return Model(loader, options, epochs)
+
+    def make_order(self, kind: str) -> dict[str, Any]:
+        """The options of a loader that decide which samples form its batches."""
+        pick = self.random.choice
         order: dict[str, Any] = {"shuffle": pick([False, True]), "seed": pick([0, 7])}
         order["batch_size"] = pick([1, 3, 8, 37, 50])
         full = order["batch_size"] <= (23 if kind == "mixture" else N)
@@ -89,30 +119,7 @@ class Stress:
             order |= {"sampler": stoker.Weighted(np.arange(N) + 1.0), "shuffle": False}
         if kind == "stream":
             order["steps_per_epoch"] = pick([1, 4, 9])
-        mixed = kind == "mixture"
-
-        def source(folder: Path) -> Any:
-            return stoker.mix([(folder, 1.0)], samples=23) if mixed else folder
-
-        fast = {"prefetch": pick([1, 2, 5]), "num_threads": pick([1, 2, 3]), "read_ahead": pick([0, 8])}
-        columns = ("image", "row", "segmentation") if masks else ("image", "row")
-        given = {"columns": columns, "dtype": "uint8", "engine": "native", **order, **fast}
-        transforms = [Resize((12, 16)), RandomHorizontalFlip()]
-        if options["on_error"] != "raise":
-            given |= {"on_error": options["on_error"], "max_bad": 1.0}
-        loader = ImageLoader(source(folder), transforms=transforms, **given)
-        name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
-
-        def epochs(epoch: int) -> list[list[int]]:
-            """Rows of each step, from a loader of intact samples that does nothing else."""
-            key = f"{name} {epoch}"
-            if key not in self.orders:
-                with ImageLoader(source(self.clean), transforms=transforms, **given) as spare:
-                    spare.set_epoch(epoch)
-                    self.orders[key] = [batch.row.tolist() for batch in spare]
-            return self.orders[key]
-
-        return Model(loader, options, epochs)
+        return order
 
     def begin(self, model: Model) -> None:
         model.begin()
@@ -141,17 +148,17 @@ class Stress:
         model.epoch, model.step, model.counted, model.received = epoch, 0, False, 0
 
     def resume(self, model: Model) -> None:
-        """Load the loader's own state: exactly the next batch follows."""
-        place = model.place()
+        """Load the present state of the loader: exactly the next batch follows."""
+        following = model.next_step()
         model.loader.load_state_dict(model.loader.state_dict())
-        model.running, (model.epoch, model.step), model.counted = None, place, False
+        model.running, (model.epoch, model.step), model.counted = None, following, False
 
     def reload(self, model: Model) -> None:
         """Load an older state."""
-        state, place = model.loader.state_dict(), model.place()
+        state, following = model.loader.state_dict(), model.next_step()
         self.some(model)
         model.loader.load_state_dict(state)
-        model.running, (model.epoch, model.step), model.counted = None, place, False
+        model.running, (model.epoch, model.step), model.counted = None, following, False
 
     def close(self, model: Model) -> None:
         model.loader.close()

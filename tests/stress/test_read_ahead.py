@@ -18,15 +18,15 @@ def resident(descriptor: int, size: int) -> float:
         pages = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
         address = np.frombuffer(mapping, np.uint8)
         libc = ctypes.CDLL(None, use_errno=True)
-        place = [ctypes.c_void_p(array.ctypes.data) for array in (address, pages)]
-        assert libc.mincore(place[0], ctypes.c_size_t(size), place[1]) == 0
+        first, vector = (ctypes.c_void_p(array.ctypes.data) for array in (address, pages))
+        assert libc.mincore(first, ctypes.c_size_t(size), vector) == 0
         del address
         return float((pages & 1).mean())
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_all_that_is_needed_is_read_ahead(tmp_path: Path, mapped: bool) -> None:
-    """However long the range: Linux cuts off what one call asks for."""
+def test_a_range_is_read_ahead_to_its_end(tmp_path: Path, mapped: bool) -> None:
+    """Linux limits the bytes that one call can request."""
     path, size = tmp_path / "large", 24 << 20
     path.write_bytes(bytes(size))
     with path.open("rb") as file:

@@ -37,11 +37,11 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         file = folder / "data.arrow" if source == folder else source
         file.write_bytes(mutate(data.getvalue(), rng, edits=2))
         listing = list_table(Source(source))
-        places = listing.blocks
-        assert places is not None
-        with closing(BlockImages(places, None, 1)) as read:
+        blocks = listing.blocks
+        assert blocks is not None
+        with closing(BlockImages(blocks, None, 1)) as reader:
             for row in range(len(listing)):
-                image = read.read(int(places.file[row]), int(places.block[row]), int(places.row[row]))
+                image = reader.read(int(blocks.file[row]), int(blocks.block[row]), int(blocks.row[row]))
                 assert image is None or isinstance(image, bytes)
         return True
 

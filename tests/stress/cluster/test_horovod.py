@@ -30,22 +30,26 @@ def train(shards: Path, ranks: int, folder: Path) -> list[Any]:
         launcher = [str(Path(sys.executable).with_name("horovodrun")), "--gloo", "-np", str(ranks)]
         done = subprocess.run([*launcher, *command], env=shared, capture_output=True, text=True, check=True)
         lines = [line[line.index("{") :] for line in done.stdout.splitlines() if '{"rank"' in line]
-        return sorted((json.loads(line) for line in lines), key=lambda one: one["rank"])
+        return sorted((json.loads(line) for line in lines), key=lambda result: result["rank"])
     path = [str(FRAMEWORK / "standins"), *filter(None, [os.environ.get("PYTHONPATH")])]
     shared |= {
         "PYTHONPATH": os.pathsep.join(path),
         "HOROVOD_SIZE": str(ranks),
         "HOROVOD_LOCAL_SIZE": str(ranks),
     }
-    given = [shared | {"HOROVOD_RANK": str(rank), "HOROVOD_LOCAL_RANK": str(rank)} for rank in range(ranks)]
-    processes = [subprocess.Popen(command, env=one, stdout=subprocess.PIPE, text=True) for one in given]
+    names = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK")
+    environments = [shared | dict.fromkeys(names, str(rank)) for rank in range(ranks)]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for environment in environments
+    ]
     return [json.loads(process.communicate(timeout=300)[0]) for process in processes]
 
 
 def test_two_ranks_train_to_the_weights_of_one(thumbnails: Path, tmp_path: Path) -> None:
     (alone,), both = train(thumbnails, 1, tmp_path), train(thumbnails, 2, tmp_path)
-    assert [(one["rank"], one["source"]) for one in both] == [(0, "Horovod"), (1, "Horovod")]
+    assert [(result["rank"], result["source"]) for result in both] == [(0, "Horovod"), (1, "Horovod")]
     for step, row in enumerate(alone["rows"]):
-        assert [one["rows"][step] for one in both] == [row[0::2], row[1::2]]
+        assert [result["rows"][step] for result in both] == [row[0::2], row[1::2]]
     assert both[0]["weights"] == both[1]["weights"]
     assert both[0]["weights"] == pytest.approx(alone["weights"], abs=1e-6)

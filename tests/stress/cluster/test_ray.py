@@ -17,8 +17,8 @@ import stoker
 PHOTOGRAPHS = Path(__file__).parents[3] / "examples" / "photos"
 OPTIONS = {"shards": 8, "seed": 5, "resize": "shorter=300", "encoding": "png"}
 
-# Each process of Ray runs this as it starts. The first worker that has written a shard, and not moved it to
-# its place, is killed; no other is.
+# Each process of Ray runs this as it starts. It kills the first worker that has written a shard and not yet
+# renamed it, and no other.
 DIES = """
 import os, signal, sys
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_a_conversion_survives_a_killed_worker(tmp_path: Path) -> None:
             check=False,
         )
     assert run.returncode == 0, run.stderr
-    written, shards, shown = json.loads(run.stdout.splitlines()[-1])  # Ray itself tells of the death
+    written, shards, shown = json.loads(run.stdout.splitlines()[-1])  # Ray prints the death before it
     assert (tmp_path / "killed").exists()
     assert (written, shards) == (local.written, local.shards) == (shown[0], 8)
     assert shown[3] == "publishing"

@@ -7,5 +7,5 @@ from helpers.processes.programs import run_program
 
 
 @pytest.mark.parametrize("change", ["append", "exclude", "merge"])
-def test_a_change_is_killed_at_every_call(tmp_path: Path, change: str) -> None:
+def test_a_change_that_is_killed_at_any_call_leaves_the_last_version(tmp_path: Path, change: str) -> None:
     assert int(run_program("killed/changes.py", tmp_path, change, "every")) > 10

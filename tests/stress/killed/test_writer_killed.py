@@ -8,5 +8,7 @@ from helpers.processes.programs import run_program
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 @pytest.mark.parametrize("mode", ["every", "append"])
-def test_a_writer_is_killed_at_every_call(tmp_path: Path, container: str, mode: str) -> None:
+def test_a_writer_that_is_killed_at_any_call_leaves_a_whole_dataset_or_none(
+    tmp_path: Path, container: str, mode: str
+) -> None:
     assert int(run_program("killed/writers.py", tmp_path, container, mode)) > 20

@@ -1,4 +1,4 @@
-"""Masks and objects, damaged or made up, for the C++ that draws them."""
+"""Damaged masks, and objects with random numbers, for the C++ that draws them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, -0.0)
 
 
 def make(scratch: Path) -> Callable[[Rng], bool]:
-    """Attack with made-up numbers; one input is accepted if its class masks are drawn or left to Python."""
+    """Attack with random numbers; an input is accepted if C++ draws one of its class masks."""
     return attack
 
 
@@ -53,11 +53,11 @@ def _class_masks(images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> bo
 
 
 def _png(height: int, width: int, rng: Rng) -> bytes:
-    """A mask with damaged compressed rows, and more rarely with damaged chunks, whose checksums show it."""
+    """A mask whose compressed rows are mostly damaged, and rarely also its chunks without new checksums."""
     rows = rng.integers(0, int(rng.integers(1, 257)), (height, width + 1), np.uint8)
     rows[:, 0] = rng.integers(0, 5 + (rng.random() < 0.1), height)
-    made = zlib.compressobj(int(rng.integers(0, 10)), zlib.DEFLATED, 15, 9, int(rng.integers(0, 5)))
-    stream = made.compress(rows.tobytes()) + made.flush()
+    compressor = zlib.compressobj(int(rng.integers(0, 10)), zlib.DEFLATED, 15, 9, int(rng.integers(0, 5)))
+    stream = compressor.compress(rows.tobytes()) + compressor.flush()
     if rng.random() < 0.8:
         stream = stream[:2] + mutate(stream[2:], rng)
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 0, 0, 0, 0))
@@ -83,7 +83,7 @@ def _segments(images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> None:
     flat = np.concatenate([np.zeros(0, np.int64), *runs]).astype(np.uint32)
     if flat.size and rng.random() < 0.1:
         flat[rng.integers(0, flat.size)] = rng.integers(0, 1 << 32)
-    counts = np.array([len(one) for one in runs], np.int64)
+    counts = np.array(list(map(len, runs)), np.int64)
     with contextlib.suppress(ValueError):
         _native.fill_runs(out, owner, **images, **sizes, runs=flat, counts=counts)
 
@@ -93,7 +93,7 @@ def _objects(region: Any, shown: Any, size: tuple[int, ...], rng: Rng) -> None:
     boxes = rng.normal(30, 40, (m, 4)).astype(np.float32)
     if m and rng.random() < 0.3:
         boxes.flat[rng.integers(0, boxes.size)] = rng.choice([np.nan, np.inf, 3e38])
-    placed: dict[str, Any] = {
+    geometry: dict[str, Any] = {
         "owner": rng.integers(0, _N, m),
         "size": size,
         "region": region,
@@ -102,9 +102,9 @@ def _objects(region: Any, shown: Any, size: tuple[int, ...], rng: Rng) -> None:
         "shown": shown,
     }
     window = region if rng.random() < 0.5 else None
-    _native.transform_boxes(boxes, **placed, window=window, min_visible=0.1, min_size=1.0)
+    _native.transform_boxes(boxes, **geometry, window=window, min_visible=0.1, min_size=1.0)
     points = rng.normal(30, 40, (m, 3, 3)).astype(np.float32)
-    _native.transform_keypoints(points, **placed, swap=rng.permutation(3))
+    _native.transform_keypoints(points, **geometry, swap=rng.permutation(3))
 
 
 def _lists(rng: Rng) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from helpers.data.pictures import encode
+from helpers.native_decoding import decode_in_cpp
 from mutations import mutate, pick
 from PIL import Image
 
@@ -40,10 +41,10 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 def seeds() -> list[bytes]:
     """Small images of every kind that the engine decodes itself."""
     rng = np.random.default_rng(0)
-    found = []
+    images = []
     for height, width in _SIDES:
         image = Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8))
-        turn = 1 + len(found) % 8
+        turn = 1 + len(images) % 8
         for mode, options in (
             ("RGB", {"subsampling": "4:2:0", "orientation": turn}),
             ("RGB", {"subsampling": "4:2:2", "progressive": True}),
@@ -51,13 +52,13 @@ def seeds() -> list[bytes]:
             ("L", {"quality": 30}),
             ("CMYK", {"quality": 90}),
         ):
-            found.append(encode(image.convert(mode), **options))
-        found.append(encode(image, "PNG", turn))
-    return found
+            images.append(encode(image.convert(mode), **options))
+        images.append(encode(image, "PNG", turn))
+    return images
 
 
 def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path) -> bool:
-    """Hand one input to every entry point."""
+    """Call every entry point with one input."""
     _native.crc32c(data)
     height, width = 8, 8
     with contextlib.suppress(ValueError):
@@ -75,11 +76,41 @@ def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path
 def execute(
     data: bytes, height: int, width: int, pool: _native.Pool, rng: np.random.Generator, path: Path
 ) -> bool:
-    """A batch of the input as JPEG, raw pixels, PNG and WebP, each an image or a part of one."""
+    """Decode the input as JPEG, raw pixels, PNG and WebP in one batch, for images or parts of one."""
     path.unlink(missing_ok=True)  # the last file may still be mapped
     path.write_bytes(data)
     shards = _native.Shards([str(path)], [len(data)], bool(rng.integers(0, 2)))
     n = 4
+    samples, params, size = samples_and_params(n, len(data), height, width, rng)
+    optional, others = extras(n, size, rng)
+    images = n
+    if rng.integers(0, 3) == 0:
+        others["composition"] = composition(n, size, rng)
+        images = int(others["composition"]["composition.image"][-1]) + 1
+        pool = _native.Pool(2, kept=2)  # a new pool, because kept images belong to the file
+    status = np.empty(n, np.uint8)
+    job = pool.submit(
+        shards,
+        samples,
+        params | optional,
+        out=np.empty((images, 3, *size), np.float32),
+        layout=0,
+        status=status,
+        max_pixels=_MAX_PIXELS,
+        verify=False,
+        **others,
+    )
+    job.wait()
+    for i in range(n):
+        if (status[i] != 0) != bool(job.reason(i)):
+            raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
+    return bool((status == 0).any())
+
+
+def samples_and_params(
+    n: int, length: int, height: int, width: int, rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
+    """The columns of samples, one of each codec, those of random crops, and the size of their output."""
     rows = rng.integers(1, height + 1, n)
     columns = rng.integers(1, width + 1, n)
     crop = np.stack(
@@ -87,11 +118,10 @@ def execute(
     )
     region = np.stack([crop[:, 0], crop[:, 1], crop[:, 0] + rows, crop[:, 1] + columns], 1).astype(float)
     size = [int(side) for side in rng.integers(1, 40, 2)]
-    status = np.empty(n, np.uint8)
     samples = {
         "shard": np.zeros(n, np.int32),
         "offset": np.zeros(n, np.int64),
-        "length": np.full(n, len(data), np.int64),
+        "length": np.full(n, length, np.int64),
         "crc": np.zeros(n, np.uint32),
         "codec": np.array([1, 0, 2, 3 if 3 in _native.DECODED_CODECS else 2], np.uint8),
         "height": np.full(n, height, np.int32),
@@ -106,28 +136,7 @@ def execute(
         "color": rng.normal(size=(n, 3, 4)).astype(np.float32),
         "fill": np.zeros(3, np.uint8),
     }
-    optional, others = extras(n, size, rng)
-    count = n
-    if rng.integers(0, 3) == 0:
-        others["composition"] = composition(n, size, rng)
-        count = int(others["composition"]["composition.image"][-1]) + 1
-        pool = _native.Pool(2, kept=2)  # a new pool, because kept images belong to the file
-    job = pool.submit(
-        shards,
-        samples,
-        params | optional,
-        out=np.empty((count, 3, *size), np.float32),
-        layout=0,
-        status=status,
-        max_pixels=_MAX_PIXELS,
-        verify=False,
-        **others,
-    )
-    job.wait()
-    for i in range(n):
-        if (status[i] != 0) != bool(job.reason(i)):
-            raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
-    return bool((status == 0).any())
+    return samples, params, size
 
 
 def decoded(
@@ -149,11 +158,10 @@ def decoded(
     if header.codec != codec:
         return None
     try:
-        pixels, *_ = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_DECODED)
+        pixels = decode_in_cpp(data, MAX_DECODED)
     except ValueError:
         return None if is_native(codec) else header
-    expected = decode_for_reference(data, codec, height, width)
-    if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
+    if not np.array_equal(pixels, decode_for_reference(data, codec, height, width)):
         raise AssertionError("C++ decodes other pixels than Pillow")
     return header
 
@@ -224,7 +232,7 @@ def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
     "compiled" is left out: it calls the function at an address, and no address can be checked.
     """
     kinds = sorted(_native.STEP_COLUMNS.keys() - {"compiled"})
-    made = _native.Steps(n)
+    chosen = _native.Steps(n)
 
     def chains() -> list[_native.Steps]:
         return [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)) if depth < 2 else 0)]
@@ -236,8 +244,8 @@ def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
             if column.optional and rng.integers(0, 2):
                 continue
             columns[column.name] = values(column, n, len(mixed) + 1, rng)
-        made.append(kind, columns, mixed)
-    return made
+        chosen.append(kind, columns, mixed)
+    return chosen
 
 
 def values(column: _native.Column, n: int, any_size: int, rng: np.random.Generator) -> npt.NDArray[Any]:

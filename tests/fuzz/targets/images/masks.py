@@ -97,7 +97,7 @@ def seeds() -> list[bytes]:
     grey = Image.fromarray(classes)
     palette = grey.convert("P")
     wide = Image.fromarray(classes.astype(np.uint16) * 300)
-    made: list[tuple[Image.Image, str, dict[str, Any]]] = [
+    forms: list[tuple[Image.Image, str, dict[str, Any]]] = [
         (grey, "PNG", {}),
         (grey, "PNG", {"compress_level": 0}),
         (palette, "PNG", {}),
@@ -113,7 +113,7 @@ def seeds() -> list[bytes]:
         (grey.convert("RGB"), "PNG", {}),
         (grey, "JPEG", {}),
     ]
-    return [encode(image, form, **options) for image, form, options in made]
+    return [encode(image, form, **options) for image, form, options in forms]
 
 
 def damaged(file: bytes, rng: np.random.Generator) -> bytes:

@@ -31,7 +31,7 @@ _RAW_PROFILE = b"Raw profile type exif"
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
-    """Attack with images whose metadata are damaged alone, and with images that are damaged anywhere."""
+    """Attack with images whose metadata alone are damaged, and with images that are damaged anywhere."""
     plain = {form: decode_rgb(encoded(form), Codec[form], *_SIZE) for form in ("JPEG", "PNG")}
 
     def attack(rng: np.random.Generator) -> bool:
@@ -73,13 +73,13 @@ def encoded(form: str) -> bytes:
 def with_metadata(file: bytes, form: str, rng: np.random.Generator) -> bytes:
     """Return a file with EXIF, XMP and ImageMagick's profile in any order, each damaged or not."""
     tiff = _exif(rng)
-    made: list[tuple[str, bytes]] = [
+    kinds: list[tuple[str, bytes]] = [
         ("exif", tiff),
         ("xmp", _XMP % rng.integers(1, 9)),
         ("profile", _profile(tiff)),
     ]
-    made = [made[int(i)] for i in rng.permutation(3)[: rng.integers(1, 4)]]
-    parts = [(name, mutate(part, rng, 3) if rng.random() < 0.7 else part) for name, part in made]
+    chosen = [kinds[int(i)] for i in rng.permutation(3)[: rng.integers(1, 4)]]
+    parts = [(name, mutate(part, rng, 3) if rng.random() < 0.7 else part) for name, part in chosen]
     if form == "JPEG":
         names = {"exif": b"Exif\0\0", "xmp": b"http://ns.adobe.com/xap/1.0/\0", "profile": b"JFIF\0"}
         bodies = [names[name] + part for name, part in parts]

@@ -1,4 +1,4 @@
-"""JPEGs that get restart markers, and splices of these: every one shows the pixels of its source."""
+"""JPEGs to which restart markers are added, and splices of these: all show the pixels of their source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from helpers.data.pictures import encode
+from helpers.native_decoding import decode_in_cpp
 from mutations import mutate, pick
 from PIL import Image
 
@@ -66,16 +67,15 @@ def encoded(seed: int) -> bytes:
 
 def damaged(bands: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return bands with some wrong numbers."""
-    made = bands.copy() if len(bands) else np.zeros(6, np.uint32)
+    changed = bands.copy() if len(bands) else np.zeros(6, np.uint32)
     for _ in range(int(rng.integers(0, 3))):
-        made[rng.integers(0, len(made))] = rng.integers(0, 5000)
-    return made
+        changed[rng.integers(0, len(changed))] = rng.integers(0, 5000)
+    return changed
 
 
 def decode(data: bytes) -> np.ndarray | None:
     """Return the pixels, (H, W, 3), or None if the image is not decoded."""
     try:
-        raw, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", _MAX_PIXELS)
+        return decode_in_cpp(data, _MAX_PIXELS)
     except ValueError:
         return None
-    return np.frombuffer(raw, np.uint8).reshape(height, width, 3)

@@ -36,8 +36,8 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         data = _PACK[kind](mutate(whole, rng, edits=3) if inside else whole)
         file = scratch / f"x.mds.{kind}"
         file.write_bytes(data if inside else mutate(data, rng, edits=3))
-        found = [one[0].as_py() for one in mds_images(str(file), "")]
-        assert all(image is None or len(image) < len(whole) for image in found)
-        return any(found)
+        images = [fields[0].as_py() for fields in mds_images(str(file), "")]
+        assert all(image is None or len(image) < len(whole) for image in images)
+        return any(images)
 
     return attack

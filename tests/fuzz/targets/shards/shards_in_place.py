@@ -31,18 +31,18 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         edited = mutate(data, rng, edits=3)
         file.write_bytes(edited)
         container.recognizes(lambda name, most: edited[:most])
-        return sum(_is_image(container, one, len(edited)) for one in container.scan(file)) > 0
+        return sum(_is_image(container, scanned, len(edited)) for scanned in container.scan(file)) > 0
 
     return attack
 
 
-def _is_image(container: Container, one: Record, size: int) -> bool:
-    assert one.offset >= 0
-    assert one.pieces > 1 or one.offset + one.length <= size
+def _is_image(container: Container, scanned: Record, size: int) -> bool:
+    assert scanned.offset >= 0
+    assert scanned.pieces > 1 or scanned.offset + scanned.length <= size
     try:
-        sample = container.parse_image(one, container.feature_names or FeatureNames())
+        sample = container.parse_image(scanned, container.feature_names or FeatureNames())
     except (DecodeError, SourceError):
         return False
     begin, length = sample.payload
-    assert 0 <= begin <= begin + length <= one.length
+    assert 0 <= begin <= begin + length <= scanned.length
     return min(sample.header.height, sample.header.width) > 0
