@@ -12,8 +12,10 @@ from typing import Any
 
 __all__ = ["PHOTOGRAPHS", "make_parser", "report", "run_module", "write_json"]
 
-PHOTOGRAPHS = Path(__file__).resolve().parents[1] / "examples" / "photos" / "train"
-"""The photographs that Stoker ships."""
+_PHOTOGRAPHS = Path("examples", "photos", "train")
+_SOURCES = Path(__file__).resolve().parents[1]
+PHOTOGRAPHS = _SOURCES / _PHOTOGRAPHS if (_SOURCES / _PHOTOGRAPHS).is_dir() else _PHOTOGRAPHS
+"""The photographs that Stoker's sources hold; of an installed package, those in the current folder."""
 _SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "dataset": ("dataset", {"type": Path}),
     "source": (

@@ -1,13 +1,16 @@
-"""All measurements on a GPU by one command, in about an hour.
+"""All measurements on a GPU by one command.
 
     python -m stoker.benchmarks.gpu --work build/gpu [--device cuda:0] [--minutes 9.5] [--scale full]
 
 The most telling steps run first, each in its own process with a deadline: versions, datasets, the first
-batches in every way to decode, the rates of these ways, ``tests/gpu``, rates of loaders in interleaved
-rounds, loaders beside a training step, and faults. The first batches decide how later steps decode. The file
-WORK/results.json is valid after every step. The same command goes on where an earlier one ended.
+batches in every way to decode, the rates of these ways, a round of all loaders, ``tests/gpu``, loaders beside
+a training step, faults, and further rounds. The first batches decide how later steps decode. The file of
+results is valid after every step. The same command goes on where an earlier one ended.
 
-``--device cpu --scale rehearsal`` runs all steps on the CPU.
+By estimate ``--scale full`` takes half an hour, and ``--scale lease`` twelve minutes, for a machine that is
+lent for 15. Of these the first five hold what matters most, up to ``tests/gpu``: nine if every step hangs.
+
+``--device cpu --scale rehearsal`` runs all steps on the CPU, in some twelve minutes on two cores.
 """
 
 from __future__ import annotations
@@ -15,36 +18,49 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.gpu.context import Context, find_root
 from stoker.benchmarks.gpu.runner import ResultsFile, run_steps
-from stoker.benchmarks.gpu.steps import SCALES, best_decoding, planned_steps
+from stoker.benchmarks.gpu.scales import SCALES
+from stoker.benchmarks.gpu.steps import planned_steps
+from stoker.benchmarks.gpu.summary import summary
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.pipeline.engines.selection.gpus import gpu_model
 
 __all__ = ["main"]
 
+_REHEARSAL = "rehearsal of the measurements on a GPU: the CPU stands in its place, and the rates mean nothing"
+
 
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--work", type=Path, required=True, help="folder of datasets and results")
+    parser.add_argument("--work", type=Path, required=True, help="folder of datasets and logs")
+    parser.add_argument("--results", type=Path, help="file of the results; by default WORK/results.json")
+    parser.add_argument("--root", type=Path, help="folder of Stoker's sources; by default the current one")
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or cpu for a rehearsal")
     parser.add_argument("--minutes", type=float, default=9.5, help="time for all steps")
     parser.add_argument("--scale", choices=SCALES, default="full")
     parser.add_argument("--steps", default="", help="only steps whose names begin with one of these: a,b,c")
     given = parser.parse_args()
-    folder: Path = given.work.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    work: Path = given.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    copy = work / "results.json"
+    path: Path = (given.results or copy).resolve()
+    context = Context(given.device, given.scale, work, find_root(given.root), path)
+    model = gpu_model(context.gpu_number) if context.on_gpu else ""
     about = {
-        "machine": {**describe(allowed_cores()), "gpu": gpu_model()},
+        "kind": "measurements on a GPU" if context.on_gpu else _REHEARSAL,
+        "machine": {**describe(allowed_cores()), "gpu": model},
         "device": given.device,
         "scale": given.scale,
     }
-    results = ResultsFile(folder / "results.json", about)
-    steps = planned_steps(given.device, given.scale, folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results = ResultsFile(path, about, copy, {"minutes": given.minutes, "steps": given.steps})
+    steps = planned_steps(context)
     if given.steps:
         steps = [step for step in steps if step.name.startswith(tuple(given.steps.split(",")))]
-    run_steps(steps, results, 60 * given.minutes, lambda line: print(line, flush=True))
-    print(f"decodes: {best_decoding(results.steps)}\nresults: {results.path}")
+    run_steps(steps, results, 60 * given.minutes, work / "steps", report=lambda line: print(line, flush=True))
+    print("\n".join([*summary(results.steps), f"results: {results.path}"]))
 
 
 if __name__ == "__main__":

@@ -27,11 +27,35 @@ from stoker.pipeline.images.engine.typical_samples import largest_size
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
-__all__ = ["make_batches", "own_loader"]
+__all__ = ["EndlessShuffle", "burst", "make_batches", "own_loader"]
+
+
+class EndlessShuffle:
+    """A sampler of one shuffled pass after the other, so that workers need not wait for the end of a pass.
+
+    Args:
+        count: Number of samples.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(0)
+        while True:
+            yield from torch.randperm(self._count, generator=generator).tolist()
+
+
+def burst(name: str) -> int:
+    """Batches that a loader finishes together: its workers make one batch each, and begin at the same time.
+
+    A measurement is fair over a multiple of them.
+    """
+    return len(allowed_cores()) if name == "torchvision" else 1
 
 
 def make_batches(name: str, context: Context, dataset: Path) -> Batches:
-    """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`.
+    """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`, without end.
 
     Raises:
         Refused: The loader needs a package that is not installed, or the smoke test has not passed.
@@ -41,7 +65,7 @@ def make_batches(name: str, context: Context, dataset: Path) -> Batches:
     if name.startswith("stoker-"):
         loader = own_loader(context, dataset, name.removeprefix("stoker-"))
         return ((batch.image, batch.label) for batch in chain.from_iterable(repeat(loader)))
-    source = open_source(dataset, Path(tempfile.mkdtemp(dir=context.folder)))
+    source = open_source(dataset, Path(tempfile.mkdtemp(dir=context.work)))
     try:
         return {"dali": _dali, "torchvision": _torchvision, "torchvision-cuda": _torchvision_cuda}[name](
             source, context
@@ -53,13 +77,17 @@ def make_batches(name: str, context: Context, dataset: Path) -> Batches:
 def own_loader(
     context: Context, dataset: Path, engine: str, *, normalise: bool = True, **options: Any
 ) -> stoker.ImageLoader:
-    """A loader of Stoker; bfloat16, or uint8 that is not normalised."""
+    """A loader of Stoker; bfloat16, or uint8 that is not normalised.
+
+    DALI decodes in the best way so far, with the threads of that measurement.
+    """
     given: dict[str, Any] = {
         "batch_size": context.scale.batch_size,
         "shuffle": True,
         "last_batch": "drop",
         "engine": engine,
         "dali": context.dali_options() if engine == "dali" else None,
+        "num_threads": context.decoding().get("threads") if engine == "dali" else None,
         "device": context.device,
         "output": "torch",
         "dtype": "bfloat16" if normalise else "uint8",
@@ -87,8 +115,8 @@ def _dali(source: PeerSource, context: Context) -> Batches:
     pipeline = pipeline_def(
         lambda: _define_graph(source, context),
         batch_size=context.scale.batch_size,
-        num_threads=len(allowed_cores()),
-        device_id=int(context.device.partition(":")[2] or 0) if context.on_gpu else None,
+        num_threads=context.decoding().get("threads") or len(allowed_cores()),
+        device_id=context.gpu_number if context.on_gpu else None,
         prefetch_queue_depth=3,
     )()
     pipeline.build()
@@ -151,18 +179,18 @@ def _torchvision(source: PeerSource, context: Context) -> Batches:
     from stoker.benchmarks.peers.torch_loader import TorchSamples
     from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
+    payloads = PeerPayloads(source)
+    order: Any = EndlessShuffle(len(payloads))  # an iterable is enough of a sampler
     loader = DataLoader(
-        TorchSamples(PeerPayloads(source), TorchvisionImages(context.scale.side)),
+        TorchSamples(payloads, TorchvisionImages(context.scale.side)),
         batch_size=context.scale.batch_size,
-        shuffle=True,
-        drop_last=True,
+        sampler=order,
         num_workers=len(allowed_cores()),
-        persistent_workers=True,
         pin_memory=context.on_gpu,
     )
 
     def batches() -> Batches:
-        for images, labels in chain.from_iterable(repeat(loader)):
+        for images, labels in loader:
             on_device = images.to(context.device, non_blocking=True).to(torch.bfloat16)
             yield on_device.permute(0, 2, 3, 1), labels.to(context.device, non_blocking=True)
 

@@ -1,7 +1,7 @@
 """The runner of steps: each in a process of its own, with a deadline; results are on disk after each.
 
-A step that crashes, hangs, or leaves CUDA in an error costs itself alone. The file of results is replaced as
-a whole after each step, so that it is valid JSON whenever the runner is killed.
+A step that crashes, hangs, or leaves CUDA in an error costs itself alone. The files of results are replaced
+as a whole after each step, so that they are valid JSON whenever the runner is killed. Its step then ends too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ResultsFile", "Step", "run_steps", "write_json"]
+from stoker.benchmarks.gpu.processes import die_with_parent, stop
+from stoker.errors import ConfigError
 
-_SAID = 2000
-"""Characters that are kept of the end of what a step wrote to its standard error."""
+__all__ = ["ResultsFile", "Step", "ends", "run_steps", "write_json"]
+
+_HEAD, _TAIL = 1500, 4000
+"""Characters that a result keeps of the beginning and the end of what a failed step wrote."""
+_LOG = 200_000
+"""Characters that the log of a step keeps."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,15 @@ class Step:
         seconds: Deadline, after which its processes are killed.
         command: Program and arguments. The program writes its results as JSON by :func:`write_json` to the
             file of the environment variable ``STEP_RESULT``, again whenever it has more.
+        expected: Seconds that it takes by estimate.
+        again: Whether a later run repeats it: it finds quickly what is there already.
     """
 
     name: str
     seconds: float
     command: tuple[str, ...]
+    expected: float = 0.0
+    again: bool = False
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -46,35 +55,79 @@ def write_json(path: Path, value: Any) -> None:
     unfinished.replace(path)
 
 
+def ends(text: str, head: int, tail: int) -> str:
+    """The beginning and the end of a text, in so many characters each."""
+    if len(text) <= head + tail:
+        return text
+    return f"{text[:head]}\n[{len(text) - head - tail} characters are left out]\n{text[-tail:]}"
+
+
 class ResultsFile:
-    """The results of the steps so far, in a file.
+    """The results of the steps so far, in a file and its copy.
 
     Args:
         path: The file; the results of an earlier run stay in it.
-        about: Facts that are written before the results, such as the machine.
+        about: Facts that are written before the results. ``device``, ``scale`` and the GPU of ``machine``
+            must be those of the earlier run.
+        copy: A second file with the same content; it is read where the first is missing.
+        run: Facts about this run, such as its minutes; those of earlier runs stay.
+
+    Raises:
+        ConfigError: The earlier run had another device, scale or GPU.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        about: dict[str, Any],
+        copy: Path | None = None,
+        run: dict[str, Any] | None = None,
+    ) -> None:
         self.path = path
+        self._paths = [path] if copy in (None, path) else [path, copy]
         self._about = about
+        self._runs = [run or {}]
         self.steps: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            self.steps = json.loads(path.read_text())["steps"]
+        for file in self._paths:
+            if file is not None and file.exists():
+                document = json.loads(file.read_text())
+                _check_same_conditions(document, about, file)
+                self.steps = document["steps"]
+                self._runs = [*document.get("runs", []), *self._runs]
+                break
 
     def add(self, name: str, result: dict[str, Any]) -> None:
         """Add the result of a step, or replace it."""
         self.steps[name] = result
-        write_json(self.path, {**self._about, "steps": self.steps})
+        for file in self._paths:
+            if file is not None:
+                write_json(file, {**self._about, "runs": self._runs, "steps": self.steps})
 
     def is_final(self, name: str) -> bool:
         """Whether a step has succeeded, so that it is not run again."""
         return self.steps.get(name, {}).get("outcome") == "done"
 
 
+def _check_same_conditions(document: dict[str, Any], about: dict[str, Any], path: Path) -> None:
+    for name, found, given in (
+        ("device", document.get("device"), about.get("device")),
+        ("scale", document.get("scale"), about.get("scale")),
+        ("GPU", document.get("machine", {}).get("gpu"), about.get("machine", {}).get("gpu")),
+    ):
+        if found != given:
+            raise ConfigError(
+                f"these are results of {name} {found!r}, and this run has {given!r}",
+                path=path,
+                hint="Name another file or folder, or remove this file.",
+            )
+
+
 def run_steps(
     steps: Sequence[Step],
     results: ResultsFile,
     seconds: float,
+    folder: Path,
+    *,
     report: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -85,29 +138,32 @@ def run_steps(
         results: File of the results.
         seconds: Seconds for all steps. A step gets at most the remaining time; steps without any are noted
             as "no time".
+        folder: Folder for the logs of the steps.
         report: Called with a line of text after each step.
         clock: Returns seconds.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     end = clock() + seconds
     for step in steps:
-        if results.is_final(step.name):
+        is_final, left = results.is_final(step.name), end - clock()
+        if is_final and (left <= 1 or not step.again):
             continue
-        left = end - clock()
         result: dict[str, Any] = {"outcome": "no time"}
         if left > 1:
             results.add(step.name, {"outcome": "begun"})
-            result = _run(step, min(step.seconds, left), results.path.parent, clock)
+            result = _run(step, min(step.seconds, left), folder, clock)
         results.add(step.name, result)
         report(f"{result.get('seconds', 0):6.1f} s  {result['outcome']:<9}  {step.name}")
 
 
 def _run(step: Step, seconds: float, folder: Path, clock: Callable[[], float]) -> dict[str, Any]:
     """Run a step until its deadline, and return its outcome and its results, even if it failed later."""
-    found_file, said_file = folder / "step.json", folder / "step.err"
-    found_file.unlink(missing_ok=True)
+    # A step of an earlier runner that is still there writes to other files.
+    own = f"{step.name.replace(' ', '-')}.{os.getpid()}"
+    found_file, log = folder / f"{own}.json", folder / f"{own}.log"
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1", "STEP_RESULT": str(found_file)}
     began = clock()
-    with said_file.open("wb") as said:
+    with log.open("wb") as said:
         process = subprocess.Popen(
             step.command,
             env=environment,
@@ -115,21 +171,25 @@ def _run(step: Step, seconds: float, folder: Path, clock: Callable[[], float]) -
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
         )
         try:
             outcome = _outcome(process.wait(seconds))
         except subprocess.TimeoutExpired:
             outcome = "timed out"
         finally:
+            if process.returncode is None:
+                stop(process)
             with suppress(ProcessLookupError):  # workers of loaders belong to the group
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
     result: dict[str, Any] = {"outcome": outcome, "seconds": round(clock() - began, 2)}
     if found_file.exists():
         result["found"] = json.loads(found_file.read_text())
+    text = log.read_text(errors="replace")
+    log.write_text(ends(text, _LOG // 2, _LOG // 2))
     if outcome != "done":
         result["status"] = process.returncode
-        result["said"] = said_file.read_text(errors="replace")[-_SAID:]
+        result["said"] = ends(text, _HEAD, _TAIL)
     return result
 
 

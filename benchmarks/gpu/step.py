@@ -1,6 +1,6 @@
 """The program of one step.
 
-    python -m stoker.benchmarks.gpu.step DEVICE SCALE FOLDER FUNCTION [ARGUMENT ...]
+    python -m stoker.benchmarks.gpu.step CONTEXT FUNCTION [ARGUMENT ...]
 
 It writes its results to the file of the environment variable ``STEP_RESULT``. Its exit status is 3 where the
 step cannot run on this machine.
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.benchmarks.gpu.steps import SCALES
 
 __all__ = ["main"]
 
@@ -22,7 +20,7 @@ _HOMES = {
     "data": "preparation",
     "smoke": "decoding",
     "decode": "decoding",
-    "tests": "preparation",
+    "tests": "tests",
     "loader": "training",
     "overlap": "training",
     "long_run": "faults",
@@ -35,13 +33,13 @@ _HOMES = {
 
 def main() -> None:
     """Run from the command line."""
-    device, scale, folder, function, *arguments = sys.argv[1:]
-    context = Context(device, SCALES[scale], Path(folder))
+    context, function, *arguments = sys.argv[1:]
+    given = Context.from_json(context)
     module = importlib.import_module(f"stoker.benchmarks.gpu.programs.{_HOMES[function]}")
     try:
-        getattr(module, function)(context, *arguments)
+        getattr(module, function)(given, *arguments)
     except Refused as reason:
-        context.write({"reason": str(reason)})
+        given.write({"reason": str(reason)})
         sys.exit(3)
 
 

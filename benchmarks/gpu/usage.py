@@ -8,6 +8,8 @@ from statistics import mean
 from types import TracebackType
 from typing import Any
 
+from stoker.pipeline.engines.selection.gpus import nvml_number
+
 __all__ = ["GpuUsage"]
 
 _INTERVAL = 0.1  # seconds
@@ -22,7 +24,9 @@ class _Memory(ctypes.Structure):  # nvml.h, nvmlMemory_t
 
 
 class GpuUsage:
-    """Samples a GPU on a thread of its own, between ``with`` and its end. Samples nothing on the CPU.
+    """Samples a GPU on a thread of its own, between ``with`` and its end.
+
+    Nothing is sampled on the CPU. What NVML does not say is left out.
 
     Args:
         device: "cuda:N" or "cpu".
@@ -30,15 +34,10 @@ class GpuUsage:
 
     def __init__(self, device: str) -> None:
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._samples: list[tuple[int, int, int]] = []
-        self._nvml: Any = None
-        if device != "cpu":
-            self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
-            self._nvml.nvmlInit_v2()
-            self._handle = ctypes.c_void_p()
-            number = ctypes.c_uint(int(device.partition(":")[2] or 0))
-            self._nvml.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(self._handle))
+        self._thread = threading.Thread(target=self._sample_until_the_end, daemon=True)
+        self._samples: dict[str, list[int]] = {}
+        self._handle = ctypes.c_void_p()
+        self._nvml = None if device == "cpu" else self._open(int(device.partition(":")[2] or 0))
 
     def __enter__(self) -> GpuUsage:
         if self._nvml:
@@ -54,21 +53,44 @@ class GpuUsage:
 
     def found(self) -> dict[str, float]:
         """Mean use of the multiprocessors and the JPEG engines in per cent, and the largest memory in GiB."""
-        if not self._samples:
-            return {}
-        kernels, jpeg, memory = zip(*self._samples, strict=True)
-        return {
-            "sm_percent": round(mean(kernels), 1),
-            "jpeg_percent": round(mean(jpeg), 1),
-            "memory_gib": round(max(memory) / 2**30, 2),
+        found = {
+            f"{name}_percent": round(mean(self._samples[name]), 1)
+            for name in ("sm", "jpeg")
+            if name in self._samples
         }
+        if "memory" in self._samples:
+            found["memory_gib"] = round(max(self._samples["memory"]) / 2**30, 2)
+        return found
 
-    def _sample(self) -> None:
+    def _open(self, number: int) -> Any:
+        """NVML with the handle of a GPU, or None."""
+        try:
+            nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            return None
+        own = nvml_number(number)
+        if own is None or nvml.nvmlInit_v2():
+            return None
+        failed = nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(own), ctypes.byref(self._handle))
+        return None if failed else nvml
+
+    def _sample_until_the_end(self) -> None:
+        self.sample()
+        while not self._ended.wait(_INTERVAL):
+            self.sample()
+
+    def sample(self) -> None:
+        """Note the use at this time."""
         use, memory = _Utilization(), _Memory()
         jpeg, period = ctypes.c_uint(), ctypes.c_uint()
-        while not self._ended.wait(_INTERVAL):
-            self._nvml.nvmlDeviceGetUtilizationRates(self._handle, ctypes.byref(use))
-            self._nvml.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(memory))
-            if hasattr(self._nvml, "nvmlDeviceGetJpgUtilization"):
-                self._nvml.nvmlDeviceGetJpgUtilization(self._handle, ctypes.byref(jpeg), ctypes.byref(period))
-            self._samples.append((use.gpu, jpeg.value, memory.used))
+        if not self._nvml.nvmlDeviceGetUtilizationRates(self._handle, ctypes.byref(use)):
+            self._note("sm", use.gpu)
+        if not self._nvml.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(memory)):
+            self._note("memory", memory.used)
+        # Drivers before 530 have no such function.
+        jpeg_use = getattr(self._nvml, "nvmlDeviceGetJpgUtilization", None)
+        if jpeg_use and not jpeg_use(self._handle, ctypes.byref(jpeg), ctypes.byref(period)):
+            self._note("jpeg", jpeg.value)
+
+    def _note(self, name: str, value: int) -> None:
+        self._samples.setdefault(name, []).append(value)

@@ -1,11 +1,18 @@
-"""These tests need an NVIDIA GPU with DALI; without one they are skipped, and say so."""
+"""These tests need an NVIDIA GPU with DALI; without one they are skipped, and say so.
 
+``STOKER_TEST_DEVICE=cpu`` runs most of them on the CPU, see helpers/gpu_device.py.
+"""
+
+import os
 from pathlib import Path
 
 import pytest
+from helpers.gpu_device import ON_GPU
 
 from stoker.pipeline.engines.selection.devices import has_dali
 from stoker.pipeline.engines.selection.gpus import gpu_count
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most memory of the GPU
 
 
 @pytest.fixture(autouse=True)
@@ -16,13 +23,10 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = (
-        None
-        if gpu_count() and has_dali()
-        else "needs an NVIDIA GPU and DALI, and this machine lacks one of them"
-    )
+    can_run = has_dali() and (not ON_GPU or gpu_count())
+    reason = "needs an NVIDIA GPU and DALI, and this machine lacks one of them"
     for item in items:
         if "tests/gpu" in item.path.as_posix():
             item.add_marker(pytest.mark.gpu)
-            if reason:
+            if not can_run:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,7 +1,8 @@
-"""Runs the tests beside this file so that none spoils another, and writes what became of each as JSON.
+"""Runs the tests beside this file so that none spoils another, and writes the outcome of each as JSON.
 
-A test that crashes, hangs, or leaves CUDA in an error takes its process with it: behind every failure the
-rest goes on in a new one. The results are written after each, so that a run that is cut off is not lost.
+A test that crashes, hangs, or leaves CUDA in an error takes its process with it: after every failure the
+other tests go on in a new one. The file of results is replaced as tests end, so that a run that is cut off is
+not lost.
 
     python tests/gpu/run.py gpu.json [--limit 120] [--seconds 150] [--crashes 3] [-- -k filters -W default]
 """
@@ -15,107 +16,166 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stoker.benchmarks.gpu.processes import die_with_parent, stop
+from stoker.benchmarks.gpu.runner import ends, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 _HERE = Path(__file__).resolve().parent
+_ORDER = (
+    "test_gpus_gpu.py",
+    "test_dali_gpu.py",
+    "test_copies_gpu.py",
+    "test_forms_gpu.py",
+    "test_bench_gpu.py",
+    "test_ways_to_decode_gpu.py",
+)
+"""The most telling files first; what takes long, and what may crash, last."""
 _TAIL = 4000  # characters of what a failure said
 _POLL = 0.5  # seconds
 
+Outcomes = dict[str, dict[str, Any]]
+
 
 class Recorder:
-    """A pytest plugin that appends a line to a file as each test begins, and one as it ends."""
+    """A pytest plugin that appends lines to a file: the names of all tests, and each as it begins and ends.
+
+    It ends the process after a failure.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._began = 0.0
+        self._session: pytest.Session | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._note(report.nodeid, "failed", str(report.longrepr))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._session = session
+        self._write([item.nodeid for item in session.items])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._began = time.perf_counter()
-        self._write(nodeid, "begun")
+        self._note(nodeid, "begun", "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            said = "" if report.outcome == "passed" else str(report.longrepr)[-_TAIL:]
-            self._write(report.nodeid, report.outcome, time.perf_counter() - self._began, said)
+            self._note(report.nodeid, report.outcome, "" if report.passed else str(report.longrepr))
+        if report.failed and self._session:
+            self._session.shouldstop = "the other tests go on in another process"
 
-    def _write(self, test: str, outcome: str, seconds: float = 0.0, said: str = "") -> None:
+    def _note(self, test: str, outcome: str, said: str) -> None:
+        seconds = round(time.perf_counter() - self._began, 2) if self._began else 0.0
+        self._write([test, {"outcome": outcome, "seconds": seconds, "said": said[-_TAIL:]}])
+
+    def _write(self, line: list[Any]) -> None:
         with self._path.open("a") as file:
-            file.write(json.dumps([test, {"outcome": outcome, "seconds": round(seconds, 2), "said": said}]))
-            file.write("\n")
+            file.write(json.dumps(line) + "\n")
 
 
-class Collector:
-    """A pytest plugin that keeps the names of all tests."""
+@dataclass
+class Run:
+    """A run of all tests, in as many processes as it takes.
 
-    tests: tuple[str, ...] = ()
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tests = tuple(item.nodeid for item in session.items)
-
-
-def collect(arguments: list[str]) -> tuple[str, ...]:
-    """Names of the tests, in order."""
-    collector = Collector()
-    if pytest.main(["--collect-only", "-qq", *arguments, str(_HERE)], plugins=[collector]):
-        sys.exit("the tests cannot be collected")
-    return collector.tests
-
-
-def run_until_a_failure(
-    tests: list[str], arguments: list[str], limit: float, end: float
-) -> dict[str, dict[str, Any]]:
-    """What became of the tests that a process of its own came to; the last of them may have failed.
-
-    Args:
-        tests: Names of the tests.
+    Attributes:
+        report: File of the results.
         arguments: Further arguments of pytest.
         limit: Seconds that a test may take.
-        end: When the process is killed, as ``time.monotonic`` counts.
+        end: When the run ends, as ``time.monotonic`` counts.
+        results: Outcomes so far, by test.
+        left: Tests without an outcome; None before they are known.
     """
-    descriptor, name = tempfile.mkstemp(suffix=".lines")
-    os.close(descriptor)
-    lines = Path(name)
-    child = [sys.executable, "-X", "faulthandler", __file__, "--child", str(lines), "--", *arguments, *tests]
-    try:
-        with subprocess.Popen(child) as process:
-            why = _wait(process, lines, limit, end)
-        found = dict(json.loads(line) for line in lines.read_text().splitlines())
-    finally:
-        lines.unlink()
-    for result in found.values():
-        if result["outcome"] == "begun":
-            result.update(outcome=why, said=f"exit status {process.returncode}")
-    return found
+
+    report: Path
+    arguments: list[str]
+    limit: float
+    end: float
+    results: Outcomes = field(default_factory=dict)
+    left: list[str] | None = None
+
+    @property
+    def crashes(self) -> int:
+        """Tests that ended their process, or were ended with it."""
+        return sum(result["outcome"] in ("crashed", "hung") for result in self.results.values())
+
+    def until_a_failure(self) -> None:
+        """Run tests in a process of its own until one fails or all have run."""
+        with tempfile.TemporaryDirectory() as folder:
+            lines, log = Path(folder, "lines"), Path(folder, "log")
+            lines.touch()
+            tests = files() if self.left is None else self.left
+            command = [sys.executable, "-X", "faulthandler", __file__, "--child", str(lines)]
+            with log.open("wb") as said:
+                process = subprocess.Popen(
+                    [*command, "--", *self.arguments, *tests],
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
+                )
+                try:
+                    why = self._wait(process, lines)
+                finally:
+                    if process.returncode is None:
+                        stop(process)
+            self._take(lines)
+            said_at_last = ends(log.read_text(errors="replace"), _TAIL // 4, _TAIL)
+        for result in self.results.values():
+            if result["outcome"] == "begun":
+                result.update(outcome=why, said=f"exit status {process.returncode}\n{said_at_last}")
+        if self.left is None:
+            self.results["collection"] = {"outcome": why, "seconds": 0.0, "said": said_at_last}
+            self.left = []
+        self.left = [test for test in self.left if test not in self.results]
+        self.write()
+
+    def _wait(self, process: subprocess.Popen[bytes], lines: Path) -> str:
+        """Wait for the process, until the limit of a test or the end; the outcome of an unfinished test."""
+        while True:
+            try:
+                process.wait(_POLL)
+                return "crashed"
+            except subprocess.TimeoutExpired:
+                self._take(lines)
+                self.write()
+            if time.time() - lines.stat().st_mtime > self.limit:
+                return "hung"
+            if time.monotonic() > self.end:
+                return "cut off"
+
+    def _take(self, lines: Path) -> None:
+        """Take over what the process has written; its last line may be unfinished."""
+        for line in lines.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                break
+            found = json.loads(line)
+            if len(found) == 2 and isinstance(found[1], dict):
+                self.results[found[0]] = found[1]
+            elif self.left is None:
+                self.left = found
+
+    def write(self) -> None:
+        """Replace the file of results."""
+        left = [test for test in self.left or [] if test not in self.results]
+        write_json(self.report, {"machine": describe(allowed_cores()), "tests": self.results, "left": left})
 
 
-def _wait(process: subprocess.Popen[bytes], lines: Path, limit: float, end: float) -> str:
-    """Wait for the process, unless it writes nothing for ``limit`` seconds; what its last test then is."""
-    while process.poll() is None:
-        if time.time() - lines.stat().st_mtime > limit or time.monotonic() > end:
-            process.kill()
-            return "hung"
-        time.sleep(_POLL)
-    return "crashed"
-
-
-def _crashes(results: dict[str, dict[str, Any]]) -> int:
-    return sum(result["outcome"] in ("crashed", "hung") for result in results.values())
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    """Replace a file as a whole, so that it is valid whenever this process is killed."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(json.dumps(document, indent=1) + "\n")
-    unfinished.replace(path)
+def files() -> list[str]:
+    """The files of tests in the order of :data:`_ORDER`, others after them."""
+    names = sorted(path.name for path in _HERE.glob("test_*.py"))
+    known = [name for name in _ORDER if name in names]
+    return [str(_HERE / name) for name in [*known, *(name for name in names if name not in known)]]
 
 
 def main() -> None:
-    """Run the tests, or those that are left of them in a child."""
+    """Run the tests; in a child, those that are left."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -126,24 +186,22 @@ def main() -> None:
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options, arguments = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
-    options.json = options.json.resolve()
+    report = options.json.resolve()
     os.chdir(_HERE.parents[1])  # names of tests begin there
     if options.child:
-        sys.exit(pytest.main(["-x", "-q", *arguments], plugins=[Recorder(options.child)]))
-    left = list(collect(arguments))
-    results: dict[str, dict[str, Any]] = {}
-    end = time.monotonic() + options.seconds
-    while left and time.monotonic() < end and _crashes(results) < options.crashes:
-        limit = min(options.limit, end - time.monotonic())
-        found = run_until_a_failure(left, arguments, limit, end)
-        # A process that came to no test did not start: the first one has that to answer for.
-        results |= found or {left[0]: {"outcome": "crashed", "seconds": 0.0, "said": "before the test"}}
-        left = [test for test in left if test not in results]
-        document = {"machine": describe(allowed_cores()), "tests": results, "left": left}
-        _write(options.json, document)
-    outcomes = [result["outcome"] for result in results.values()]
+        arguments = ["-q", "--continue-on-collection-errors", *arguments]
+        sys.exit(pytest.main(arguments, plugins=[Recorder(options.child)]))
+    run = Run(report, arguments, options.limit, time.monotonic() + options.seconds)
+    while run.left is None or (run.left and time.monotonic() < run.end and run.crashes < options.crashes):
+        before = len(run.results)
+        run.until_a_failure()
+        if len(run.results) == before and run.left:
+            # A process that came to no test did not start: the first one has that to answer for.
+            run.results[run.left.pop(0)] = {"outcome": "crashed", "seconds": 0.0, "said": "before the test"}
+            run.write()
+    outcomes = [result["outcome"] for result in run.results.values()]
     counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes)]
-    print(", ".join([*counts, f"{len(left)} not run"]))
+    print(", ".join([*counts, f"{len(run.left)} not run"]))
     sys.exit(any(outcome not in ("passed", "skipped") for outcome in outcomes))
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
 
 import stoker
 from stoker.augment import CutMix, MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
 
 torch = pytest.importorskip("torch")
 
-if not torch.cuda.is_available():
+if ON_GPU and not torch.cuda.is_available():
     pytest.skip("needs a build of PyTorch that sees a GPU", allow_module_level=True)
 
 TRANSFORMS = (RandomResizedCrop(96), RandomHorizontalFlip(), Normalize())
@@ -25,6 +26,7 @@ def load(dataset: Path, **options: Any) -> stoker.ImageLoader:
     return stoker.ImageLoader(dataset, transforms=TRANSFORMS, shuffle=True, **{**given, **options})
 
 
+@needs_cuda
 def test_page_locked_batches_on_the_cpu(dataset: Path) -> None:
     with load(dataset, device="cpu") as plain, load(dataset, device="cpu", pin_memory=True) as pinned:
         for expected, batch in zip(plain, pinned, strict=True):
@@ -37,16 +39,15 @@ def test_page_locked_batches_on_the_cpu(dataset: Path) -> None:
 @pytest.mark.parametrize("prefetch", [1, 4])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_copies_are_complete_when_the_consumer_uses_them(dataset: Path, prefetch: int, dtype: str) -> None:
-    own = torch.cuda.Stream()
     with (
         load(dataset, device="cpu", dtype=dtype) as plain,
-        load(dataset, device="cuda:0", dtype=dtype, prefetch=prefetch) as copied,
-        torch.cuda.stream(own),
+        load(dataset, device=DEVICE, dtype=dtype, prefetch=prefetch) as copied,
+        consumer_stream(),
     ):
         for _ in range(5):
             for expected, batch in zip(plain, copied, strict=True):
-                assert batch.image.device == torch.device("cuda:0")
-                torch.cuda._sleep(1_000_000)  # the consumer's stream is behind: memory must not be used again
+                assert batch.image.device == torch.device(DEVICE)
+                fall_behind()
                 doubled = batch.image * 2
                 label = batch.label + 0
                 del batch
@@ -58,14 +59,13 @@ def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 300) for i in range(4000)))
     stoker.convert_text(tmp_path / "t.txt", tmp_path / "text")
     given: dict[str, Any] = {"max_tokens": 1 << 14, "shuffle": True, "output": "torch"}
-    own = torch.cuda.Stream()
     with (
         stoker.TextLoader(tmp_path / "text", device="cpu", **given) as plain,
-        stoker.TextLoader(tmp_path / "text", device="cuda:0", **given) as copied,
-        torch.cuda.stream(own),
+        stoker.TextLoader(tmp_path / "text", device=DEVICE, **given) as copied,
+        consumer_stream(),
     ):
         for expected, batch in zip(plain, copied, strict=True):
-            torch.cuda._sleep(1_000_000)
+            fall_behind()
             ids, mask = batch.input_ids + 0, batch.attention_mask.clone()
             del batch
             assert torch.equal(ids.cpu(), expected.input_ids)
@@ -81,7 +81,7 @@ def test_mixing_on_the_gpu_is_that_on_the_cpu(
     options: dict[str, Any] = {"transforms": (*TRANSFORMS, MixUp()), "output": "torch", "engine": "dali"}
     with (
         stoker.ImageLoader(folder, batch_size=24, device="cpu", **options) as on_cpu,
-        stoker.ImageLoader(folder, batch_size=24, device="cuda:0", **options) as on_gpu,
+        stoker.ImageLoader(folder, batch_size=24, device=DEVICE, **options) as on_gpu,
     ):
         for expected, batch in zip(on_cpu, on_gpu, strict=True):
             assert (batch.image.cpu() - expected.image).abs().mean() < 0.05
@@ -93,8 +93,8 @@ def test_mixing_on_the_gpu_is_that_on_the_cpu(
 def test_mixing_by_a_mask_is_that_of_the_host(transform: Any, dtype: str) -> None:
     from stoker.pipeline.adapters.torch import Adapter
 
-    images = (255 * torch.rand(32, 3, 48, 48, device="cuda")).to(getattr(torch, dtype))
+    images = (255 * torch.rand(32, 3, 48, 48, device=DEVICE)).to(getattr(torch, dtype))
     params = transform.draw(np.arange(32), (48, 48), 0, 0)
-    found = Adapter("cuda:0").mix(params, images, "NCHW").float().cpu()
+    found = Adapter(DEVICE).mix(params, images, "NCHW").float().cpu()
     expected = Adapter("cpu").mix(params, images.cpu(), "NCHW").float()
     assert torch.allclose(found, expected, rtol=1e-2 if dtype == "bfloat16" else 1e-6)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
+from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
 
 import stoker
 from stoker import augment
@@ -26,7 +27,7 @@ from stoker.pipeline.images.engine.setup import EngineSetup
 
 torch = pytest.importorskip("torch")
 
-GPU: dict[str, Any] = {"engine": "dali", "device": "cuda:0", "output": "torch"}
+GPU: dict[str, Any] = {"engine": "dali", "device": DEVICE, "output": "torch"}
 
 
 def batches(folder: Path, **options: Any) -> list[Any]:
@@ -123,7 +124,7 @@ def test_annotations_are_on_the_gpu_with_their_images(pack_images: Callable[...,
     for batch, plain in zip(found, expected, strict=True):
         for name in COLUMNS:
             column = getattr(batch, name)
-            assert column.device == torch.device("cuda:0"), name
+            assert column.device == torch.device(DEVICE), name
             difference = np.abs(values(column) - values(getattr(plain, name)))
             assert difference.mean() < (1 if name == "image" else 1e-4), name
 
@@ -140,12 +141,12 @@ def test_memory_is_not_reused_before_its_consumer_is_done(squares: Path, dtype: 
     ) as loader:
         for _ in range(5):
             late = []
-            with torch.cuda.stream(torch.cuda.Stream()):
+            with consumer_stream():
                 for batch in loader:
-                    torch.cuda._sleep(20_000_000)  # some ten milliseconds
+                    fall_behind(20_000_000)  # some ten milliseconds
                     late.append(batch.image + 0)
                     del batch
-                torch.cuda.current_stream().synchronize()
+                late = [image.cpu() for image in late]  # waits for the stream
             assert all(np.array_equal(values(one), other) for one, other in zip(late, expected, strict=True))
 
 
@@ -171,6 +172,7 @@ def _damaged(samples: Any, at: int) -> Any:
     return samples
 
 
+@needs_cuda
 def test_the_gpu_is_the_default_where_one_is_visible(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local = torch.cuda.device_count()  # of this rank, whose GPU is the first again
     for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
@@ -179,6 +181,7 @@ def test_the_gpu_is_the_default_where_one_is_visible(squares: Path, monkeypatch:
         assert next(iter(loader)).image.device == torch.device("cuda:0")
 
 
+@needs_cuda
 def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
     with stoker.ImageLoader(squares, **options) as loader:
@@ -196,8 +199,10 @@ def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_other_libraries_receive_the_same(squares: Path, output: Any, dtype: Any) -> None:
     library = pytest.importorskip(output)
-    if output == "jax" and library.default_backend() != "gpu":
+    if output == "jax" and ON_GPU and library.default_backend() != "gpu":
         pytest.skip("needs a build of JAX that sees a GPU")
+    if output == "cupy" and not ON_GPU:
+        pytest.skip("CuPy has no arrays on the CPU")
     options: dict[str, Any] = {"transforms": [CenterCrop(32), Normalize()], "dtype": dtype}
     for batch, plain in zip(
         on_gpu(squares, output=output, **options), on_gpu(squares, **options), strict=True

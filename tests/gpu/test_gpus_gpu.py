@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers.gpu_device import needs_cuda
 
 from stoker.pipeline.engines.selection.gpus import gpu_count
 
@@ -29,6 +30,7 @@ def test_the_count_is_that_of_cuda(visible: str | None, monkeypatch: pytest.Monk
     assert gpu_count() == (int(found) if found else 0), done.stderr[-500:]
 
 
+@needs_cuda
 def test_counting_starts_no_cuda() -> None:
     program = """
 import torch
@@ -47,10 +49,18 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_jax_takes_the_gpu_of_this_process() -> None:
+@needs_cuda
+def test_jax_takes_the_first_gpu() -> None:
+    """Devices of JAX have the attributes by which the adapter finds the GPU that CUDA calls 0.
+
+    One process cannot show more: with several, the numbers of JAX go over the GPUs of all processes, and the
+    adapter must take one of its own.
+    """
     jax = pytest.importorskip("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("needs a build of JAX that sees a GPU")
     from stoker.pipeline.adapters.jax import Adapter
 
-    assert Adapter("cuda:0")._device.local_hardware_id == 0
+    device = Adapter("cuda:0")._device
+    assert device.local_hardware_id == 0
+    assert device in jax.local_devices()

@@ -5,23 +5,20 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
-import json
-import subprocess
-import sys
-from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.gpu.context import Context
+from stoker.benchmarks.gpu.programs.decoding import make_reference
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model
 
-__all__ = ["data", "machine", "tests"]
+__all__ = ["data", "machine"]
 
 _PACKAGES = (
     "nvidia-dali-cuda120",
@@ -29,17 +26,24 @@ _PACKAGES = (
     "nvidia-nvimgcodec-cu12",
     "nvidia-nvimgcodec-cu13",
     "nvidia-nvjpeg-cu12",
+    "nvidia-nvjpeg",
     "torch",
     "torchvision",
+    "triton",
     "jax",
+    "jaxlib",
     "tensorflow",
     "cupy-cuda12x",
+    "cupy-cuda13x",
 )
-_TESTS = Path(__file__).resolve().parents[3] / "tests" / "gpu"
+_LIBRARIES = ("libnvjpeg.so.12", "libnvjpeg.so.13")
 
 
 def machine(context: Context) -> None:
-    """Write the machine, its GPUs, their driver and JPEG engines, and the versions of packages."""
+    """Write the machine, its GPUs, their driver and JPEG engines, and the versions of packages.
+
+    What it imports lies in the page cache for the steps after it.
+    """
     versions = {}
     for package in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -47,58 +51,84 @@ def machine(context: Context) -> None:
     found: dict[str, Any] = {
         **describe(allowed_cores()),
         "gpus": gpu_count(),
-        "gpu": gpu_model(),
+        "gpu": gpu_model(context.gpu_number) if context.on_gpu else "",
         "packages": versions,
     }
+    context.write(found)
     if context.on_gpu:
-        found |= {"driver": _driver(), "jpeg_engines": _jpeg_engines()}
+        found |= {"driver": _driver(), **_nvjpeg()}
+        context.write(found)
+    with suppress(ImportError):
+        import nvidia.dali
+
+        found["dali"] = nvidia.dali.__version__
+    with suppress(ImportError):
+        import torch
+
+        found |= {"cuda_of_torch": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+        if context.on_gpu:
+            found["capability"] = list(torch.cuda.get_device_capability(context.device))
     context.write(found)
 
 
 def _driver() -> str:
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    nvml.nvmlInit_v2()
-    text = ctypes.create_string_buffer(96)
-    nvml.nvmlSystemGetDriverVersion(text, 96)
-    return text.value.decode()
-
-
-def _jpeg_engines() -> int | str:
-    """Number of JPEG engines of the first GPU, as nvJPEG says, or why it is unknown."""
-    package = importlib.util.find_spec("nvidia.nvjpeg")
-    folders = list(package.submodule_search_locations or ()) if package else []
-    names = [str(file) for folder in folders for file in Path(folder).glob("lib/libnvjpeg.so*")]
+    """Version of the driver, or why it is unknown."""
     try:
-        library = ctypes.CDLL([*names, "libnvjpeg.so.12", "libnvjpeg.so.13"][0])
-        handle, engines, cores = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
-        status = library.nvjpegCreateSimple(ctypes.byref(handle))
-        status = status or library.nvjpegGetHardwareDecoderInfo(
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        return str(error)
+    text = ctypes.create_string_buffer(96)
+    failed = nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(text, 96)
+    return f"NVML status {failed}" if failed else text.value.decode()
+
+
+def _nvjpeg() -> dict[str, Any]:
+    """Version of nvJPEG, and the number of JPEG engines of the first GPU, or why it is unknown."""
+    library = next(_nvjpeg_libraries(), None)
+    if library is None:
+        return {"jpeg_engines": "there is no nvJPEG"}
+    version, numbers = ctypes.c_int(), []
+    for part in range(3):  # library_types.h: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
+        failed = library.nvjpegGetProperty(part, ctypes.byref(version))
+        numbers.append("?" if failed else str(version.value))
+    found: dict[str, Any] = {"nvjpeg": ".".join(numbers)}
+    handle, engines, cores = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
+    try:
+        status = library.nvjpegCreateSimple(ctypes.byref(handle)) or library.nvjpegGetHardwareDecoderInfo(
             handle, ctypes.byref(engines), ctypes.byref(cores)
         )
-    except (OSError, AttributeError) as error:
-        return str(error)
-    return engines.value if status == 0 else f"nvJPEG status {status}"
+    except AttributeError as error:
+        return {**found, "jpeg_engines": str(error)}
+    return {**found, "jpeg_engines": f"nvJPEG status {status}" if status else engines.value}
+
+
+def _nvjpeg_libraries() -> Iterator[Any]:
+    """The nvJPEG libraries that are found: that of a package first, which DALI uses."""
+    package = None
+    with suppress(ModuleNotFoundError):
+        package = importlib.util.find_spec("nvidia.nvjpeg")
+    folders = list(package.submodule_search_locations or ()) if package else []
+    for name in [
+        *(str(file) for one in folders for file in Path(one).glob("lib/libnvjpeg.so*")),
+        *_LIBRARIES,
+    ]:
+        with suppress(OSError):
+            yield ctypes.CDLL(name)
 
 
 def data(context: Context) -> None:
-    """Make the datasets: photographs of ImageNet's size, of 256 pixels, and raw pixels."""
+    """Make the datasets: photographs of ImageNet's size, of 256 pixels, raw pixels; and reference images."""
     found: dict[str, Any] = {}
+    folders = {}
     for name in ("imagenet", "short256", "raw256"):
         sized = replace(WORKLOADS[name], copies=context.scale.images)
-        folder = make_dataset(sized, PHOTOGRAPHS, context.folder / "data")
-        found[name] = str(folder.relative_to(context.folder))
-        found[f"{name} KB"] = round(float(open_dataset(folder).column("length").mean()) / 1000, 1)
+        folders[name] = make_dataset(sized, context.photographs, context.work / "data")
+        found[name] = str(folders[name].relative_to(context.work))
+        found[f"{name} KB"] = round(float(open_dataset(folders[name]).column("length").mean()) / 1000, 1)
         context.write(found)
-
-
-def tests(context: Context, seconds: str) -> None:
-    """Run ``tests/gpu/run.py``, and write which tests failed. Without a GPU all are skipped."""
-    results = context.folder / "tests.json"
-    results.unlink(missing_ok=True)
-    command = [sys.executable, str(_TESTS / "run.py"), str(results), "--crashes", "3", "--seconds", seconds]
-    subprocess.run(command, check=False, cwd=_TESTS.parents[1])
-    document = json.loads(results.read_text())
-    outcomes = {name: test["outcome"] for name, test in document["tests"].items()}
-    counts = Counter(outcomes.values())
-    failed = {name: outcome for name, outcome in outcomes.items() if outcome not in ("passed", "skipped")}
-    context.write({"outcomes": dict(counts), "not_run": len(document["left"]), "failed": failed})
+    reference = context.work / "data" / "reference.npy"
+    if not reference.exists():
+        unfinished = reference.with_name("unfinished.npy")
+        make_reference(context, folders["imagenet"], unfinished)
+        unfinished.replace(reference)
+    context.write({**found, "reference": str(reference.relative_to(context.work))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import repeat
 from time import perf_counter
 from typing import Any
@@ -12,35 +13,55 @@ import torch
 
 from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.benchmarks.gpu.loaders import make_batches
+from stoker.benchmarks.gpu.loaders import burst, make_batches
 from stoker.benchmarks.gpu.usage import GpuUsage
 
 Step = Callable[[Any, Any], None]
 
-__all__ = ["loader", "overlap"]
+__all__ = ["Measured", "loader", "measure", "overlap"]
 
 _WARM_UP = 5
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measurement found, all of it after the warm-up.
+
+    Attributes:
+        images: Images that were handed out.
+        seconds: Seconds for these.
+        cpu_seconds: Time of this process and its workers on all cores.
+        gpu: Use of the GPU, see :meth:`GpuUsage.found`.
+    """
+
+    images: int
+    seconds: float
+    cpu_seconds: float
+    gpu: dict[str, float]
+
+    @property
+    def rate(self) -> float:
+        """Images per second."""
+        return round(self.images / self.seconds, 1)
 
 
 def loader(context: Context, dataset: str, name: str) -> None:
     """Measure one loader alone: rate, CPU time, use of the GPU, and the time of the first batch."""
     began = perf_counter()
-    batches = make_batches(name, context, context.dataset(dataset))
+    batches = make_batches(name, context, context.made(dataset))
     next(batches)
     context.wait()
     first = perf_counter() - began
-    with GpuUsage(context.device) as gpu:
-        cpu = usage_of_tree(os.getpid()).cpu_seconds
-        images, seconds = _run(context, batches, _nothing)
-        cpu = usage_of_tree(os.getpid()).cpu_seconds - cpu
+    context.write({"loader": name, "dataset": dataset, "first_batch_seconds": round(first, 3)})
+    found = measure(context, batches, _nothing, burst(name))
     context.write(
         {
             "loader": name,
             "dataset": dataset,
-            "images_per_second": round(images / seconds, 1),
-            "cpu_seconds_per_1000": round(1000 * cpu / images, 3),
+            "images_per_second": found.rate,
+            "cpu_seconds_per_1000": round(1000 * found.cpu_seconds / found.images, 3),
             "first_batch_seconds": round(first, 3),
-            **gpu.found(),
+            **found.gpu,
         }
     )
 
@@ -48,35 +69,43 @@ def loader(context: Context, dataset: str, name: str) -> None:
 def overlap(context: Context, network: str, name: str) -> None:
     """Measure a training step, a loader, and both together."""
     step = _training_step(context, network)
-    batches = make_batches(name, context, context.dataset("imagenet"))
+    batches = make_batches(name, context, context.made("imagenet"))
     one = next(batches)
     found: dict[str, Any] = {"network": network, "loader": name}
-    for part, (given, work) in {
-        "step": (repeat(one), step),
-        "loader": (batches, _nothing),
-        "both": (batches, step),
-    }.items():
-        images, seconds = _run(context, given, work)
-        found[part] = round(images / seconds, 1)
+    parts = {"step": (repeat(one), step), "loader_alone": (batches, _nothing), "both": (batches, step)}
+    for part, (given, work) in parts.items():
+        measured = measure(context, given, work)
+        found[part] = measured.rate
+        found |= {f"{part}_{key}": value for key, value in measured.gpu.items()}
         context.write(found)
-    found["share_of_the_smaller"] = round(found["both"] / min(found["step"], found["loader"]), 3)
+    found["share_of_the_smaller"] = round(found["both"] / min(found["step"], found["loader_alone"]), 3)
     context.write(found)
 
 
-def _run(context: Context, batches: Iterator[tuple[Any, Any]], step: Step) -> tuple[int, float]:
-    """Images and seconds of at least the scale's seconds, after a few batches that are not timed."""
-    images, began = 0, 0.0
-    for number, (image, label) in enumerate(batches):
-        step(image, label)
-        if number < _WARM_UP:
-            context.wait()
-            began = perf_counter()
-            continue
-        images += len(label)
-        if perf_counter() - began >= context.scale.seconds:
-            break
+def measure(context: Context, batches: Iterator[tuple[Any, Any]], step: Step, together: int = 1) -> Measured:
+    """Hand batches to a step for at least the scale's seconds, after a few that do not count.
+
+    Args:
+        context: Context of the step.
+        batches: Images and labels.
+        step: Takes a batch.
+        together: Batches that become ready together. A multiple of their number is measured, and all that
+            may have been made ahead comes before.
+    """
+    for _ in range(3 * together if together > 1 else _WARM_UP):
+        step(*next(batches))
     context.wait()
-    return images, perf_counter() - began
+    images = count = 0
+    with GpuUsage(context.device) as gpu:
+        cpu, began = usage_of_tree(os.getpid()).cpu_seconds, perf_counter()
+        while not count or count % together or perf_counter() - began < context.scale.seconds:
+            image, label = next(batches)
+            step(image, label)
+            images += len(label)
+            count += 1
+        context.wait()
+        seconds, cpu = perf_counter() - began, usage_of_tree(os.getpid()).cpu_seconds - cpu
+    return Measured(images, seconds, cpu, gpu.found())
 
 
 def _nothing(images: Any, labels: Any) -> None:
@@ -89,6 +118,7 @@ def _training_step(context: Context, name: str) -> Step:
         from torchvision import models
     except ImportError as error:
         raise Refused(str(error)) from error
+    torch.backends.cudnn.benchmark = True  # sizes do not change
     network = getattr(models, name)().to(context.device).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
     forward = torch.compile(network) if context.scale.compiles else network
