@@ -187,6 +187,7 @@ def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
         def fails(batch: Any) -> Any:
             raise TypeError("of all errors")
 
+        # No dataset leads to an error that Stoker does not expect.
         monkeypatch.setattr(loader._producers.engine, "_start", fails)
         with pytest.raises(EngineError, match="of all errors"):
             next(iter(loader))

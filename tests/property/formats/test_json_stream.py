@@ -110,9 +110,8 @@ def test_an_error_names_the_character(path: Path) -> None:
 
 
 def test_the_length_of_a_value_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        json_stream, "_LONGEST", 1000
-    )  # callers cannot set it, and the real one is a gigabyte
+    # Callers cannot set the real limit, which is 256 Mi characters.
+    monkeypatch.setattr(json_stream, "_LONGEST", 1000)
     path.write_text('{"a": "' + "x" * 5000 + '"}')
     with pytest.raises(SourceError, match="a value of more than 1000 characters"):
         collected(path, set(), 64)
