@@ -56,17 +56,17 @@ class Summary:
     already: bool = False
 
     @classmethod
-    def of(cls, made: PublishedDatasets, seconds: float, converted: int) -> Summary:
+    def of(cls, published: PublishedDatasets, seconds: float, converted: int) -> Summary:
         """Return the summary of a run that took so long, and converted so many samples."""
         return cls(
-            made.written,
-            made.skipped,
-            made.bytes,
-            0.0 if made.already else seconds,
+            published.written,
+            published.skipped,
+            published.bytes,
+            0.0 if published.already else seconds,
             converted / seconds,
-            made.shards,
-            made.folders,
-            made.already,
+            published.shards,
+            published.folders,
+            published.already,
         )
 
 
@@ -102,10 +102,10 @@ def execute(
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
     run = ConversionRun(plan, runner, report, allow_loss)
     if is_url(dst):
-        made = convert_to_url(run, str(dst), overwrite=overwrite)
+        published = convert_to_url(run, str(dst), overwrite=overwrite)
     else:
-        made = convert_to_folder(run, Path(dst), overwrite=overwrite)
-    return Summary.of(made, time.monotonic() - started, run.converted)
+        published = convert_to_folder(run, Path(dst), overwrite=overwrite)
+    return Summary.of(published, time.monotonic() - started, run.converted)
 
 
 def check_outside_source(

@@ -1,4 +1,4 @@
-"""The plan of a conversion: the split, the shard and the position of every sample.
+"""The plan of a conversion: the split, the shard and the record of every sample.
 
 A plan is a pure function of a listing and options: nothing is read and nothing is written. So every shard of
 a plan can be made anywhere, at any time, and again.
@@ -36,12 +36,12 @@ class PlannedShard:
 
     Attributes:
         split: Name of its dataset; empty where there are no splits.
-        position: Position in that dataset, from 0.
+        number_in_split: Number of the shard in that dataset, from 0.
         rows: (N,) int64, rows of the listing in the order of the records.
     """
 
     split: str
-    position: int
+    number_in_split: int
     rows: Rows
 
 
@@ -53,7 +53,7 @@ class DatasetPlan:
         options: The options.
         listing: The samples, their classes, and the skips of the listing.
         encoder: Makes the index columns of the samples.
-        shards: The shards, by split and by position in it.
+        shards: The shards, by split and by number in it.
         fingerprint: Name of the plan, by which an unfinished conversion is recognised.
     """
 
@@ -107,8 +107,8 @@ def plan_conversion(
             )
         ordered = shuffled(rows, options.seed)
         is_whole = len(rows) == len(listing) and options.seed is None  # then nothing is copied
-        for position, part in enumerate(shard_rows(sizes if is_whole else sizes[ordered], options)):
-            shards.append(PlannedShard(split, position, ordered[part]))
+        for number, part in enumerate(shard_rows(sizes if is_whole else sizes[ordered], options)):
+            shards.append(PlannedShard(split, number, ordered[part]))
     identity = json.dumps([version.__version__, options.to_manifest(), listing.fingerprint()])
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
     return ConversionPlan(options, listing, encoder, tuple(shards), fingerprint)
@@ -149,10 +149,10 @@ def _strata(listing: Listing) -> Rows:
         return np.zeros(len(listing), np.int64)
     if listing.multi_label:
         lists = ListColumn.from_arrow(listing.labels)
-        some = lists.counts > 0
+        labelled = lists.counts > 0
         none = lists.values.max(initial=-1) + 1
         numbers = np.full(len(listing), none, np.int64)
-        numbers[some] = lists.values[lists.starts[:-1][some]]
+        numbers[labelled] = lists.values[lists.starts[:-1][labelled]]
     else:
         numbers = np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
     if listing.classes:

@@ -21,11 +21,11 @@ __all__ = ["ConvertRequest", "SupportsItems"]
 
 
 class SupportsItems(Protocol):
-    """A dataset of PyTorch's kind: a number of items, which are read by their positions."""
+    """A dataset of PyTorch's kind: a number of items, which are read by their indices."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, position: int, /) -> Any: ...
+    def __getitem__(self, index: int, /) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,8 +46,8 @@ class ProgressCounter:
     """
 
     def __init__(self, plan: ConversionPlan, missing: Sequence[int], report: Progress) -> None:
-        left = set(missing)
-        finished = [shard.rows for number, shard in enumerate(plan.shards) if number not in left]
+        to_make = set(missing)
+        finished = [shard.rows for number, shard in enumerate(plan.shards) if number not in to_make]
         self._lock = threading.Lock()
         self._total = len(plan.listing)
         self._done = sum(len(rows) for rows in finished)

@@ -29,24 +29,24 @@ class WriterContext(ABC):
     def abandon(self) -> None:
         """Leave no dataset."""
 
-    def _check_usable(self, place: Path | str) -> None:
+    def _check_usable(self, target: Path | str) -> None:
         """Raise an error that names the target if the writer is closed, or belongs to another process."""
         if not self._owner.is_current():
             raise LockedError(
                 "this writer was made in another process, which writes into its folder",
-                path=place,
+                path=target,
                 hint="make a writer in each process, each with a folder of its own",
             )
         if self._closed:
-            raise ConfigError("the writer is closed", path=place, hint="make another one")
+            raise ConfigError("the writer is closed", path=target, hint="make another one")
 
     def __enter__(self: W) -> W:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
+        if error_type is not None:
             self.abandon()
         elif not self._closed:
             self.close()

@@ -100,20 +100,20 @@ def written_captions(
     Raises:
         ConfigError: An argument is wrong, or is given although the dataset decides it.
     """
-    given = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
+    options = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
     if existing is not None:
-        for name, value in {"caption_column": column, **given}.items():
+        for name, value in {"caption_column": column, **options}.items():
             if value:
                 raise ConfigError(f"append takes {name} from the dataset", hint=f"leave {name} out")
         column = cast("str | None", existing.options.get("caption_column"))
         vocabulary = folder if column is not None else None
         bos, eos = bool(existing.options.get("bos")), bool(existing.options.get("eos"))
     if column is None:
-        for name, value in given.items():
+        for name, value in options.items():
             if value and existing is None:
                 raise ConfigError(
                     f"{name} is for captions, and the samples have none",
-                    hint="say with caption_column= under which name write() takes them",
+                    hint="name the argument of write() that has them with caption_column=",
                 )
         return None
     if vocabulary is None and tokenizer in (None, "whitespace", "bpe"):
@@ -122,8 +122,8 @@ def written_captions(
             hint="give tokenizer='bytes', the path of a tokenizers JSON, or vocabulary=FOLDER of a dataset",
         )
     choice = TokenizerChoice(tokenizer or "whitespace", vocabulary, None, None, bos, eos)
-    made = make_tokenizer(choice, SourceTexts(0, lambda _: []), 1)
-    return WrittenCaptions(made, CaptionOptions.of(column, made, choice))
+    chosen = make_tokenizer(choice, SourceTexts(0, lambda _: []), 1)
+    return WrittenCaptions(chosen, CaptionOptions.of(column, chosen, choice))
 
 
 def tokenize_captions(
@@ -148,29 +148,29 @@ def tokenize_captions(
         raise SourceError(f"no sample has a caption in {column!r}", path=source)
     if len(kept) < len(listing):
         missing = pa.array(tokens.counts == 0)
-        left = [Skip(key, _LEFT_OUT) for key in listing.keys.filter(missing).to_pylist()]
-        listing = replace(listing.take(kept), skipped=tuple(sorted((*listing.skipped, *left))))
-    others = {other: array for other, array in listing.columns.items() if other != name}
-    return ListedCaptions(replace(listing, columns={**others, **tokens.columns()}), options, tokenizer.file)
+        skips = [Skip(key, _LEFT_OUT) for key in listing.keys.filter(missing).to_pylist()]
+        listing = replace(listing.take(kept), skipped=tuple(sorted((*listing.skipped, *skips))))
+    columns = {column_name: array for column_name, array in listing.columns.items() if column_name != name}
+    return ListedCaptions(replace(listing, columns={**columns, **tokens.columns()}), options, tokenizer.file)
 
 
 def _texts(listing: Listing, column: str, name: str) -> pa.Array:
     """(N,) large_string, the captions of each sample, as :func:`split_captions` takes them."""
-    found = listing.columns.get(name)
-    if found is None:
-        there = ", ".join(sorted(listing.columns)) or "no column but the label"
-        raise ConfigError(f"the source has no captions in {column!r}", hint=f"it has {there}")
-    if not pa.types.is_large_string(found.type):
+    texts = listing.columns.get(name)
+    if texts is None:
+        names = ", ".join(sorted(listing.columns)) or "no column but the label"
+        raise ConfigError(f"the source has no captions in {column!r}", hint=f"it has {names}")
+    if not pa.types.is_large_string(texts.type):
         raise ConfigError(
-            f"caption_column {column!r} holds {found.type}, and captions are texts",
+            f"caption_column {column!r} holds {texts.type}, and captions are texts",
             hint="name a column of texts, or of lists of texts",
         )
-    if taken := sorted(CAPTION_COLUMNS & listing.columns.keys()):
+    if reserved := sorted(CAPTION_COLUMNS & listing.columns.keys()):
         raise ConfigError(
-            f"the source has a column {taken[0]!r}, a name that the index uses for captions",
+            f"the source has a column {reserved[0]!r}, a name that the index uses for captions",
             hint="give the column another name in the source",
         )
-    return found
+    return texts
 
 
 def _samples(texts: pa.Array, rows: range) -> list[list[str]]:

@@ -63,7 +63,7 @@ class ImageEncoder(ImageColumns):
     Attributes:
         listing: The images.
         options: How they are stored.
-        images: Reads them where they lie in blocks of files.
+        images: Reads them if they are in blocks of files.
         tokenizer: Content of ``tokenizer.json``, with which captions became token ids; None if there is none.
     """
 
@@ -104,15 +104,15 @@ class ImageEncoder(ImageColumns):
         return encode_record(sample, image, self._rules)
 
     def _read(self, source: _Source) -> bytes:
-        listing, places = self.listing, self.listing.ranges
+        listing, ranges = self.listing, self.listing.ranges
         if listing.blocks is not None:
             return self._read_block(source.row, listing.blocks)
-        if places is None:
+        if ranges is None:
             root, follow_links = str(listing.root), listing.follow_links
             return read_source_file(root, source.key, source.size, follow_links=follow_links)
-        file, offset = int(places.file[source.row]), int(places.offset[source.row])
-        pieces = 1 if places.pieces is None else int(places.pieces[source.row])
-        return read_byte_range(places.files[file], places.file_sizes[file], offset, source.size, pieces)
+        file, offset = int(ranges.file[source.row]), int(ranges.offset[source.row])
+        pieces = 1 if ranges.pieces is None else int(ranges.pieces[source.row])
+        return read_byte_range(ranges.files[file], ranges.file_sizes[file], offset, source.size, pieces)
 
     def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
         assert self.images is not None, "given for every listing with blocks"
@@ -167,15 +167,15 @@ class ImageEncoder(ImageColumns):
         labels = {} if listing.labels is None else {"label": listing.labels}
         columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
         if self._rules.keeps_origins:
-            columns = {**origin_columns([one.origin for one in details]), **columns}
+            columns = {**origin_columns([record.origin for record in details]), **columns}
         if self.options.restarts:
-            columns |= band_columns([one.bands for one in details])
+            columns |= band_columns([record.bands for record in details])
         if listing.objects is not None:
-            samples = [one.objects for one in details if one.objects is not None]
+            samples = [record.objects for record in details if record.objects is not None]
             # Without any record, the first sample of the listing tells which columns there are.
             columns |= object_columns(samples, self._objects(np.zeros(1, np.int64))[0])
         if listing.masks is not None:
-            columns |= make_range_columns(tuple(MASK_COLUMNS), [one.mask for one in details], ends)
+            columns |= make_range_columns(tuple(MASK_COLUMNS), [record.mask for record in details], ends)
         return columns
 
     def strict_error(self, skip: Skip) -> DecodeError:
@@ -206,8 +206,8 @@ class ImageEncoder(ImageColumns):
         """The objects of each row of the listing; None for each where the source has no objects."""
         if self.listing.objects is None:
             return [None] * len(rows)
-        taken = {name: column.take(rows) for name, column in self._columns.items()}
-        return from_columns(taken, len(rows), len(self.listing.info.keypoints)).split(len(rows))
+        columns = {name: column.take(rows) for name, column in self._columns.items()}
+        return from_columns(columns, len(rows), len(self.listing.info.keypoints)).split(len(rows))
 
     @cached_property
     def _columns(self) -> dict[str, ListColumn]:

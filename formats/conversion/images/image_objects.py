@@ -26,7 +26,7 @@ class Dropped(NamedTuple):
     """An object that was left out, or a part of one.
 
     Attributes:
-        object: Its position among the objects of the image.
+        object: Its index among the objects of the image.
         reason: The reason.
         detail: Numbers that explain it.
         broken: Whether the source is wrong; else the resizing has cut the object off.
@@ -66,7 +66,7 @@ def fit_objects(
     objects, unlabelled = _without_far_keypoints(objects, source)
     kept = np.arange(len(objects))
     if dropped:
-        kept = np.delete(kept, [one.object for one in dropped])
+        kept = np.delete(kept, [drop.object for drop in dropped])
         objects = objects.take(kept)
     dropped += unlabelled
     if geometry.is_identity:
@@ -101,13 +101,13 @@ def _without_far_keypoints(
     if objects.keypoints is None:
         return objects, []
     size = np.array([source[1], source[0]], np.float32)
-    places, labelled = objects.keypoints[..., :2], objects.keypoints[..., 2] > 0
-    far = labelled & ((places < -size) | (places > 2 * size)).any(axis=-1)
+    points, labelled = objects.keypoints[..., :2], objects.keypoints[..., 2] > 0
+    far = labelled & ((points < -size) | (points > 2 * size)).any(axis=-1)
     if not far.any():
         return objects, []
     dropped = []
     for i, k in np.argwhere(far).tolist():
-        x, y = places[i, k].tolist()
+        x, y = points[i, k].tolist()
         detail = f"{x:g}, {y:g} in {source[1]} x {source[0]}"
         dropped.append(Dropped(i, "keypoint far outside its image", detail, True))
     return replace(objects, keypoints=np.where(far[..., None], np.float32(0), objects.keypoints)), dropped

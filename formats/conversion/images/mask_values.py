@@ -119,14 +119,16 @@ class MaskRules:
         Raises:
             SkippedError: A value has no class.
         """
-        found = values if self.table is None else self._mapped(values)
+        classes = values if self.table is None else self._mapped(values)
         most = _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
         if self.classes:
             most = self.classes - 1
-        wrong = (found > most) & (found != (-1 if self.ignore is None else self.ignore))
+        wrong = (classes > most) & (classes != (-1 if self.ignore is None else self.ignore))
         if wrong.any():
-            raise SkippedError("mask with a value without a class", f"{found[wrong].min()}, more than {most}")
-        return found
+            raise SkippedError(
+                "mask with a value without a class", f"{classes[wrong].min()}, more than {most}"
+            )
+        return classes
 
     def _mapped(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         table: dict[int, int] = {
@@ -135,12 +137,12 @@ class MaskRules:
         }
         flat = values if values.ndim == 2 else values.astype(np.int64) @ (1 << 16, 1 << 8, 1)
         keys = np.array(sorted(table), np.int64)
-        at = np.searchsorted(keys, flat).clip(max=len(keys) - 1)
-        unknown = keys[at] != flat
+        indices = np.searchsorted(keys, flat).clip(max=len(keys) - 1)
+        unknown = keys[indices] != flat
         if unknown.any():
             value = int(flat[unknown].min())
             shown = f"#{value:06x}" if self.has_colors else str(value)
             raise SkippedError("mask with a value that mask_map lacks", shown)
-        to = np.array([table[key] for key in keys.tolist()], np.int64)
-        classes: npt.NDArray[Any] = to.astype(np.uint8 if to.max() < 256 else np.uint16)[at]
+        class_of = np.array([table[key] for key in keys.tolist()], np.int64)
+        classes: npt.NDArray[Any] = class_of.astype(np.uint8 if class_of.max() < 256 else np.uint16)[indices]
         return classes

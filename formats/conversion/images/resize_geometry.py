@@ -43,7 +43,7 @@ class ResizeGeometry:
 
     @property
     def shift(self) -> npt.NDArray[np.float64]:
-        """(2,) position of the source's origin in the output, x and y, pixels."""
+        """(2,) coordinates of the source's origin in the output, x and y, pixels."""
         return np.array([self.dest[1], self.dest[0]]) - self.scale * (self.region[1], self.region[0])
 
     @property
@@ -115,11 +115,11 @@ def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple
     }
     if objects.keypoints is not None:
         points = objects.keypoints.copy()
-        known = points[..., 2] > 0
-        points[known, :2] = _moved(points[known, :2], scale, shift)
+        labelled = points[..., 2] > 0
+        points[labelled, :2] = _moved(points[labelled, :2], scale, shift)
         moved["keypoints"] = points
     if objects.polygons is not None:
-        moved["polygons"] = [[_moved(part, scale, shift) for part in some] for some in objects.polygons]
+        moved["polygons"] = [[_moved(part, scale, shift) for part in parts] for parts in objects.polygons]
     if objects.runs is not None:
         moved["runs"] = [
             runs_of_mask(resize_mask(mask_of_runs(runs, *source), geometry, 0)) if len(runs) else runs
@@ -142,9 +142,9 @@ def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotatio
     height, width = size
     before = objects.boxes.astype(np.float64)
     boxes = before.clip(0, (width, height, width, height))
-    area, left = (np.prod(some[:, 2:] - some[:, :2], axis=1) for some in (before, boxes))
+    area, inside = (np.prod(corners[:, 2:] - corners[:, :2], axis=1) for corners in (before, boxes))
     return replace(objects, boxes=boxes.astype(np.float32)), np.divide(
-        left, area, out=np.zeros_like(area), where=area > 0
+        inside, area, out=np.zeros_like(area), where=area > 0
     )
 
 

@@ -98,7 +98,7 @@ class RecordRules:
         relative: Whether coordinates of objects are shares of the image's width and height.
         object_name: Name of an object in messages, where ``{}`` stands for its id.
         strict_error: Returns the error of a strict conversion.
-        keeps_origins: Whether the index has the place of each image in the image of the source.
+        keeps_origins: Whether the index has the coordinates of each image in the image of the source.
     """
 
     options: ConvertOptions
@@ -153,14 +153,14 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
     stored = _image_record(sample._replace(objects=objects, mask=mask), image, rules)
     prefix, suffix = find_writing(options.container).wrap_image(stored)
     mask_range = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
-    places: tuple[ByteRange, ...] = ()
+    array_ranges: tuple[ByteRange, ...] = ()
     if sample.arrays:
-        more, places = _wrap_arrays(options.container, sample.arrays, len(suffix))
-        suffix += more
-    known = objects is not None or mask is not None or sample.arrays or options.restarts
-    known = known or rules.keeps_origins
-    marked = options.restarts and image.codec == Codec.JPEG
-    bands = make_bands(image.payload) if marked else np.zeros(0, np.uint32)
+        data, array_ranges = _wrap_arrays(options.container, sample.arrays, len(suffix))
+        suffix += data
+    has_details = objects is not None or mask is not None or sample.arrays or options.restarts
+    has_details = has_details or rules.keeps_origins
+    has_bands = options.restarts and image.codec == Codec.JPEG
+    bands = make_bands(image.payload) if has_bands else np.zeros(0, np.uint32)
     return EncodedRecord(
         key=sample.key,
         prefix=prefix,
@@ -168,8 +168,8 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         suffix=suffix,
         attributes=(image.codec, image.height, image.width, image.orientation),
         skipped=skipped,
-        details=RecordDetails(objects, mask_range, places, bands, _origin(image.source, geometry))
-        if known
+        details=RecordDetails(objects, mask_range, array_ranges, bands, _origin(image.source, geometry))
+        if has_details
         else None,
     )
 
@@ -203,13 +203,15 @@ def _origin(source: tuple[int, int], geometry: ResizeGeometry) -> Origin:
 def _wrap_arrays(
     container: str, arrays: Sequence[StoredArray], after: int
 ) -> tuple[bytes, tuple[ByteRange, ...]]:
-    """The bytes of arrays in a record, and their places; ``after`` bytes lie between them and the payload."""
+    """The bytes of arrays in a record, and their ranges; ``after`` bytes lie between them and the payload."""
     wrap = find_writing(container).wrap_arrays
     if wrap is None:
         raise ConfigError(f"records of format {container} hold no arrays", hint="write tfrecord or lmdb")
     data, offsets = wrap(arrays)
-    places = zip(offsets, arrays, strict=True)
-    return data, tuple((after + offset, len(one.data), crc32c(one.data)) for offset, one in places)
+    return data, tuple(
+        (after + offset, len(array.data), crc32c(array.data))
+        for offset, array in zip(offsets, arrays, strict=True)
+    )
 
 
 def _fit(
@@ -219,8 +221,8 @@ def _fit(
     if sample.objects is None:
         return None, ()
     fitted, dropped = fit_objects(sample.objects, image.source, geometry, relative=rules.relative)
-    skips = [(one, _skip(sample.key, rules.object_name, sample.objects, one)) for one in dropped]
-    if rules.options.strict and (broken := [skip for one, skip in skips if one.broken]):
+    skips = [(drop, _skip(sample.key, rules.object_name, sample.objects, drop)) for drop in dropped]
+    if rules.options.strict and (broken := [skip for drop, skip in skips if drop.broken]):
         raise rules.strict_error(broken[0])
     return fitted, tuple(skip for _, skip in skips)
 
@@ -232,8 +234,8 @@ def _skip(key: str, name: str, objects: Annotations, dropped: Dropped) -> Skip:
 
 def object_columns(samples: Sequence[Annotations], like: Annotations) -> dict[str, pa.Array]:
     """Index columns of the objects of N samples; N may be 0, and the columns are those of ``like``."""
-    made = to_columns(samples or [like])
-    return {name: array[: len(samples)] for name, array in made.items()}
+    columns = to_columns(samples or [like])
+    return {name: array[: len(samples)] for name, array in columns.items()}
 
 
 def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]:
@@ -245,16 +247,16 @@ def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]
 
 
 def make_range_columns(
-    names: Sequence[str], places: Sequence[ByteRange], ends: npt.NDArray[np.int64]
+    names: Sequence[str], ranges: Sequence[ByteRange], ends: npt.NDArray[np.int64]
 ) -> dict[str, pa.Array]:
     """Index columns of the offset, the length and the checksum of N pieces of records.
 
     Args:
         names: Names of the three columns.
-        places: N places.
+        ranges: N byte ranges.
         ends: (N,) int64, offsets in the data file at which the payloads end.
     """
-    table: npt.NDArray[Any] = np.array(places, np.int64).reshape(-1, 3)
+    table: npt.NDArray[Any] = np.array(ranges, np.int64).reshape(-1, 3)
     table[:, 0] += ends
     return {
         name: pa.array(values).cast(arrow_type)

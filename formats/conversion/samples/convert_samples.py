@@ -65,9 +65,9 @@ def convert_samples(
 def _order(items: Items, seed: int | None) -> Any:
     if seed is None:
         return None
-    if items.number is None or not items.by_position:
+    if items.number is None or not items.by_index:
         raise ConfigError(
-            "a seed shuffles items by their positions, and this dataset has none",
+            "a seed shuffles items by their indices, and this dataset has none",
             hint="shuffle it before, or leave seed out: ImageLoader shuffles in any case",
         )
     return shuffled(np.arange(items.number), seed)
@@ -76,11 +76,11 @@ def _order(items: Items, seed: int | None) -> Any:
 def _samples(
     items: Items, make: Callable[[Any], Any] | None, engine: str, workers: int, order: Any
 ) -> Generator[dict[str, Any] | None]:
-    given = items.each(order)
+    inputs = items.each(order)
     if make is not None:
-        yield from made_samples(make, given, items, engine, workers)
+        yield from made_samples(make, inputs, items, engine, workers)
     else:
-        yield from map(items.sample, given)
+        yield from map(items.sample, inputs)
 
 
 def _write(

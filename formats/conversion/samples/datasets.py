@@ -42,7 +42,7 @@ class Items:
         classes: Names of the classes; None where the dataset does not name them.
         fields: Argument of a writer for each field of an item; None leaves a field out.
         dtypes: NumPy's names of the types of numbers in fields, where the dataset states them.
-        by_position: Whether items are read by their positions.
+        by_index: Whether items are read by their indices.
     """
 
     source: Any
@@ -50,13 +50,13 @@ class Items:
     classes: tuple[str, ...] | None = None
     fields: Mapping[str, str | None] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    by_position: bool = False
+    by_index: bool = False
 
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
-        """Yield the items, or those at the positions ``order``, (M,) int64."""
-        if self.by_position:
-            positions = range(self.number or 0) if order is None else order.tolist()
-            yield from (self.source[i] for i in positions)
+        """Yield the items, or those at the indices ``order``, (M,) int64."""
+        if self.by_index:
+            indices = range(self.number or 0) if order is None else order.tolist()
+            yield from (self.source[i] for i in indices)
         else:
             yield from self.source
 
@@ -116,8 +116,8 @@ def _of_pair(item: Sequence[Any]) -> dict[str, Any]:
         )
     image, target = item if len(item) == 2 else (item[0], None)
     if isinstance(target, Mapping):
-        named = {name: target[key] for key, name in _TARGET_NAMES.items() if key in target}
-        return {"image": image, **named}
+        arguments = {name: target[key] for key, name in _TARGET_NAMES.items() if key in target}
+        return {"image": image, **arguments}
     if isinstance(target, Image.Image) or getattr(target, "ndim", 0) == 2:
         return {"image": image, "segmentation": target}
     return {"image": image, **({} if target is None else {"label": _plain(target)})}
@@ -136,28 +136,28 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
     Raises:
         ConfigError: It is no such dataset, or a mapping of datasets.
     """
-    given = dict(fields or {})
+    arguments = dict(fields or {})
     if isinstance(dataset, Mapping):
         names = ", ".join(map(repr, dataset))
         raise ConfigError(
             f"the source is a {type(dataset).__name__} of {names}, no dataset",
             hint="convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train')",
         )
-    by_position = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-    if isinstance(dataset, (bytes, bytearray)) or not (by_position or isinstance(dataset, Iterable)):
+    by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if isinstance(dataset, (bytes, bytearray)) or not (by_index or isinstance(dataset, Iterable)):
         raise ConfigError(
             f"the source is a {type(dataset).__name__}, which has neither a length and items nor an iterator",
             hint="give a path, a dataset, or an iterable",
         )
     classes = _class_names(dataset)
     if (files := _image_files(dataset)) is not None:
-        return Items(files, len(files), classes, given, by_position=True)
+        return Items(files, len(files), classes, arguments, by_index=True)
     dtypes: dict[str, str] = {}
     if isinstance(features := getattr(dataset, "features", None), Mapping):
         dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
-        dataset, classes, given = _of_hugging_face(dataset, given)
+        dataset, classes, arguments = _of_hugging_face(dataset, arguments)
     number = len(dataset) if hasattr(dataset, "__len__") else None
-    return Items(dataset, number, classes, given, dtypes, by_position)
+    return Items(dataset, number, classes, arguments, dtypes, by_index)
 
 
 def _image_files(dataset: Any) -> list[dict[str, Any]] | None:
@@ -188,12 +188,12 @@ def _class_names(dataset: Any) -> tuple[str, ...] | None:
 
 
 def _of_hugging_face(
-    dataset: Any, given: dict[str, str | None]
+    dataset: Any, arguments: dict[str, str | None]
 ) -> tuple[Any, tuple[str, ...] | None, dict[str, str | None]]:
     """The dataset with files in place of decoded images, the names of its classes, and its fields."""
     features = dataset.features
     kinds = {name: type(feature).__name__ for name, feature in features.items()}
-    fields = dict(given)
+    fields = dict(arguments)
     for name in (name for name, kind in kinds.items() if kind == "Image"):
         dataset = dataset.cast_column(name, type(features[name])(decode=False))
         if "image" not in {*fields.values(), *(kinds.keys() - fields.keys())}:

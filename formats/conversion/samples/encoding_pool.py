@@ -12,7 +12,7 @@ from stoker.errors import StokerError
 from ...sources.listing import Skip
 from ..shards.encoder import EncodedRecord
 from .sample_encoder import SampleEncoder
-from .values.given_sample import GivenSample
+from .values.checked_sample import CheckedSample
 
 Outcome = EncodedRecord | Skip | StokerError
 
@@ -30,11 +30,11 @@ class EncodingPool:
         self._encoder = encoder
         self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="stoker-write")
         self._ahead = num_threads + 2
-        self._chunk: list[GivenSample] = []
+        self._chunk: list[CheckedSample] = []
         self._bytes = 0
         self._in_flight: deque[Future[list[Outcome]]] = deque()
 
-    def add(self, sample: GivenSample) -> Iterator[Outcome]:
+    def add(self, sample: CheckedSample) -> Iterator[Outcome]:
         """Add a sample, and return the outcomes that are due: records, skips, and errors of samples."""
         self._chunk.append(sample)
         self._bytes += _known_bytes(sample)
@@ -63,18 +63,18 @@ class EncodingPool:
             yield from self._in_flight.popleft().result()
 
 
-def _encode(encoder: SampleEncoder, chunk: list[GivenSample]) -> list[Outcome]:
+def _encode(encoder: SampleEncoder, chunk: list[CheckedSample]) -> list[Outcome]:
     return [_encode_one(encoder, sample) for sample in chunk]
 
 
-def _encode_one(encoder: SampleEncoder, sample: GivenSample) -> Outcome:
+def _encode_one(encoder: SampleEncoder, sample: CheckedSample) -> Outcome:
     try:
         return encoder.encode(sample)
     except StokerError as error:
         return error
 
 
-def _known_bytes(sample: GivenSample) -> int:
+def _known_bytes(sample: CheckedSample) -> int:
     image = sample.image
     size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
     return int(size) + sum(len(array.data) for array in sample.arrays)

@@ -19,8 +19,8 @@ from ...tokenization.captions import CAPTION_COLUMNS
 from ..images.captions import WrittenCaptions
 from .options import WriterOptions
 from .sample_encoder import SampleEncoder
+from .values.checked_sample import SampleChecker, SampleForm
 from .values.columns import ColumnType
-from .values.given_sample import SampleChecker, SampleForm
 
 __all__ = ["WriterStart", "appended_classes"]
 
@@ -143,13 +143,15 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
             "is not",
             path=folder,
         )
-    given = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL
-    left = {name: one for name, one in manifest.columns.items() if name not in given}
-    label = left.pop("label", None)
-    arrays = {name: ColumnType("array", one.dtype, len(one.shape)) for name, one in manifest.arrays.items()}
+    made_by_writers = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL
+    types = {name: arrow for name, arrow in manifest.columns.items() if name not in made_by_writers}
+    label = types.pop("label", None)
+    arrays = {
+        name: ColumnType("array", array.dtype, len(array.shape)) for name, array in manifest.arrays.items()
+    }
     for name in arrays:
         for column in array_types(name):
-            del left[column]
+            del types[column]
     objects: set[str] = set()
     for arguments, columns in (
         ({"boxes", "box_labels"}, _BOXES),
@@ -157,33 +159,35 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
         ({"masks"}, _MASKS),
         ({"segmentation"}, _SEGMENTATION),
     ):
-        if columns <= left.keys():
+        if columns <= types.keys():
             objects |= arguments
-            left = {name: one for name, one in left.items() if name not in columns}
-    values = {name: ColumnType("number", _NUMBERS[one]) for name, one in left.items() if one in _NUMBERS}
-    values |= {name: ColumnType("text", "str") for name, one in left.items() if one == "large_string"}
-    if unknown := sorted(left.keys() - values.keys()):
+            types = {name: arrow for name, arrow in types.items() if name not in columns}
+    values = {
+        name: ColumnType("number", _NUMBERS[arrow]) for name, arrow in types.items() if arrow in _NUMBERS
+    }
+    values |= {name: ColumnType("text", "str") for name, arrow in types.items() if arrow == "large_string"}
+    if unknown := sorted(types.keys() - values.keys()):
         raise DatasetError(
             f"a writer cannot write the columns {', '.join(unknown)} of the dataset",
             path=folder,
             hint="write another dataset, and load both: stoker.mix",
         )
     kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
-    ordered = {name: values[name] for name in left}
+    ordered = {name: values[name] for name in types}
     return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
 
 
-def appended_classes(given: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of the classes: those of the dataset, and more only where they are given.
+def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the classes: ``classes``, or those of the dataset if they are None.
 
     Raises:
-        ConfigError: The given names do not begin with those of the dataset.
+        ConfigError: The names do not begin with those of the dataset.
     """
-    if given is None:
+    if classes is None:
         return manifest.classes
-    if given[: len(manifest.classes)] != manifest.classes:
+    if classes[: len(manifest.classes)] != manifest.classes:
         raise ConfigError(
             f"classes do not begin with the {len(manifest.classes)} of the dataset: labels would change",
             hint="take stoker.open(target).classes and add names at the end",
         )
-    return given
+    return classes

@@ -54,7 +54,7 @@ class ShardedOutput:
         overwrite: bool,
     ) -> None:
         self.folder = folder
-        self.place: Path | str = folder
+        self.target: Path | str = folder
         self._encoder = encoder
         self._existing = existing
         self._options = options
@@ -78,7 +78,7 @@ class ShardedOutput:
             finisher = ThreadPoolExecutor(1, thread_name_prefix="stoker-finish")
             entering.callback(finisher.shutdown)
             self._finisher = finisher
-            self._held = entering.pop_all()
+            self._resources = entering.pop_all()
 
     def add(self, outcome: EncodedRecord | Skip) -> None:
         """Append a record to the shard, or to a new one if the shard is full; note a skip.
@@ -97,13 +97,13 @@ class ShardedOutput:
             self._open[0].add(outcome, self._samples)
             self._samples += 1
 
-    def _is_full(self, more: int) -> bool:
+    def _is_full(self, size: int) -> bool:
         if self._open is None:
             return False
         shard, options = self._open[0], self._options
         if options.shard_records:
             return len(shard) >= options.shard_records
-        return shard.bytes + more > options.shard_bytes
+        return shard.bytes + size > options.shard_bytes
 
     def _new_shard(self) -> tuple[ShardFile, ExitStack]:
         with ExitStack() as opening:
@@ -118,13 +118,13 @@ class ShardedOutput:
             return
         if self._results:
             self._results[-1].result()  # if this fails, the open shard is closed with all others
-        (shard, opened), self._open = self._open, None
-        self._results.append(self._finisher.submit(self._finish, shard, opened, len(self._results)))
+        (shard, resources), self._open = self._open, None
+        self._results.append(self._finisher.submit(self._finish, shard, resources, len(self._results)))
 
-    def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:
-        with opened:
+    def _finish(self, shard: ShardFile, resources: ExitStack, number: int) -> ShardResult:
+        with resources:
             first = 0 if self._existing is None else len(self._existing.shards)
-            return shard.finish(self._state.folder, first + position)
+            return shard.finish(self._state.folder, first + number)
 
     def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
         """Make a dataset of all shards and release the folder.
@@ -157,7 +157,7 @@ class ShardedOutput:
         if self._released:  # another writer may hold the folder by now
             return
         self._released = True
-        with self._held:
+        with self._resources:
             if self._open is not None:
                 self._open[1].close()
                 self._open = None
@@ -170,5 +170,5 @@ class ShardedOutput:
         listing = Listing(
             self.folder, nothing, _NOTHING, _NOTHING, None, classes, skipped=tuple(self._skipped), info=info
         )
-        shards = tuple(PlannedShard("", position, _NOTHING) for position in range(len(self._results)))
+        shards = tuple(PlannedShard("", number, _NOTHING) for number in range(len(self._results)))
         return DatasetPlan(self._options, listing, self._encoder, shards, self._fingerprint)

@@ -36,8 +36,8 @@ from ..images.sample_record import (
 )
 from ..options import ConvertOptions
 from ..shards.encoder import EncodedRecord
+from .values.checked_sample import CheckedSample, SampleChecker, SampleForm
 from .values.columns import number_column
-from .values.given_sample import GivenSample, SampleChecker, SampleForm
 from .values.pictures import image_file, mask_file
 
 __all__ = ["SampleEncoder"]
@@ -46,7 +46,7 @@ __all__ = ["SampleEncoder"]
 class _Details(NamedTuple):
     """The facts about a sample for columns of the index, besides its payload."""
 
-    sample: GivenSample
+    sample: CheckedSample
     record: RecordDetails | None
     captions: CaptionTokens | None
 
@@ -60,7 +60,7 @@ class SampleEncoder(ImageColumns):
         checker: Checks the samples, and knows the form that all of them have.
         keypoints: Names of the keypoints of an object; empty to number them.
         ignore: Value in masks for pixels without a class; None if there is none.
-        keeps_origins: Whether the index says where each image lies in the one that was given.
+        keeps_origins: Whether the index has the coordinates of each image in the image of the source.
         tokenizer: Makes token ids of captions; None if samples have none.
     """
 
@@ -94,7 +94,7 @@ class SampleEncoder(ImageColumns):
         assert self.checker.form is not None, "a sample has been checked"
         return self.checker.form
 
-    def encode(self, sample: GivenSample) -> EncodedRecord | Skip:
+    def encode(self, sample: CheckedSample) -> EncodedRecord | Skip:
         """Encode a sample; a Skip stands for one whose image or mask is broken, unless options are strict.
 
         Raises:
@@ -104,8 +104,8 @@ class SampleEncoder(ImageColumns):
             captions = self._captions(sample)
             image = encode_image(image_file(sample.image, sample.key), self.options)
             mask = None if sample.segmentation is None else mask_file(sample.segmentation, sample.key)
-            given = ImageSample(sample.key, sample.labels, sample.objects, mask, sample.arrays)
-            record = encode_record(given, image, self._rules)
+            image_sample = ImageSample(sample.key, sample.labels, sample.objects, mask, sample.arrays)
+            record = encode_record(image_sample, image, self._rules)
         except SkippedError as skip:
             skipped = Skip(sample.key, *skip.args)
             if self.options.strict:
@@ -117,17 +117,17 @@ class SampleEncoder(ImageColumns):
             captions=(),
             segmentation=None,
             objects=None,
-            arrays=tuple(replace(a, data=b"") for a in sample.arrays),
+            arrays=tuple(replace(array, data=b"") for array in sample.arrays),
         )
         return record._replace(details=_Details(kept, record.details, captions))
 
-    def _captions(self, sample: GivenSample) -> CaptionTokens | None:
+    def _captions(self, sample: CheckedSample) -> CaptionTokens | None:
         if self.tokenizer is None or self.options.captions is None:
             return None
-        made = encode_captions(self.tokenizer, [sample.captions], self.options.captions.dtype)
-        if not made.counts[0]:
+        tokens = encode_captions(self.tokenizer, [sample.captions], self.options.captions.dtype)
+        if not tokens.counts[0]:
             raise SkippedError("no caption", "")
-        return made
+        return tokens
 
     @property
     def _rules(self) -> RecordRules:
@@ -149,32 +149,34 @@ class SampleEncoder(ImageColumns):
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Labels, the user's columns, bands, objects, masks, and the places and shapes of arrays."""
+        """Labels, the user's columns, bands, objects, masks, and the byte ranges and shapes of arrays."""
         form = self._form
         columns: dict[str, Any] = {}
-        labels = [one.sample.labels or () for one in details]
+        samples = [of_record.sample for of_record in details]
+        labels = [sample.labels or () for sample in samples]
         if form.labels == "one label":
             columns["label"] = pa.array(np.array(labels, np.int64).reshape(-1))
         elif form.labels == "several labels":
-            flat = np.array([label for some in labels for label in some], np.int64)
-            columns["label"] = ListColumn.of_counts([len(some) for some in labels], flat).to_arrow()
-        for at, (name, column) in enumerate(form.values.items()):
-            columns[name] = number_column([one.sample.values[at] for one in details], column)
-        records = [one.record for one in details if one.record is not None]
+            flat = np.array([label for of_sample in labels for label in of_sample], np.int64)
+            columns["label"] = ListColumn.of_counts(list(map(len, labels)), flat).to_arrow()
+        for i, (name, column) in enumerate(form.values.items()):
+            columns[name] = number_column([sample.values[i] for sample in samples], column)
+        records = [of_record.record for of_record in details if of_record.record is not None]
         if self.keeps_origins:
-            columns |= origin_columns([one.origin for one in records])
+            columns |= origin_columns([record.origin for record in records])
         if self.options.restarts:
-            columns |= band_columns([one.bands for one in records])
+            columns |= band_columns([record.bands for record in records])
         if form.objects:
-            objects = [self._with_keypoints(one.objects) for one in records if one.objects is not None]
+            with_objects = (record.objects for record in records if record.objects is not None)
+            objects = [self._with_keypoints(of_sample) for of_sample in with_objects]
             columns |= object_columns(objects, objects[0])
         if form.segmentation:
-            columns |= make_range_columns(tuple(MASK_COLUMNS), [one.mask for one in records], ends)
-        if captions := [one.captions for one in details if one.captions is not None]:
+            columns |= make_range_columns(tuple(MASK_COLUMNS), [record.mask for record in records], ends)
+        if captions := [of_record.captions for of_record in details if of_record.captions is not None]:
             columns |= CaptionTokens.join(captions).columns()
-        for at, name in enumerate(form.arrays):
-            columns |= make_range_columns(range_columns(name), [one.arrays[at] for one in records], ends)
-            shapes = np.array([one.sample.arrays[at].shape for one in details], np.int64)
+        for i, name in enumerate(form.arrays):
+            columns |= make_range_columns(range_columns(name), [record.arrays[i] for record in records], ends)
+            shapes = np.array([sample.arrays[i].shape for sample in samples], np.int64)
             counts = np.full(len(shapes), form.arrays[name].sides)
             shape = ListColumn.of_counts(counts, shapes.reshape(-1)).to_arrow()
             columns[shape_column(name)] = shape.cast(array_types(name)[shape_column(name)])

@@ -40,18 +40,18 @@ class UrlOutput(ShardedOutput):
         self._is_published = False
         self._temporary = tempfile.TemporaryDirectory(prefix="stoker-writer-")
         super().__init__(Path(self._temporary.name), encoder, options, overwrite=False)
-        self.place = url
-        target = UrlTarget(self._store, self._state.plan)
+        self.target = url
+        conversion = UrlTarget(self._store, self._state.plan)
         try:
-            target.enter(target.read_fingerprint(), overwrite=overwrite)
+            conversion.enter(conversion.read_fingerprint(), overwrite=overwrite)
         except BaseException:
             self._is_published = True  # the files there belong to another conversion
             self.abandon()
             raise
 
-    def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:
-        result = super()._finish(shard, opened, position)
-        files = shard_files(self._state.folder, position, self._options.container)
+    def _finish(self, shard: ShardFile, resources: ExitStack, number: int) -> ShardResult:
+        result = super()._finish(shard, resources, number)
+        files = shard_files(self._state.folder, number, self._options.container)
         data = [file for name, file in files.items() if name not in ("index", "result")]
         upload_files(self._store, self._state.folder, data)
         for file in data:

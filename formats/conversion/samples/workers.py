@@ -20,8 +20,8 @@ from ..runners.ray_runner import cluster
 from .datasets import Items
 from .values.pictures import image_file, mask_file
 
-Made = list[dict[str, Any] | None]
-Start = Callable[[list[Any], int], Callable[[], Made]]
+Samples = list[dict[str, Any] | None]
+Start = Callable[[list[Any], int], Callable[[], Samples]]
 
 __all__ = ["made_samples"]
 
@@ -48,7 +48,7 @@ def made_samples(
     """
     run = partial(_make_chunk, make, items)
     with _processes(run, workers) if engine == "local" else _tasks(run, workers) as start:
-        window: deque[Callable[[], Made]] = deque()
+        window: deque[Callable[[], Samples]] = deque()
         done = 0
         while chunk := list(islice(inputs, _CHUNK)):
             window.append(start(chunk, done))
@@ -61,25 +61,25 @@ def made_samples(
 
 def _make_chunk(
     make: Callable[[Any], Any], items: Items, inputs: list[Any], first: int
-) -> Made | StokerError:
+) -> Samples | StokerError:
     """Make some samples on a worker. Stoker's errors are returned, because Ray would wrap raised ones."""
     try:
-        return [_make_one(make, items, one, first + i) for i, one in enumerate(inputs)]
+        return [_make_sample(make, items, value, first + i) for i, value in enumerate(inputs)]
     except StokerError as error:
         return error
 
 
-def _make_one(make: Callable[[Any], Any], items: Items, given: Any, number: int) -> dict[str, Any] | None:
+def _make_sample(make: Callable[[Any], Any], items: Items, value: Any, number: int) -> dict[str, Any] | None:
     try:
-        made = make(given)
+        item = make(value)
     except Exception as error:
         raise SourceError(
             f"make raised {type(error).__name__} for input {number}: {error}",
             hint="return None for an input to leave it out",
         ) from error
-    if made is None:
+    if item is None:
         return None
-    sample = items.sample(made)
+    sample = items.sample(item)
     key = str(sample.get("key") or number)
     # Encoded here: pixels take longer to send than files, and the writing process has its own work.
     sample["image"] = image_file(sample["image"], key)
@@ -88,19 +88,19 @@ def _make_one(make: Callable[[Any], Any], items: Items, given: Any, number: int)
     return sample
 
 
-def _checked(result: Made | StokerError) -> Made:
+def _checked(result: Samples | StokerError) -> Samples:
     if isinstance(result, StokerError):
         raise result
     return result
 
 
 @contextmanager
-def _processes(run: Callable[..., Made | StokerError], workers: int) -> Generator[Start]:
+def _processes(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
     with worker_processes(
         run, workers, work="makes samples", sent="make, or an input,", fewer="num_threads=1"
     ) as submit:
 
-        def start(inputs: list[Any], first: int) -> Callable[[], Made]:
+        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
             future = submit(inputs, first)
             return lambda: _checked(future.result())
 
@@ -108,18 +108,18 @@ def _processes(run: Callable[..., Made | StokerError], workers: int) -> Generato
 
 
 @contextmanager
-def _tasks(run: Callable[..., Made | StokerError], workers: int) -> Generator[Start]:
+def _tasks(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
     with cluster(workers) as ray:
         shared = ray.put(run)
         task = ray.remote(num_cpus=1)(_run_shared)
         running: set[Any] = set()
 
-        def start(inputs: list[Any], first: int) -> Callable[[], Made]:
+        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
             reference = task.remote(shared, inputs, first)
             running.add(reference)
             return partial(collect, reference)
 
-        def collect(reference: Any) -> Made:
+        def collect(reference: Any) -> Samples:
             try:
                 result = ray.get(reference)
             except ray.exceptions.RayError as error:
@@ -135,6 +135,6 @@ def _tasks(run: Callable[..., Made | StokerError], workers: int) -> Generator[St
 
 
 def _run_shared(
-    run: Callable[[list[Any], int], Made | StokerError], inputs: list[Any], first: int
-) -> Made | StokerError:
+    run: Callable[[list[Any], int], Samples | StokerError], inputs: list[Any], first: int
+) -> Samples | StokerError:
     return run(inputs, first)

@@ -45,7 +45,7 @@ class Writer(WriterContext):
         target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
         classes: Names of the classes, that of label 0 first. None numbers names in the order in which they
             first occur, and takes numbers as they are.
-        keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` change places in a
+        keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` are swapped in a
             mirrored image. None numbers them.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height; COCO's) or "CXCYWH"
             (centre, width, height), in pixels.
@@ -193,7 +193,7 @@ class Writer(WriterContext):
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write; nothing more can be written.
         """
-        self._check_usable(self._output.place)
+        self._check_usable(self._output.target)
         with self._lock:
             name = f"{self._first + self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
@@ -208,7 +208,7 @@ class Writer(WriterContext):
             reason: The reason, in words that many samples share.
             detail: The exact finding; may be empty.
         """
-        self._check_usable(self._output.place)
+        self._check_usable(self._output.target)
         with self._lock:
             self._output.add(Skip(key, reason, detail))
 
@@ -221,12 +221,12 @@ class Writer(WriterContext):
         """
         if self._summary is not None:
             return self._summary
-        self._check_usable(self._output.place)
+        self._check_usable(self._output.target)
         try:
             with self._lock:
                 self._store(self._pool.finish())
                 if not self._count and not self._first:
-                    raise SourceError("no sample was written", path=self._output.place)
+                    raise SourceError("no sample was written", path=self._output.target)
                 published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
         finally:
             self.abandon()

@@ -69,7 +69,7 @@ def write_shard(
         task = _ShardTask(plan, plan.shards[number], context or ShardContext())
         with ShardFile(attempt, number, container, plan.encoder) as shard:
             task.run(shard)
-            return shard.finish(state, plan.shards[number].position)
+            return shard.finish(state, plan.shards[number].number_in_split)
 
 
 class _ShardTask:

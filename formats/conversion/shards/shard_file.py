@@ -142,9 +142,9 @@ class ShardFile:
             self._details.append(outcome.details)
         self._skipped += outcome.skipped
 
-    def finish(self, state: Path, position: int) -> ShardResult:
-        """Write the index of the shard, for its position in its dataset, and move all files to ``state``."""
-        result = self._finish_files(position)
+    def finish(self, state: Path, number: int) -> ShardResult:
+        """Write the index of the shard, ``number`` of its dataset, and move all files to ``state``."""
+        result = self._finish_files(number)
         sync(self._attempt)
         final = shard_files(state, self._number, self._container)
         for name in final.keys() - {"result"}:
@@ -153,13 +153,13 @@ class ShardFile:
         write_durably(final["result"], json.dumps(asdict(result)).encode())
         return result
 
-    def _finish_files(self, position: int) -> ShardResult:
+    def _finish_files(self, number: int) -> ShardResult:
         shard = self._writer.finish()
         table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
         rows = np.frombuffer(self._rows, np.int64)
         details = self._details or [None] * len(rows)
         columns = {
-            "shard": np.full(len(rows), position, np.int32),
+            "shard": np.full(len(rows), number, np.int32),
             "record": np.arange(len(rows)),
             "offset": shard.offset,
             "length": shard.length,

@@ -40,15 +40,15 @@ class FoundDataset:
     """A dataset at the target of a conversion.
 
     Attributes:
-        place: Its folder, or its URL.
+        location: Its folder, or its URL.
         manifest: Its manifest.
         modified: Time of the last change of the manifest, nanoseconds since 1970; 0 where a storage does not
             state it.
-        size: Returns the bytes of a file of the dataset, named by its path in ``place``; None for no file.
-        local: Returns the path on this machine of a file in ``place``; one at a URL is copied first.
+        size: Returns the bytes of a file of the dataset, named by its path in ``location``; None for no file.
+        local: Returns the path on this machine of a file in ``location``; one at a URL is copied first.
     """
 
-    place: Path | str
+    location: Path | str
     manifest: Manifest
     modified: int
     size: Callable[[str], int | None]
@@ -83,7 +83,7 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
     for manifest in manifests:
         skipped.update(manifest.skipped)
     return PublishedDatasets(
-        folders={split: dataset.place for split, dataset in datasets.items()},
+        folders={split: dataset.location for split, dataset in datasets.items()},
         written=sum(manifest.index.rows for manifest in manifests),
         skipped=dict(sorted(skipped.items())),
         bytes=sum(shard.bytes for shard in shards),
@@ -99,7 +99,7 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
     if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):
         return False
     files = [listing] if listing.masks is None else [listing, listing.masks]
-    if max(int(one.modified.max()) for one in files) > dataset.modified or not _is_whole(dataset):
+    if max(int(listed.modified.max()) for listed in files) > dataset.modified or not _is_whole(dataset):
         return False
     lines = dataset.local(SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
     skipped = {Skip(**json.loads(line)) for line in lines}
@@ -139,9 +139,9 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
 
 def _has_texts(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index) -> bool:
     """Whether samples at equal distances have the token ids that the index states."""
-    places = np.unique(np.linspace(0, len(rows) - 1, _COMPARED_TEXTS).astype(np.int64))
+    indices = np.unique(np.linspace(0, len(rows) - 1, _COMPARED_TEXTS).astype(np.int64))
     crcs = [
         None if isinstance(record, Skip) else crc32c(record.payload)
-        for record in plan.encoder.encode(rows[places])
+        for record in plan.encoder.encode(rows[indices])
     ]
-    return bool(crcs == index.column("crc")[places].tolist())
+    return bool(crcs == index.column("crc")[indices].tolist())

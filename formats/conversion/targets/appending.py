@@ -33,7 +33,7 @@ class AppendedShards:
     Attributes:
         folder: The dataset's folder.
         manifest: Its last version.
-        state: Folder of the shards; the positions in their indexes follow those of the dataset.
+        state: Folder of the shards; the numbers of shards in their indexes follow those of the dataset.
         results: Their contents.
         skipped: Samples that were left out.
         classes: Names of the classes, those of the dataset first.
@@ -69,21 +69,21 @@ class AppendedShards:
         grown = self._grown(index, shards)
         if self.skipped:
             path = folder / SKIPPED_NAME
-            known = path.read_bytes() if path.exists() else b""
+            earlier = path.read_bytes() if path.exists() else b""
             staged = self.state / SKIPPED_NAME
-            write_durably(staged, known + skipped_lines(self.skipped))
+            write_durably(staged, earlier + skipped_lines(self.skipped))
             move_durably(staged, path)
         added = grown.index.rows - self.manifest.index.rows
         following = NextVersion(grown, index, "append by a writer", added)
         publish_version(folder, self.manifest, following, self.state)
 
     def _move_shards(self) -> tuple[Shard, ...]:
-        container, number = self.manifest.container, len(self.results)
+        container, count = self.manifest.container, len(self.results)
         shards = []
-        for position, result in enumerate(self.results):
+        for number, result in enumerate(self.results):
             suffix = find_writing(container).suffix
-            name = f"shard-v{self._version}-{position:05d}-of-{number:05d}{suffix}"
-            files = shard_files(self.state, position, container)
+            name = f"shard-v{self._version}-{number:05d}-of-{count:05d}{suffix}"
+            files = shard_files(self.state, number, container)
             for file, published in published_names(name, container).items():
                 move_durably(files[file], self.folder / published)
             shards.append(result.named(name))

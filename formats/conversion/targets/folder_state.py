@@ -1,7 +1,7 @@
 """The state of an unfinished conversion in its target folder, and how it becomes a dataset.
 
 ``.stoker-convert`` holds the fingerprint of the plan and, for every finished shard, its files, its part of
-the index and its result. Every file is completed in this folder and then renamed to its final place, the
+the index and its result. Every file is completed in this folder and then renamed to its final path, the
 manifests last. So an interrupted publication can be repeated, with the same result.
 """
 
@@ -56,13 +56,13 @@ class FolderState:
                 replace, and not ``overwrite``.
         """
         state = cls(target, plan)
-        known = state._read_fingerprint()
-        if known == plan.fingerprint:
+        unfinished = state._read_fingerprint()
+        if unfinished == plan.fingerprint:
             for attempt in state.folder.glob("attempt-*"):
                 remove(attempt)
             return state
-        was_writer = known is not None and known.startswith(WRITER_FINGERPRINT)
-        if known is not None and not was_writer and not overwrite:
+        was_writer = unfinished is not None and unfinished.startswith(WRITER_FINGERPRINT)
+        if unfinished is not None and not was_writer and not overwrite:
             raise DatasetError(
                 "an unfinished conversion with other options, or of a source that has changed since, is in "
                 "the folder",
@@ -159,7 +159,7 @@ class FolderState:
         output = SplitOutput(self.plan, self.folder, split, results)
         index = output.merge_index()
         for shard in output.shards:
-            files = shard_files(self.folder, shard.number, self._container)
+            files = shard_files(self.folder, shard.plan_number, self._container)
             for file, name in published_names(shard.name, self._container).items():
                 if files[file].exists():  # else an interrupted publication has moved it
                     move_durably(files[file], dataset / name)

@@ -60,7 +60,7 @@ def _already_converted(folder: Path, plan: ConversionPlan) -> PublishedDatasets 
 
 def _found(folder: Path) -> FoundDataset:
     return FoundDataset(
-        place=folder,
+        location=folder,
         manifest=Manifest.load(folder),
         modified=(folder / MANIFEST_NAME).stat().st_mtime_ns,
         size=lambda name: (folder / name).stat().st_size,

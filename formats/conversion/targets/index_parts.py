@@ -29,10 +29,10 @@ def empty_index(part: Path, merged: Path) -> None:
     sync(merged)
 
 
-def renumbered_part(part: Path, position: int) -> Path:
-    """Return a part with another position of its shard, because a shard before it is empty."""
+def renumbered_part(part: Path, number: int) -> Path:
+    """Return a part with another number of its shard, because a shard before it is empty."""
     columns = _columns(part)
-    columns["shard"] = np.full(len(columns["shard"]), position)
+    columns["shard"] = np.full(len(columns["shard"]), number)
     return _rewritten(part, columns)
 
 

@@ -56,13 +56,13 @@ def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[Sha
         allowed = _DEFAULT
     later = [skip for result in results for skip in result.skipped]
     skipped = [skip for skip in (*listing.skipped, *later) if _is_loss(skip)]
-    found = len(listing) + sum(1 for skip in listing.skipped if _is_loss(skip))
+    total = len(listing) + sum(1 for skip in listing.skipped if _is_loss(skip))
     if listing.objects is not None:
-        found += len(listing.objects.columns["object_labels"].values)
-    if skipped and Fraction(len(skipped), found) > allowed:
-        percent = min(100, math.ceil(100 * Fraction(len(skipped), found)))
+        total += len(listing.objects.columns["object_labels"].values)
+    if skipped and Fraction(len(skipped), total) > allowed:
+        percent = min(100, math.ceil(100 * Fraction(len(skipped), total)))
         raise SourceError(
-            f"{len(skipped):,} of {found:,} images and objects would be left out, more than "
+            f"{len(skipped):,} of {total:,} images and objects would be left out, more than "
             f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
             path=listing.root,
             hint=f"repair the source, or allow it: --allow-loss {percent}% (allow_loss={percent / 100:g})",

@@ -20,9 +20,9 @@ __all__ = ["NamedShard", "SplitOutput"]
 
 @dataclass(frozen=True)
 class NamedShard:
-    """A finished shard and its final name; ``number`` counts the shards of the plan."""
+    """A finished shard and its final name; ``plan_number`` counts the shards of the plan."""
 
-    number: int
+    plan_number: int
     name: str
     result: ShardResult
 
@@ -53,8 +53,10 @@ class SplitOutput:
         ]
         suffix = find_writing(self.plan.options.container).suffix
         return [
-            NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", self.results[number])
-            for position, number in enumerate(numbers)
+            NamedShard(
+                plan_number, f"shard-{number:05d}-of-{len(numbers):05d}{suffix}", self.results[plan_number]
+            )
+            for number, plan_number in enumerate(numbers)
         ]
 
     @cached_property
@@ -70,14 +72,14 @@ class SplitOutput:
         """Write the index of the split into :attr:`folder`, and return its path."""
         merged = self.folder / f"{self.split}.{INDEX_NAME}"
         parts = []
-        for position, shard in enumerate(self.shards):
-            part = self._index_part(shard.number)
-            moved = position != self.plan.shards[shard.number].position
-            parts.append(renumbered_part(part, position) if moved else part)
+        for number, shard in enumerate(self.shards):
+            part = self._index_part(shard.plan_number)
+            moved = number != self.plan.shards[shard.plan_number].number_in_split
+            parts.append(renumbered_part(part, number) if moved else part)
         if parts:
             merge_parts(parts, merged)
         else:
-            first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == self.split)
+            first = next(number for number, shard in enumerate(self.plan.shards) if shard.split == self.split)
             empty_index(self._index_part(first), merged)
         return merged
 

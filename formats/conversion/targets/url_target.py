@@ -61,10 +61,10 @@ def convert_to_url(run: ConversionRun, url: str, *, overwrite: bool) -> Publishe
     Raises: As :func:`stoker.convert`.
     """
     target = UrlTarget(Store(url), run.plan)
-    known = target.read_fingerprint()
-    if known is None and not overwrite and (converted := target.already_converted(run.plan)) is not None:
+    unfinished = target.read_fingerprint()
+    if unfinished is None and not overwrite and (converted := target.already_converted(run.plan)) is not None:
         return converted
-    target.enter(known, overwrite=overwrite)
+    target.enter(unfinished, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
         state = FolderState.enter(Path(folder), run.plan, overwrite=False)
         numbers = range(len(run.plan.shards))
@@ -126,7 +126,7 @@ class UrlTarget:
             return copy
 
         return FoundDataset(
-            place=self._url(split),
+            location=self._url(split),
             manifest=Manifest.from_bytes(content),
             modified=files[MANIFEST_NAME].modified,
             size=lambda name: files[name].size if name in files else None,
@@ -136,16 +136,16 @@ class UrlTarget:
     def _url(self, split: str) -> str:
         return self.store.at(split) if split else self.store.url
 
-    def enter(self, known: str | None, *, overwrite: bool) -> None:
-        """Start a conversion, or find the one that was interrupted, whose fingerprint is ``known``.
+    def enter(self, unfinished: str | None, *, overwrite: bool) -> None:
+        """Start a conversion, or find the interrupted one, whose fingerprint is ``unfinished``.
 
         Raises:
             DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.
         """
-        if known == self._plan.fingerprint:
+        if unfinished == self._plan.fingerprint:
             return
-        was_writer = known is not None and known.startswith(WRITER_FINGERPRINT)
-        if known is not None and not was_writer and not overwrite:
+        was_writer = unfinished is not None and unfinished.startswith(WRITER_FINGERPRINT)
+        if unfinished is not None and not was_writer and not overwrite:
             raise DatasetError(
                 "there is an unfinished conversion with other options, or of a source that has changed since",
                 path=self.store.url,

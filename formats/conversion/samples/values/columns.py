@@ -74,12 +74,12 @@ def column_type(name: str, value: Any, key: str) -> ColumnType:
     Raises:
         ConfigError: The value is none of these; the error names key and column.
     """
-    found = _plain(name, value, key)
-    if isinstance(found, str):
+    plain = _plain(name, value, key)
+    if isinstance(plain, str):
         return ColumnType("text", "str")
-    if found.ndim == 0:
-        return ColumnType("number", "uint8" if found.dtype == bool else found.dtype.name)
-    return ColumnType("array", found.dtype.name, found.ndim)
+    if plain.ndim == 0:
+        return ColumnType("number", "uint8" if plain.dtype == bool else plain.dtype.name)
+    return ColumnType("array", plain.dtype.name, plain.ndim)
 
 
 def _plain(name: str, value: Any, key: str) -> str | npt.NDArray[Any]:
@@ -87,18 +87,18 @@ def _plain(name: str, value: Any, key: str) -> str | npt.NDArray[Any]:
     if isinstance(value, str):
         return value
     try:
-        found = np.asarray(value)
+        plain = np.asarray(value)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise ConfigError(f"column {name!r} holds no value that can be stored: {error}", key=key) from error
-    if found.dtype.name not in ARRAY_DTYPES:
-        what = "None" if value is None else f"a value of the type {type(value).__name__}"
-        inside = f" of {found.dtype}" if found.ndim else ""
+    if plain.dtype.name not in ARRAY_DTYPES:
+        kind = "None" if value is None else f"a value of the type {type(value).__name__}"
+        inside = f" of {plain.dtype}" if plain.ndim else ""
         raise ConfigError(
-            f"column {name!r} holds {what}{inside}, which cannot be stored",
+            f"column {name!r} holds {kind}{inside}, which cannot be stored",
             key=key,
             hint="a column has a number, a text or an array of numbers in every sample",
         )
-    return found
+    return plain
 
 
 def store_value(name: str, value: Any, wanted: ColumnType, key: str) -> Value:
@@ -107,40 +107,40 @@ def store_value(name: str, value: Any, wanted: ColumnType, key: str) -> Value:
     Raises:
         ConfigError: It has another type, and would change; the error names key and column.
     """
-    found = _plain(name, value, key)
-    if isinstance(found, str):
-        if wanted.kind == "text" and is_unicode(found):
-            return found
+    plain = _plain(name, value, key)
+    if isinstance(plain, str):
+        if wanted.kind == "text" and is_unicode(plain):
+            return plain
         raise _misfit(name, "a text" if wanted.kind != "text" else "half of a surrogate pair", wanted, key)
-    if wanted.kind == "text" or found.ndim != wanted.sides:
+    if wanted.kind == "text" or plain.ndim != wanted.sides:
         raise _misfit(name, str(column_type(name, value, key)), wanted, key)
     target = np.dtype(wanted.dtype)
-    if found.dtype != target and not _keeps_value(found, target, value):
-        raise _misfit(name, _shown(found), wanted, key)
+    if plain.dtype != target and not _keeps_value(plain, target, value):
+        raise _misfit(name, _description(plain), wanted, key)
     if wanted.kind == "number":
-        number: int | float = found.astype(target).item()
+        number: int | float = plain.astype(target).item()
         return number
-    return np.ascontiguousarray(found, target.newbyteorder("<"))
+    return np.ascontiguousarray(plain, target.newbyteorder("<"))
 
 
-def _keeps_value(found: npt.NDArray[Any], target: np.dtype[Any], value: Any) -> bool:
+def _keeps_value(plain: npt.NDArray[Any], target: np.dtype[Any], value: Any) -> bool:
     """Whether numbers keep their values in another type; Python's own take the type of their column."""
-    if np.can_cast(found.dtype, target, "safe"):
+    if np.can_cast(plain.dtype, target, "safe"):
         return True
     if type(value) is int and target.kind in "iu":
         return bool(np.iinfo(target).min <= value <= np.iinfo(target).max)
     return type(value) in (int, float) and target.kind == "f"
 
 
-def _shown(found: npt.NDArray[Any]) -> str:
-    if found.ndim == 0:
-        return f"{found.item()!r}, a number of {found.dtype}"
-    return str(ColumnType("array", found.dtype.name, found.ndim))
+def _description(plain: npt.NDArray[Any]) -> str:
+    if plain.ndim == 0:
+        return f"{plain.item()!r}, a number of {plain.dtype}"
+    return str(ColumnType("array", plain.dtype.name, plain.ndim))
 
 
-def _misfit(name: str, found: str, wanted: ColumnType, key: str) -> ConfigError:
+def _misfit(name: str, description: str, wanted: ColumnType, key: str) -> ConfigError:
     return ConfigError(
-        f"column {name!r} holds {found}, and in the first sample {wanted}",
+        f"column {name!r} holds {description}, and in the first sample {wanted}",
         key=key,
         hint=f"the first sample fixes the type of a column: write {_KINDS[wanted.kind]} of one type in all",
     )

@@ -29,12 +29,12 @@ _FARTHEST = 1e18  # pixels; the square, an area, still is a float32
 
 
 def make_objects(
-    given: Mapping[str, Any], labels: Sequence[int], box_format: str, keypoints: int | None, key: str
+    arguments: Mapping[str, Any], labels: Sequence[int], box_format: str, keypoints: int | None, key: str
 ) -> Annotations:
     """Return the M objects of one sample.
 
     Args:
-        given: Some of :data:`OBJECT_FIELDS`, by name, boxes among them.
+        arguments: Some of :data:`OBJECT_FIELDS`, by name, boxes among them.
         labels: M labels.
         box_format: One of :data:`BOX_FORMATS`.
         keypoints: K of all samples; None in the first one.
@@ -43,25 +43,27 @@ def make_objects(
     Raises:
         ConfigError: The arguments do not fit each other; names key and argument.
     """
-    boxes = _boxes(given["boxes"], box_format, key)
+    boxes = _boxes(arguments["boxes"], box_format, key)
     number = len(boxes)
     sides = boxes[:, 2:] - boxes[:, :2]
     default = {"crowd": np.zeros(number), "area": sides[:, 0] * sides[:, 1], "object_id": np.arange(number)}
-    each = {
-        name: _of_each(name, given.get(name, default[name]), number, dtype, key)
+    columns = {
+        name: _of_each(name, arguments.get(name, default[name]), number, dtype, key)
         for name, dtype in (("crowd", bool), ("area", np.float32), ("object_id", np.int64))
     }
-    polygons, runs = _masks(given["masks"], number, key) if "masks" in given else (None, None)
+    polygons, runs = _masks(arguments["masks"], number, key) if "masks" in arguments else (None, None)
     if len(labels) != number:
         raise ConfigError(f"box_labels has {len(labels)} labels for {number} boxes", key=key)
     return Annotations(
         owner=np.zeros(number, np.int64),
         boxes=boxes,
         labels=np.array(labels, np.int64),
-        crowd=each["crowd"],
-        area=each["area"],
-        id=each["object_id"],
-        keypoints=_keypoints(given["keypoints"], number, keypoints, key) if "keypoints" in given else None,
+        crowd=columns["crowd"],
+        area=columns["area"],
+        id=columns["object_id"],
+        keypoints=_keypoints(arguments["keypoints"], number, keypoints, key)
+        if "keypoints" in arguments
+        else None,
         polygons=polygons,
         runs=runs,
     )
@@ -75,26 +77,26 @@ def _numbers(name: str, value: Any, dtype: Any, key: str) -> npt.NDArray[Any]:
 
 
 def _boxes(value: Any, box_format: str, key: str) -> Floats:
-    given = _numbers("boxes", value, np.float64, key)
-    if given.size == 0:
-        given = given.reshape(0, 4)
-    if given.ndim != 2 or given.shape[1] != 4:
-        raise ConfigError(f"boxes has the shape {given.shape}, and boxes have (M, 4)", key=key)
+    boxes = _numbers("boxes", value, np.float64, key)
+    if boxes.size == 0:
+        boxes = boxes.reshape(0, 4)
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ConfigError(f"boxes has the shape {boxes.shape}, and boxes have (M, 4)", key=key)
     if box_format == "XYWH":
-        given = np.concatenate((given[:, :2], given[:, :2] + given[:, 2:]), axis=1)
+        boxes = np.concatenate((boxes[:, :2], boxes[:, :2] + boxes[:, 2:]), axis=1)
     elif box_format == "CXCYWH":
-        half = given[:, 2:] / 2
-        given = np.concatenate((given[:, :2] - half, given[:, :2] + half), axis=1)
-    bad = ~(np.abs(given) < _FARTHEST).all(axis=1) | ~(given[:, 2:] > given[:, :2]).all(axis=1)
+        half = boxes[:, 2:] / 2
+        boxes = np.concatenate((boxes[:, :2] - half, boxes[:, :2] + half), axis=1)
+    bad = ~(np.abs(boxes) < _FARTHEST).all(axis=1) | ~(boxes[:, 2:] > boxes[:, :2]).all(axis=1)
     if bad.any():
-        at = int(np.flatnonzero(bad)[0])
-        shown = ", ".join(f"{side:g}" for side in given[at])
+        index = int(np.flatnonzero(bad)[0])
+        shown = ", ".join(f"{side:g}" for side in boxes[index])
         raise ConfigError(
-            f"boxes: box {at} has no area or is not finite: {shown} as left, top, right, bottom",
+            f"boxes: box {index} has no area or is not finite: {shown} as left, top, right, bottom",
             key=key,
             hint=f"boxes are read as box_format={box_format!r}",
         )
-    return given.astype(np.float32)
+    return boxes.astype(np.float32)
 
 
 def _of_each(name: str, value: Any, number: int, dtype: Any, key: str) -> npt.NDArray[Any]:
@@ -123,19 +125,19 @@ def _masks(value: Any, number: int, key: str) -> tuple[list[list[Floats]], list[
     """The polygons and the run lengths of each object; one of both is empty."""
     if len(value) != number:
         raise ConfigError(f"masks has {len(value)} masks for {number} boxes", key=key)
-    parts = [_parts(mask, at, key) for at, mask in enumerate(value)]
+    parts = [_parts(mask, index, key) for index, mask in enumerate(value)]
     return [polygons for polygons, _ in parts], [runs for _, runs in parts]
 
 
-def _parts(mask: Any, at: int, key: str) -> tuple[list[Floats], Runs]:
-    """The polygons of mask ``at``, or its run lengths."""
+def _parts(mask: Any, index: int, key: str) -> tuple[list[Floats], Runs]:
+    """The polygons of a mask, or its run lengths; errors name its ``index``."""
     try:
         if isinstance(mask, Sequence) and not isinstance(mask, (str, bytes)):
-            return [_polygon(one) for one in mask], np.zeros(0, np.uint32)
+            return [_polygon(polygon) for polygon in mask], np.zeros(0, np.uint32)
         return [], _runs(mask)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise ConfigError(
-            f"masks: mask {at} cannot be read: {error}",
+            f"masks: mask {index} cannot be read: {error}",
             key=key,
             hint="a mask is an array (H, W), a list of polygons, or COCO's size and counts",
         ) from error

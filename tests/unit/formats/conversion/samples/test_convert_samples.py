@@ -93,7 +93,7 @@ def test_a_seed_shuffles_and_keys_stay_those_of_the_items(tmp_path: Path) -> Non
     dataset = stoker.open(tmp_path / "out")
     assert dataset.labels.tolist() != sorted(dataset.labels.tolist())
     assert dataset.keys(range(50)) == [f"{label:08d}" for label in dataset.labels.tolist()]
-    with pytest.raises(ConfigError, match="a seed shuffles items by their positions"):
+    with pytest.raises(ConfigError, match="a seed shuffles items by their indices"):
         stoker.convert(iter([noise(0)]), tmp_path / "other", seed=1)
 
 

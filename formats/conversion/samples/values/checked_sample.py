@@ -16,12 +16,12 @@ from ....dataset.columns.annotations import Annotations
 from .columns import ColumnType, store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
 
-__all__ = ["GivenSample", "SampleChecker", "SampleForm"]
+__all__ = ["CheckedSample", "SampleChecker", "SampleForm"]
 
 _LONGEST_KEY = 4096  # bytes
 
 
-class GivenSample(NamedTuple):
+class CheckedSample(NamedTuple):
     """A sample that has been checked, all but its image.
 
     Attributes:
@@ -67,9 +67,9 @@ class SampleForm:
     @property
     def names(self) -> set[str]:
         """Names of the arguments that every sample has, besides image and key."""
-        given = {"label"} if self.labels != "no label" else set()
-        given |= {*self.objects, *self.values, *self.arrays}
-        return given | ({"segmentation"} if self.segmentation else set())
+        names = {"label"} if self.labels != "no label" else set()
+        names |= {*self.objects, *self.values, *self.arrays}
+        return names | ({"segmentation"} if self.segmentation else set())
 
 
 @dataclass
@@ -77,8 +77,8 @@ class SampleChecker:
     """Checks samples and numbers their classes.
 
     Attributes:
-        classes: Names of the classes by label; without given names they grow as names occur.
-        fixed_classes: Whether the names were given.
+        classes: Names of the classes by label; without named classes they grow as names occur.
+        fixed_classes: Whether the user named the classes.
         box_format: Format of the boxes.
         keypoints: Number of keypoints of an object; None as long as it is unknown.
         form: The form of all samples; None before the first one.
@@ -97,57 +97,57 @@ class SampleChecker:
     def __post_init__(self) -> None:
         self._label_of = {name: label for label, name in enumerate(self.classes)}
 
-    def check(self, key: str, image: Any, label: Any, given: Mapping[str, Any]) -> GivenSample:
+    def check(self, key: str, image: Any, label: Any, arguments: Mapping[str, Any]) -> CheckedSample:
         """Return a sample as it is stored, with an image that is not examined and other arguments by name.
 
         Raises:
             ConfigError: It does not fit the first sample, or cannot be stored; names key and column.
         """
         _check_key(key)
-        captions, given = self._captions(key, given)
-        form = self.form or self._form(key, label, given)
-        self._check_names(form, key, label, given)
+        captions, arguments = self._captions(key, arguments)
+        form = self.form or self._form(key, label, arguments)
+        self._check_names(form, key, label, arguments)
         labels = self._labels(form, label, key)
         columns = {**form.values, **form.arrays}
-        stored = {name: store_value(name, given[name], column, key) for name, column in columns.items()}
+        stored = {name: store_value(name, arguments[name], column, key) for name, column in columns.items()}
         objects = None
         if form.objects:
-            parts = {name: given[name] for name in OBJECT_FIELDS if name in given}
-            numbers = self._numbers(given["box_labels"], "box_labels", key)
+            parts = {name: arguments[name] for name in OBJECT_FIELDS if name in arguments}
+            numbers = self._numbers(arguments["box_labels"], "box_labels", key)
             objects = make_objects(parts, numbers, self.box_format, self.keypoints, key)
             if objects.keypoints is not None and len(objects):
                 self.keypoints = objects.keypoints.shape[1]
         self.form = form
         arrays = ((name, stored[name]) for name in form.arrays)
-        return GivenSample(
+        return CheckedSample(
             key,
             image,
             labels,
             objects,
-            given.get("segmentation"),
+            arguments.get("segmentation"),
             tuple(value for name in form.values if not isinstance(value := stored[name], np.ndarray)),
             tuple(store_array(name, value) for name, value in arrays if isinstance(value, np.ndarray)),
             captions,
         )
 
-    def _captions(self, key: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    def _captions(self, key: str, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
         """The captions of a sample, and its other arguments."""
         name = self.caption_column
         if name is None:
-            return (), given
-        found = given.get(name)
-        texts = [found] if isinstance(found, str) else found
-        if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) for one in texts):
+            return (), arguments
+        value = arguments.get(name)
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
             raise ConfigError(
-                f"{name} is {'missing' if found is None else repr(found)}, and every sample has captions",
+                f"{name} is {'missing' if value is None else repr(value)}, and every sample has captions",
                 key=key,
                 hint=f"give {name}= a text or a list of texts",
             )
-        others = {other: value for other, value in given.items() if other != name}
-        return tuple(text for text in texts if text.strip()), others
+        further = {argument: value for argument, value in arguments.items() if argument != name}
+        return tuple(text for text in texts if text.strip()), further
 
-    def _form(self, key: str, label: Any, given: Mapping[str, Any]) -> SampleForm:
-        objects = frozenset(name for name in OBJECT_FIELDS if name in given)
+    def _form(self, key: str, label: Any, arguments: Mapping[str, Any]) -> SampleForm:
+        objects = frozenset(name for name in OBJECT_FIELDS if name in arguments)
         required = objects - OPTIONAL_FIELDS
         if objects and not objects >= {"boxes", "box_labels"}:
             raise ConfigError(
@@ -155,24 +155,24 @@ class SampleChecker:
                 key=key,
                 hint="every object has a box and a label: give boxes=(M, 4) and box_labels=(M,)",
             )
-        others = {name: value for name, value in given.items() if name not in {*objects, "segmentation"}}
-        types = types_of(others, key)
+        columns = {name: value for name, value in arguments.items() if name not in {*objects, "segmentation"}}
+        types = types_of(columns, key)
         kind = "no label" if label is None else "several labels" if _is_list(label) else "one label"
         return SampleForm(
             kind,
             required,
-            "segmentation" in given,
+            "segmentation" in arguments,
             {name: column for name, column in types.items() if column.kind != "array"},
             {name: column for name, column in types.items() if column.kind == "array"},
         )
 
-    def _check_names(self, form: SampleForm, key: str, label: Any, given: Mapping[str, Any]) -> None:
+    def _check_names(self, form: SampleForm, key: str, label: Any, arguments: Mapping[str, Any]) -> None:
         optional = OPTIONAL_FIELDS if form.objects else frozenset()
-        found = (given.keys() - optional) | (set() if label is None else {"label"})
-        for names, what in ((form.names - found, "lacks"), (found - form.names, "has")):
+        present = (arguments.keys() - optional) | (set() if label is None else {"label"})
+        for names, verb in ((form.names - present, "lacks"), (present - form.names, "has")):
             if names:
                 raise ConfigError(
-                    f"the sample {what} {', '.join(map(repr, sorted(names)))}, unlike the first sample",
+                    f"the sample {verb} {', '.join(map(repr, sorted(names)))}, unlike the first sample",
                     key=key,
                     hint="all samples have the same columns: write a value for each, such as an empty list "
                     "of boxes",
