@@ -18,7 +18,7 @@ from ..plan import ConversionPlan, PlannedShard
 from .encoder import EncodedRecord
 from .shard_file import ShardFile, ShardResult, finished_shard, new_attempt
 
-__all__ = ["Cancelled", "ShardContext", "write_shard"]
+__all__ = ["Cancelled", "ShardContext", "chunk_rows", "write_shard"]
 
 _CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
 
@@ -91,7 +91,7 @@ class _ShardTask:
 
     def _outcomes(self) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
         """The chunks in order, each encoded; a bounded number of them are encoded ahead."""
-        chunks = _chunks(self._sizes, self._plan.encoder.chunk_samples)
+        chunks = chunk_rows(self._sizes, self._plan.encoder.chunk_samples)
         pool = self._context.pool
         if pool is None:
             for chunk in chunks:
@@ -112,7 +112,7 @@ class _ShardTask:
         return outcomes
 
 
-def _chunks(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
+def chunk_rows(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
     """Split samples of these sizes into chunks of at most ``most`` samples and about a megabyte."""
     ends = np.cumsum(sizes)
     start = 0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -26,7 +27,9 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_the_bytes_are_kept(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_images_and_classes_of_a_folder_are_stored_as_they_are(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
     summary = stoker.convert(photos, tmp_path / "out", format=container, seed=5, shards=4)
     dataset = stoker.open(tmp_path / "out")
     assert (summary.written, summary.shards, summary.skipped, len(dataset)) == (30, 4, {}, 30)
@@ -54,7 +57,7 @@ def test_the_bytes_are_kept(photos: Path, tmp_path: Path, container: Any) -> Non
         ("longer=100", "keep", 0.03),
     ],
 )
-def test_shards_are_about_as_large_as_asked_for(
+def test_shards_have_about_the_size_of_the_option(
     tmp_path: Path, photographs: list[Path], resize: str | None, encoding: Any, megabytes: float
 ) -> None:
     for number, file in enumerate(photographs[::5]):
@@ -68,14 +71,14 @@ def test_shards_are_about_as_large_as_asked_for(
     assert size / 3 < np.mean(sizes) < 1.5 * size
 
 
-def test_without_a_seed_the_order_is_sorted(photos: Path, tmp_path: Path) -> None:
+def test_without_a_seed_samples_are_in_the_order_of_their_keys(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     keys = stoker.open(tmp_path / "out").keys(range(30))
     assert keys == sorted(keys)
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_the_same_command_gives_the_same_bytes(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_threads_and_times_of_files_change_no_byte(photos: Path, tmp_path: Path, container: Any) -> None:
     options: dict[str, Any] = {
         "format": container,
         "seed": 1,
@@ -102,7 +105,9 @@ def test_no_temporary_files_are_left(photos: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_examples_agree_with_the_index(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
+def test_the_features_of_a_record_agree_with_the_index(
+    photos: Path, tmp_path: Path, encode_picture: Encode
+) -> None:
     (photos / "eel/0.jpg").write_bytes(encode_picture(3, orientation=6))
     stoker.convert(photos, tmp_path / "out", shards=1)
     dataset = stoker.open(tmp_path / "out")
@@ -127,7 +132,7 @@ def test_examples_agree_with_the_index(photos: Path, tmp_path: Path, encode_pict
     assert features["image/orientation"] == [6]
 
 
-class TestTouchingPixels:
+class TestEncodedImages:
     @pytest.mark.parametrize(
         ("resize", "size"),
         [
@@ -157,7 +162,7 @@ class TestTouchingPixels:
         assert stoker.verify(tmp_path / "out", decode=True).ok
 
     @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-    def test_orientation_is_applied(
+    def test_the_orientation_of_encoded_images_is_applied(
         self, photos: Path, tmp_path: Path, kind: str, encode_picture: Encode
     ) -> None:
         (photos / "cat/0.jpg").write_bytes(encode_picture(4, kind, orientation=6))
@@ -170,12 +175,12 @@ class TestTouchingPixels:
         expected = np.array(upright.transpose(Image.Transpose.ROTATE_270)).astype(int)
         assert np.abs(pixels - expected).mean() < 8
 
-    def test_raw_pixels(self, photos: Path, tmp_path: Path) -> None:
+    def test_raw_pixels_are_resized_as_pillow_does(self, photos: Path, tmp_path: Path) -> None:
         stoker.convert(photos, tmp_path / "out", resize="squash=18x24", encoding="raw")
         dataset = stoker.open(tmp_path / "out")
-        found = np.frombuffer(dataset.read(7), np.uint8).reshape(18, 24, 3).astype(int)
+        pixels = np.frombuffer(dataset.read(7), np.uint8).reshape(18, 24, 3).astype(int)
         expected = np.array(Image.open(photos / "cat/7.jpg").resize((24, 18), Image.Resampling.BILINEAR))
-        assert np.abs(found - expected.astype(int)).max() <= 6
+        assert np.abs(pixels - expected.astype(int)).max() <= 6
 
     def test_a_jpeg_of_higher_quality_is_larger(self, photos: Path, tmp_path: Path) -> None:
         sizes = [
@@ -194,20 +199,20 @@ class TestTouchingPixels:
         assert dataset.read(0) == (photos / "cat/0.jpg").read_bytes()
         assert dataset.read(1).startswith(b"\xff\xd8\xff")
 
-    @pytest.mark.parametrize("given", [{"quality": 50}, {"subsampling": "444"}], ids=str)
-    def test_a_given_quality_encodes_jpegs_anew(
-        self, photos: Path, tmp_path: Path, given: dict[str, Any]
+    @pytest.mark.parametrize(
+        ("options", "quality", "subsampling"),
+        [({"quality": 50}, 50, "4:2:0"), ({"subsampling": "444"}, 90, "4:4:4")],
+    )
+    def test_a_quality_or_subsampling_encodes_jpegs_anew(
+        self, photos: Path, tmp_path: Path, options: dict[str, Any], quality: int, subsampling: str
     ) -> None:
-        stoker.convert(photos, tmp_path / "out", encoding="jpeg", **given)
-        found = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
-        expected = io.BytesIO()
+        stoker.convert(photos, tmp_path / "out", encoding="jpeg", **options)
+        stored = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
         source = Image.open(photos / "cat/0.jpg")
-        quality, subsampling = given.get("quality", 90), {"444": 0, "420": 2}[given.get("subsampling", "420")]
-        source.save(expected, "JPEG", quality=quality, subsampling=subsampling)
-        wanted = Image.open(io.BytesIO(expected.getvalue()))
-        assert found.quantization == wanted.quantization
-        assert found.layer == wanted.layer
-        assert np.abs(np.asarray(found).astype(int) - np.asarray(source)).mean() < 8
+        expected = Image.open(io.BytesIO(encode(source, quality=quality, subsampling=subsampling)))
+        assert stored.quantization == expected.quantization
+        assert stored.layer == expected.layer
+        assert np.abs(np.asarray(stored).astype(int) - np.asarray(source)).mean() < 8
 
 
 def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:

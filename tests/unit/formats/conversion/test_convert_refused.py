@@ -26,28 +26,30 @@ def test_a_dataset_is_not_replaced_without_overwrite(photos: Path, tmp_path: Pat
 def test_a_foreign_file_is_not_replaced_without_overwrite(photos: Path, tmp_path: Path, name: str) -> None:
     file = tmp_path / "out" / "train" / name
     file.parent.mkdir(parents=True)
-    file.write_text("theirs")
+    file.write_text("of another program")
     with pytest.raises(DatasetError, match="would be replaced") as caught:
         stoker.convert(photos, tmp_path / "out", val=0.5)
     assert caught.value.path == str(file)
-    assert file.read_text() == "theirs"
+    assert file.read_text() == "of another program"
     stoker.convert(photos, tmp_path / "out", val=0.5, overwrite=True)
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_overwrite_replaces_it_and_nothing_else(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_overwrite_replaces_the_dataset_and_no_other_file(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
     stoker.convert(photos, tmp_path / "out", shards=5, format=container)
-    (tmp_path / "out/notes.txt").write_text("mine")
+    (tmp_path / "out/notes.txt").write_text("kept")
     stoker.convert(photos, tmp_path / "out", shards=2, overwrite=True)
     stoker.convert(photos, tmp_path / "fresh", shards=2)
-    assert read_files(tmp_path / "out") == {**read_files(tmp_path / "fresh"), "notes.txt": b"mine"}
+    assert read_files(tmp_path / "out") == {**read_files(tmp_path / "fresh"), "notes.txt": b"kept"}
 
 
 def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "theirs", shards=1)
+    stoker.convert(photos, tmp_path / "source", shards=1)
     (tmp_path / "out").mkdir()
-    shard = tmp_path / "out" / "theirs.tfrecord"
-    before = (tmp_path / "theirs/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
+    shard = tmp_path / "out" / "external.tfrecord"
+    before = (tmp_path / "source/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
     external_index.index([shard], tmp_path / "out")
     stoker.convert(photos, tmp_path / "out", shards=1, seed=1, overwrite=True)
     assert stoker.verify(tmp_path / "out").ok
@@ -55,13 +57,13 @@ def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
-def test_a_missing_source(tmp_path: Path, kind: Any) -> None:
+def test_a_missing_source_is_refused(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
         stoker.convert(tmp_path / "nowhere", tmp_path / "out", source_format=kind)
     assert caught.value.path == str(tmp_path / "nowhere")
 
 
-def test_a_source_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -71,11 +73,11 @@ def test_a_source_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.path == str(tmp_path)
 
 
-def test_a_target_that_is_a_file(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("mine")
+def test_a_target_that_is_a_file_is_refused(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("kept")
     with pytest.raises(ConfigError, match="the target is a file"):
         stoker.convert(photos, tmp_path / "out", overwrite=True)
-    assert (tmp_path / "out").read_text() == "mine"
+    assert (tmp_path / "out").read_text() == "kept"
 
 
 @pytest.mark.parametrize("target", ["photos", "photos/out", "photos/cat/../out", "link/out"])
@@ -92,30 +94,32 @@ def test_no_split_may_lie_in_the_source(photos: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "message"),
     [
-        {"num_threads": 0},
-        {"shard_size": "1MB", "shards": 2},
-        {"val": 1.5},
-        {"resize": "big"},
-        {"shards": 0},
+        ({"num_threads": 0}, "num_threads must be an integer from 1"),
+        ({"shard_size": "1MB", "shards": 2}, "shards are made by one of"),
+        ({"val": 1.5}, "val must be a share"),
+        ({"resize": "big"}, "resize must be"),
+        ({"shards": 0}, "shards are made by one of"),
     ],
     ids=str,
 )
-def test_invalid_options_are_refused(photos: Path, tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
+def test_invalid_options_are_refused(
+    photos: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
         stoker.convert(photos, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
-def test_an_option_under_its_former_name(photos: Path, tmp_path: Path) -> None:
+def test_an_option_under_its_former_name_is_refused_with_the_new_one(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="no option 'num_workers': it is now called 'num_threads'"):
         stoker.convert(photos, tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # the former name
     with pytest.raises(TypeError, match="it is now called 'num_threads'"):
         stoker.convert_text(photos / "x.txt", tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # likewise
 
 
-def test_class_depth_is_for_folders(photos: Path, tmp_path: Path) -> None:
+def test_class_depth_is_refused_for_a_list(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nphotos/cat/1.jpg,a\n")
     with pytest.raises(ConfigError, match="class_depth"):
         stoker.convert(tmp_path / "list.csv", tmp_path / "out", class_depth=1)
@@ -144,12 +148,17 @@ def test_a_source_of_links_gives_the_same_dataset(photos: Path, tmp_path: Path) 
     stoker.convert(photos, tmp_path / "plain")
     stoker.convert(tmp_path / "links", tmp_path / "linked")
     assert stoker.open(tmp_path / "plain").fingerprint == stoker.open(tmp_path / "linked").fingerprint
+
+
+def test_links_in_a_source_can_be_left_out(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "cat").symlink_to(photos / "cat")
     with pytest.raises(SourceError, match="no image in a class folder"):
         stoker.convert(tmp_path / "links", tmp_path / "out", follow_links=False)
 
 
 @pytest.mark.parametrize("option", [{"quality": 80}, {"subsampling": "444"}])
-def test_options_of_jpegs_need_jpegs_that_are_encoded(
+def test_options_of_jpegs_are_refused_where_no_jpeg_is_encoded(
     photos: Path, tmp_path: Path, option: dict[str, Any]
 ) -> None:
     for encoding in ({}, {"encoding": "png"}, {"encoding": "raw", "resize": "squash=8x8"}):
@@ -169,7 +178,9 @@ class TestStrict:
         assert read_files(tmp_path / "out") == {}
 
     @pytest.mark.parametrize("name", ["dog/x.jxl", "fox/x.jpg", "x.jpg", "dog/link.txt"])
-    def test_strict_stops_at_what_may_be_an_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+    def test_strict_stops_at_a_skipped_file_that_may_be_an_image(
+        self, photos: Path, tmp_path: Path, name: str
+    ) -> None:
         (photos / "fox").mkdir()
         if "link" in name:
             (photos / name).symlink_to(tmp_path)
@@ -198,7 +209,7 @@ class TestStrict:
             assert caught.value.path == str(broken)
 
 
-def test_a_conversion_without_samples_is_an_error(photos: Path, tmp_path: Path) -> None:
+def test_a_source_without_an_intact_image_is_refused(photos: Path, tmp_path: Path) -> None:
     for file in photos.glob("*/*.jpg"):
         file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(SourceError, match="broken image"):
@@ -206,12 +217,18 @@ def test_a_conversion_without_samples_is_an_error(photos: Path, tmp_path: Path) 
     assert read_files(tmp_path / "out") == {}
 
 
-def test_a_path_that_is_not_utf_8(photos: Path, tmp_path: Path) -> None:
+def test_a_target_whose_path_is_not_utf8_is_refused(photos: Path, tmp_path: Path) -> None:
     target = tmp_path / os.fsdecode(b"out\xff")
     with pytest.raises(ConfigError, match="not UTF-8") as caught:
         stoker.convert(photos, target)
     assert str(caught.value.path).endswith("out\\xff")
     assert not target.exists()
+
+
+def test_a_dataset_whose_path_is_not_utf8_can_neither_be_indexed_nor_opened(
+    photos: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / os.fsdecode(b"out\xff")
     stoker.convert(photos, tmp_path / "out")
     shard = stoker.open(tmp_path / "out").data_files[0]
     with pytest.raises(ConfigError, match="not UTF-8"):

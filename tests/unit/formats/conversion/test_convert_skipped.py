@@ -40,12 +40,12 @@ BROKEN: dict[str, tuple[Callable[[bytes, Encode], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("damage", BROKEN)
 @pytest.mark.parametrize("name", ["0.jpg", "5.jpg", "9.jpg"])
 def test_broken_images_are_skipped_and_counted(
-    photos: Path, tmp_path: Path, what: str, name: str, encode_picture: Encode
+    photos: Path, tmp_path: Path, damage: str, name: str, encode_picture: Encode
 ) -> None:
-    spoil, reason = BROKEN[what]
+    spoil, reason = BROKEN[damage]
     path = photos / "dog" / name
     path.write_bytes(spoil(path.read_bytes(), encode_picture))
     summary = stoker.convert(photos, tmp_path / "out", max_pixels=1_000_000)
@@ -60,7 +60,7 @@ def test_broken_images_are_skipped_and_counted(
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM"])
-def test_an_image_that_is_cut_off_is_skipped_where_bytes_are_kept(
+def test_an_image_cut_short_is_skipped_though_its_pixels_are_not_decoded(
     tmp_path: Path, kind: str, encode_picture: Encode
 ) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
@@ -77,19 +77,19 @@ def test_a_png_with_a_damaged_chunk_is_skipped(tmp_path: Path, encode_picture: E
     whole = encode_picture(1, "PNG")
     damaged = bytearray(whole)
     damaged[damaged.index(b"IDAT") + 10] ^= 1
-    remark = whole[:33] + b"\0\0\0\1tEXtx----" + whole[33:]
-    for name, data in {"whole": whole, "damaged": damaged, "remark": remark}.items():
+    bad_text = whole[:33] + b"\0\0\0\1tEXtx----" + whole[33:]
+    for name, data in {"whole": whole, "damaged": damaged, "bad_text": bad_text}.items():
         (tmp_path / "photos" / "a" / name).write_bytes(data)
     stoker.convert(tmp_path / "photos", tmp_path / "out")
     assert stoker.open(tmp_path / "out").keys([0]) == ["a/whole"]
-    said = (tmp_path / "out" / "skipped.jsonl").read_text()
-    assert "IDAT does not match" in said
-    assert "tEXt does not match" in said
+    skipped = (tmp_path / "out" / "skipped.jsonl").read_text()
+    assert "IDAT does not match" in skipped
+    assert "tEXt does not match" in skipped
     with pytest.raises(UnidentifiedImageError):
-        Image.open(io.BytesIO(remark))
+        Image.open(io.BytesIO(bad_text))
 
 
-def test_broken_pixels_are_found_where_they_are_decoded(
+def test_an_image_whose_pixels_cannot_be_decoded_is_skipped(
     photos: Path, tmp_path: Path, encode_picture: Encode
 ) -> None:
     path = photos / "dog/3.jpg"
@@ -97,7 +97,7 @@ def test_broken_pixels_are_found_where_they_are_decoded(
     assert stoker.convert(photos, tmp_path / "out", resize="shorter=8").skipped == {"broken image": 1}
 
 
-def test_bytes_after_the_end_of_a_jpeg_do_not_matter(photos: Path, tmp_path: Path) -> None:
+def test_a_jpeg_with_bytes_after_its_end_is_converted(photos: Path, tmp_path: Path) -> None:
     path = photos / "dog/3.jpg"
     path.write_bytes(path.read_bytes() + b"appended" * 9000)
     assert stoker.convert(photos, tmp_path / "out").written == 30
@@ -115,15 +115,17 @@ def test_a_thumbnail_does_not_hide_that_the_image_is_cut_off(
     assert stoker.convert(photos, tmp_path / "cut").skipped == {"broken image": 1}
 
 
-def test_skips_are_sorted_and_the_bytes_repeat(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
+def test_skips_are_written_in_the_order_of_their_keys(
+    photos: Path, tmp_path: Path, encode_picture: Encode
+) -> None:
     for i in range(10):
         (photos / f"eel/{i}.txt").write_text("x")
         (photos / f"cat/{i}.jpg").write_text("x")
     (photos / "cat/ok.jpg").write_bytes(encode_picture(1))
-    for out in ("one", "two"):
+    for out in ("first", "second"):
         stoker.convert(photos, tmp_path / out, seed=1, shards=5)
-    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
-    keys = [json.loads(line)["key"] for line in (tmp_path / "one/skipped.jsonl").read_text().splitlines()]
+    assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
+    keys = [json.loads(line)["key"] for line in (tmp_path / "first/skipped.jsonl").read_text().splitlines()]
     assert keys == sorted(keys)
     assert len(keys) == 20
 
@@ -141,7 +143,7 @@ def test_a_shard_without_samples_is_left_out(photos: Path, tmp_path: Path) -> No
     assert stoker.verify(tmp_path / "out", decode=True).ok
 
 
-def test_skips_are_counted_once(photos: Path, tmp_path: Path) -> None:
+def test_skips_of_the_listing_are_counted_in_the_first_split_alone(photos: Path, tmp_path: Path) -> None:
     (photos / "dog/notes.txt").write_text("x")
     stoker.convert(photos, tmp_path / "out", val="20%")
     skipped = {

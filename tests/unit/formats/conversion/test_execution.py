@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 from helpers.processes.disk_calls import full_disk
 from hypothesis import given
@@ -19,8 +20,7 @@ from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.conversion.run import ConversionRun, no_progress
 from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
-from stoker.formats.conversion.shards import planned_shard
-from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, write_shard
+from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, chunk_rows, write_shard
 from stoker.formats.conversion.shards.shard_file import ShardResult
 from stoker.formats.sources.classes.class_folder import list_folder
 
@@ -50,9 +50,8 @@ def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPl
     maker = Endless()
 
     def interrupt(*_: object) -> None:
-        assert all(maker.started.acquire(timeout=60) for _ in range(2)), (
-            "shards that one worker makes at once"
-        )
+        for _ in range(2):  # one worker makes two shards at once
+            assert maker.started.acquire(timeout=60)
         raise KeyboardInterrupt
 
     run = ConversionRun(plan, LocalRunner(1), interrupt)
@@ -61,7 +60,7 @@ def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPl
     assert maker.stopped == [True, True]
 
 
-def test_an_interrupt_while_ray_is_given_shards_cancels_them(
+def test_an_interrupt_while_shards_are_submitted_to_ray_cancels_them(
     plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = MagicMock()
@@ -72,7 +71,7 @@ def test_an_interrupt_while_ray_is_given_shards_cancels_them(
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
-def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: Path) -> None:
+def test_a_shard_that_is_stopped_leaves_no_file(plan: ConversionPlan, tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
     (tmp_path / "state").mkdir()
@@ -81,10 +80,10 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_finished_shard_is_found(plan: ConversionPlan, tmp_path: Path) -> None:
-    made = write_shard(tmp_path, plan, 0)
+def test_a_finished_shard_is_not_written_again(plan: ConversionPlan, tmp_path: Path) -> None:
+    result = write_shard(tmp_path, plan, 0)
     with full_disk():
-        assert write_shard(tmp_path, plan, 0) == made
+        assert write_shard(tmp_path, plan, 0) == result
 
 
 def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) -> None:
@@ -106,8 +105,8 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
     submit = ThreadPoolExecutor.submit
     maker = Endless()
 
-    def interrupted(executor: ThreadPoolExecutor, *task: Any, **how: Any) -> Future[Any]:
-        future = submit(executor, *task, **how)
+    def interrupted(executor: ThreadPoolExecutor, *task: Any, **options: Any) -> Future[Any]:
+        future = submit(executor, *task, **options)
         if maker.started.acquire(timeout=60):
             raise KeyboardInterrupt
         return future
@@ -126,16 +125,16 @@ def test_progress_counts_shards_of_an_earlier_run(photos: Path, tmp_path: Path) 
     seen: list[tuple[int, int, int, str]] = []
     summary = stoker.convert(photos, tmp_path / "out", shards=10, progress=lambda *state: seen.append(state))
     assert seen[0] == (0, 0, 0, "listing")
-    made = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
-    assert min(seen[1:]) >= (24, 30, sum(sum(made[3 * shard : 3 * shard + 3]) for shard in finished), "")
-    assert seen[-1] == (30, 30, sum(made), "publishing")
+    sizes = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
+    assert min(seen[1:]) >= (24, 30, sum(sum(sizes[3 * shard : 3 * shard + 3]) for shard in finished), "")
+    assert seen[-1] == (30, 30, sum(sizes), "publishing")
     assert summary.written == 30
     assert round(summary.images_per_second * summary.seconds) == 6
 
 
 @given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))
-def test_chunks_cover_all_and_are_as_small_as_asked_for(sizes: list[int], most: int) -> None:
-    chunks = list(planned_shard._chunks(sizes, most))
+def test_chunks_cover_all_rows_within_the_limits_of_rows_and_bytes(sizes: list[int], most: int) -> None:
+    chunks = list(chunk_rows(np.array(sizes, np.int64), most))
     assert [i for chunk in chunks for i in chunk] == list(range(len(sizes)))
     for chunk in chunks:
         assert 1 <= len(chunk) <= most

@@ -15,8 +15,10 @@ from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
 from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
-# Made with NumPy 2. Conversions stay the same only if this order does.
-GOLDEN = [0, 2, 11, 9, 1, 8, 5, 4, 3, 10, 6, 7]
+# Conversions of a source keep their bytes only if this order stays; NumPy 2 made it.
+GOLDEN_ORDER = [0, 2, 11, 9, 1, 8, 5, 4, 3, 10, 6, 7]
+
+NUMBERS, NAMES = np.arange(5), pa.array(list("abcde"), pa.large_string())
 
 GOLDEN_VAL = {"c0/0003.jpg", "c5/0002.jpg", "c8/0000.jpg", "c9/0003.jpg"}
 
@@ -40,32 +42,32 @@ def split_keys(listing: Listing, **options: Any) -> dict[str, set[str]]:
 
 
 class TestSplits:
-    def test_shares_hold_in_every_class(self) -> None:
+    def test_a_share_is_taken_of_every_class(self) -> None:
         listing = make_listing({"a": 100, "b": 50, "c": 20})
-        found = split_keys(listing, val=Fraction(1, 10), test=Fraction(1, 20))
+        splits = split_keys(listing, val=Fraction(1, 10), test=Fraction(1, 20))
         for name, val, test in (("a", 10, 5), ("b", 5, (2, 3)), ("c", 2, 1)):
-            sizes = {split: sum(key.startswith(name + "/") for key in keys) for split, keys in found.items()}
+            sizes = {split: sum(key.startswith(name + "/") for key in keys) for split, keys in splits.items()}
             assert sizes["val"] == val
             assert sizes["test"] in (test if isinstance(test, tuple) else (test,))
-        assert [len(found[split]) for split in ("train", "val", "test")] == [144, 17, 9]
+        assert [len(splits[split]) for split in ("train", "val", "test")] == [144, 17, 9]
 
     def test_classes_smaller_than_the_share_are_apportioned(self) -> None:
         listing = make_listing({f"c{i:03d}": 4 for i in range(100)})
-        found = split_keys(listing, val=Fraction(1, 10))
-        assert len(found["val"]) == 40
-        assert len({key.split("/")[0] for key in found["val"]}) == 40
+        splits = split_keys(listing, val=Fraction(1, 10))
+        assert len(splits["val"]) == 40
+        assert len({key.split("/")[0] for key in splits["val"]}) == 40
 
     def test_a_class_with_one_sample_stays_in_train(self) -> None:
-        found = split_keys(make_listing({"a": 1, "b": 19}), val=Fraction(9, 10))
-        assert any(key.startswith("a/") for key in found["train"])
+        splits = split_keys(make_listing({"a": 1, "b": 19}), val=Fraction(9, 10))
+        assert any(key.startswith("a/") for key in splits["train"])
 
     @pytest.mark.parametrize("size", range(3, 8))
     def test_every_class_has_a_training_sample(self, size: int) -> None:
         listing = make_listing({f"c{i}": size for i in range(9)})
-        found = split_keys(listing, val=Fraction(9, 20), test=Fraction(9, 20))
-        assert len({key.split("/")[0] for key in found["train"]}) == 9
+        splits = split_keys(listing, val=Fraction(9, 20), test=Fraction(9, 20))
+        assert len({key.split("/")[0] for key in splits["train"]}) == 9
 
-    def test_what_is_in_a_split_never_changes(self) -> None:
+    def test_the_samples_of_a_split_never_change(self) -> None:
         listing = make_listing({f"c{i}": 4 for i in range(10)})
         assert split_keys(listing, val=Fraction(1, 10))["val"] == GOLDEN_VAL
 
@@ -73,7 +75,7 @@ class TestSplits:
         listing = make_listing({"a": 60, "b": 40})
         assert split_keys(listing, val=Fraction(1, 5), seed=1) == split_keys(listing, val=Fraction(1, 5))
 
-    def test_another_file_moves_few_samples(self) -> None:
+    def test_three_new_files_move_at_most_six_samples_to_another_split(self) -> None:
         before = split_keys(make_listing({"a": 200, "b": 300}), val=Fraction(1, 10), test=Fraction(1, 10))
         after = split_keys(make_listing({"a": 203, "b": 300}), val=Fraction(1, 10), test=Fraction(1, 10))
         moved = sum(len(before[split] - after[split]) for split in before)
@@ -90,12 +92,12 @@ class TestSplits:
         with pytest.raises(ConfigError, match="val would get none of 4"):
             split_keys(make_listing({"a": 4}), val=Fraction(1, 100))
 
-    def test_numeric_labels_are_strata_too(self) -> None:
+    def test_labels_without_names_are_strata(self) -> None:
         named = make_listing({"a": 10, "b": 10})
         labels = pa.array([-5] * 10 + [7_000_000_000] * 10, pa.int64())
         listing = Listing(named.root, named.keys, named.sizes, named.modified, labels, ())
-        found = split_keys(listing, val=Fraction(1, 5))
-        assert sorted(key[0] for key in found["val"]) == ["a", "a", "b", "b"]
+        splits = split_keys(listing, val=Fraction(1, 5))
+        assert sorted(key[0] for key in splits["val"]) == ["a", "a", "b", "b"]
 
     def test_the_first_of_several_labels_is_the_stratum(self) -> None:
         named = make_listing({"a": 10, "b": 10})
@@ -108,8 +110,8 @@ class TestSplits:
         labels = pa.array([[0]] * 100 + [[]] * 200, pa.large_list(pa.int64()))
         for classes in (named.classes, (*named.classes, "c"), ()):
             listing = dataclasses.replace(named, labels=labels, classes=classes)
-            found = split_keys(listing, val=Fraction(1, 5))
-            assert sorted(key[0] for key in found["val"]) == ["a"] * 20 + ["b"] * 40
+            splits = split_keys(listing, val=Fraction(1, 5))
+            assert sorted(key[0] for key in splits["val"]) == ["a"] * 20 + ["b"] * 40
         assert len(split_keys(dataclasses.replace(named, labels=None), val=Fraction(1, 5))["val"]) == 60
 
 
@@ -119,54 +121,50 @@ class TestOrder:
         np.testing.assert_array_equal(shuffled(rows, None), rows)
 
     def test_the_permutation_of_a_seed_never_changes(self) -> None:
-        assert shuffled(np.arange(12), 0).tolist() == GOLDEN
+        assert shuffled(np.arange(12), 0).tolist() == GOLDEN_ORDER
 
-    def test_seeds_differ(self) -> None:
+    def test_every_seed_has_another_order(self) -> None:
         orders = {tuple(shuffled(np.arange(30), seed).tolist()) for seed in (*range(50), (1 << 64) - 1)}
         assert len(orders) == 51
 
 
 class TestShards:
-    def test_shards_by_records(self) -> None:
+    def test_shard_records_is_the_largest_number_of_records(self) -> None:
         parts = shard_rows(np.full(10, 5), ConvertOptions(shard_records=4))
         assert parts == [slice(0, 4), slice(4, 8), slice(8, 10)]
 
-    def test_shards_by_number(self) -> None:
-        assert [s.stop - s.start for s in shard_rows(np.full(10, 5), ConvertOptions(shards=4))] == [
-            2,
-            3,
-            2,
-            3,
-        ]
+    def test_shards_of_a_number_differ_by_at_most_one_record(self) -> None:
+        parts = shard_rows(np.full(10, 5), ConvertOptions(shards=4))
+        assert [part.stop - part.start for part in parts] == [2, 3, 2, 3]
 
-    def test_never_more_shards_than_samples(self) -> None:
+    def test_there_are_no_more_shards_than_samples(self) -> None:
         assert len(shard_rows(np.full(3, 5), ConvertOptions(shards=100))) == 3
 
     def test_shards_by_size_are_about_equal(self) -> None:
         sizes = np.full(1000, 1000)
         parts = shard_rows(sizes, ConvertOptions(shard_bytes=300_000))
-        assert [s.stop - s.start for s in parts] == [250] * 4
+        assert [part.stop - part.start for part in parts] == [250] * 4
 
-    def test_a_sample_larger_than_a_shard(self) -> None:
+    def test_a_sample_larger_than_a_shard_makes_no_empty_shard(self) -> None:
         parts = shard_rows(np.array([10, 10, 5000, 10, 10]), ConvertOptions(shard_bytes=100))
         assert all(part.stop > part.start for part in parts)
         assert parts[0].start == 0
         assert parts[-1].stop == 5
 
     def test_sizes_of_shards_include_masks(self) -> None:
-        listing = make_listing({"a": 10})
+        listing, options = make_listing({"a": 10}), ConvertOptions(shard_bytes=15_000)
         masks = ListedFiles(listing.root, listing.keys, np.full(10, 9_000, np.int64), listing.modified)
-        for some, number in ((listing, 1), (dataclasses.replace(listing, masks=masks), 7)):
-            assert len(plan_conversion(some, ConvertOptions(shard_bytes=15_000)).shards) == number
+        assert len(plan_conversion(listing, options).shards) == 1
+        assert len(plan_conversion(dataclasses.replace(listing, masks=masks), options).shards) == 7
 
-    def test_sizes_of_raw_pixels_are_exact(self) -> None:
+    def test_the_size_of_raw_pixels_does_not_depend_on_that_of_the_file(self) -> None:
         options = ConvertOptions(shard_bytes=100, encoding="raw", mode="fill", height=10, width=20)
         payload = options.record_bytes(np.array([1, 10**9])) - options.record_bytes(np.array([0, 0]))
         assert payload.tolist() == [0, 0]
 
 
 class TestFingerprint:
-    def test_it_covers_every_option_and_the_source(self) -> None:
+    def test_the_fingerprint_covers_every_option_and_the_source(self) -> None:
         base = {"shards": 2}
         variants: list[dict[str, Any]] = [
             base,
@@ -182,23 +180,25 @@ class TestFingerprint:
             make_listing({"a": 5, "c": 5}),
             make_listing({"a": 5, "b": 5}, 9),
         ]
-        found = [plan_conversion(listings[0], ConvertOptions(**v)).fingerprint for v in variants]
-        found += [plan_conversion(listing, ConvertOptions(**base)).fingerprint for listing in listings[1:]]
-        assert len(set(found)) == len(found)
+        plans = [plan_conversion(listings[0], ConvertOptions(**options)) for options in variants]
+        plans += [plan_conversion(listing, ConvertOptions(**base)) for listing in listings[1:]]
+        assert len({plan.fingerprint for plan in plans}) == len(plans)
 
-    def test_it_covers_the_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        found = set()
+    def test_the_fingerprint_covers_the_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fingerprints = set()
         for version in ("1.0.0", "1.0.1"):
             monkeypatch.setattr("stoker.version.__version__", version)
-            found.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
-        assert len(found) == 2
+            fingerprints.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
+        assert len(fingerprints) == 2
 
-    def test_it_covers_the_whole_listing(self) -> None:
+    @pytest.fixture
+    def listing(self) -> Listing:
+        """A listing with a column, a skip, masks and objects."""
         base = make_listing({"a": 5})
         masks = ListedFiles(base.root, base.keys, base.sizes, base.modified)
         boxes = {"object_boxes": pa.array([[0.0]] * 5)}
         objects = ListedObjects(boxes, False, np.full(5, 7, np.int32), np.full(5, 9, np.int32), "{}")
-        whole = dataclasses.replace(
+        return dataclasses.replace(
             base,
             columns={"x": pa.array(range(5))},
             skipped=(Skip("b", "hidden"),),
@@ -206,34 +206,36 @@ class TestFingerprint:
             objects=objects,
         )
 
-        def variants(listing: Any, **changes: Any) -> list[Any]:
-            return [dataclasses.replace(listing, **{name: value}) for name, value in changes.items()]
-
-        other = np.arange(5)
-        names = pa.array(list("abcde"), pa.large_string())
-        listings = [
-            whole,
-            *variants(whole, keys=names, sizes=other, modified=other, classes=("b",), skipped=()),
-            *variants(whole, labels=pa.array([1] * 5), info=AnnotationInfo(ignore=255), objects=None),
-            *variants(whole, columns={"y": whole.columns["x"]}, masks=None),
-            *variants(whole, columns={"x": pa.array(range(1, 6))}),
-            *(
-                dataclasses.replace(whole, masks=changed)
-                for changed in variants(masks, keys=names, sizes=other, modified=other)
-            ),
-            *(
-                dataclasses.replace(whole, objects=changed)
-                for changed in variants(
-                    objects,
-                    columns={"object_boxes": pa.array([[1.0]] * 5)},
-                    relative=True,
-                    heights=other.astype(np.int32),
-                    widths=other.astype(np.int32),
-                )
-            ),
-        ]
-        found = [listing.fingerprint() for listing in listings]
-        assert len(set(found)) == len(found)
+    @pytest.mark.parametrize(
+        ("part", "name", "value"),
+        [
+            ("", "keys", NAMES),
+            ("", "sizes", NUMBERS),
+            ("", "modified", NUMBERS),
+            ("", "classes", ("b",)),
+            ("", "skipped", ()),
+            ("", "labels", pa.array([1] * 5)),
+            ("", "info", AnnotationInfo(ignore=255)),
+            ("", "objects", None),
+            ("", "masks", None),
+            ("", "columns", {"y": pa.array(range(5))}),
+            ("", "columns", {"x": pa.array(range(1, 6))}),
+            ("masks", "keys", NAMES),
+            ("masks", "sizes", NUMBERS),
+            ("masks", "modified", NUMBERS),
+            ("objects", "columns", {"object_boxes": pa.array([[1.0]] * 5)}),
+            ("objects", "relative", True),
+            ("objects", "heights", NUMBERS.astype(np.int32)),
+            ("objects", "widths", NUMBERS.astype(np.int32)),
+        ],
+    )
+    def test_every_change_of_the_listing_changes_its_fingerprint(
+        self, listing: Listing, part: str, name: str, value: Any
+    ) -> None:
+        changes = {name: value}
+        if part:
+            changes = {part: dataclasses.replace(getattr(listing, part), **changes)}
+        assert dataclasses.replace(listing, **changes).fingerprint() != listing.fingerprint()
 
     def test_equal_plans_have_equal_fingerprints(self) -> None:
         first, second = (
@@ -241,7 +243,7 @@ class TestFingerprint:
         )
         assert first.fingerprint == second.fingerprint
 
-    def test_a_touched_file_changes_it(self) -> None:
+    def test_a_time_of_a_file_changes_the_fingerprint_of_the_listing(self) -> None:
         listing = make_listing({"a": 5})
         before = listing.fingerprint()
         listing.modified[2] += 1
