@@ -174,8 +174,8 @@ def main() -> None:
     rates = [hit_rates(256, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
     print("samples in a block  cache  least recent use  next use  optimum")
     for one in rates:
-        rates = f"{one.least_recent:16.1%}  {one.next_use:8.1%}  {one.optimum:7.1%}"
-        print(f"{one.samples:18}  {one.share:5.0%}  {rates}")
+        shares = f"{one.least_recent:16.1%}  {one.next_use:8.1%}  {one.optimum:7.1%}"
+        print(f"{one.samples:18}  {one.share:5.0%}  {shares}")
     write_json(args.json, [asdict(one) for one in rates])
 
 

@@ -63,7 +63,7 @@ class ImageBenchmark:
 
     def _dataset(self, workload: Workload) -> Path:
         report(f"making {workload.title.lower()}")
-        return make_dataset(workload, self._given.source, self._given.work)
+        return make_dataset(workload, self._args.source, self._args.work)
 
     def _workload(self, workload: Workload) -> None:
         dataset = self._dataset(workload)
@@ -71,8 +71,8 @@ class ImageBenchmark:
             dataset,
             workload.peers,
             engines=(),
-            rounds=self._given.rounds,
-            num_threads=self._given.threads,
+            rounds=self._args.rounds,
+            num_threads=self._args.threads,
             size=workload.size,
             workload=workload.title,
             report=report,
@@ -96,7 +96,7 @@ class ImageBenchmark:
             )
 
     def _batches(self) -> None:
-        threads = self._given.threads or len(allowed_cores())
+        threads = self._args.threads or len(allowed_cores())
         settings = {size: PeerSettings(size, num_threads=threads) for size in _BATCH_SIZES}
         self._sweep("batch", _BATCH_PEERS, settings)
 
@@ -125,7 +125,7 @@ class ImageBenchmark:
     def _rates(
         self, dataset: Path, peers: tuple[str, ...], settings: PeerSettings
     ) -> dict[str, float | None]:
-        plan = ComparisonPlan(peers, settings, tuple(allowed_cores()), self._given.rounds)
+        plan = ComparisonPlan(peers, settings, tuple(allowed_cores()), self._args.rounds)
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
             comparison = compare(open_source(dataset, Path(scratch)), plan, report)
         return {name: comparison.rate_of(name) for name in peers}
@@ -148,7 +148,7 @@ class ImageBenchmark:
 
     def _overlap(self) -> None:
         overlapped = overlap.measure(
-            self._dataset(WORKLOADS["photographs"]), self._given.rounds, num_threads=self._given.threads
+            self._dataset(WORKLOADS["photographs"]), self._args.rounds, num_threads=self._args.threads
         )
         self._console.print(overlap.describe(overlapped))
         self.others["overlap"] = {**asdict(overlapped), "ratio": overlapped.ratio}
@@ -158,7 +158,7 @@ class ImageBenchmark:
 
     def _conversion(self) -> None:
         rates = throughput.measure(
-            self._given.source, _CONVERSION_COPIES, self._given.rounds, self._given.threads
+            self._args.source, _CONVERSION_COPIES, self._args.rounds, self._args.threads
         )
         self._console.print("\n".join(rates.lines()))
         self.others["conversion"] = asdict(rates)
@@ -178,9 +178,9 @@ class ImageBenchmark:
             "goals": [goal.to_json() for goal in self.goals],
             **self.others,
         }
-        write_json(self._given.json, document)
-        if self._given.plot and self.comparisons:
-            plot(self.comparisons, self._given.plot)
+        write_json(self._args.json, document)
+        if self._args.plot and self.comparisons:
+            plot(self.comparisons, self._args.plot)
 
 
 def main() -> None:
