@@ -26,13 +26,13 @@ def results_of(name: str, sandbox: Sandbox) -> dict[str, Any]:
         return CONFIGURATIONS[name](sandbox)
 
 
-def differences(found: dict[str, str], recorded: dict[str, str]) -> list[str]:
+def differences(digests: dict[str, str], recorded: dict[str, str]) -> list[str]:
     """Returns a line for each digest that is new, missing or different."""
     words = {(True, False): "is new", (False, True): "is missing", (True, True): "differs"}
     return [
-        f"{name} {words[name in found, name in recorded]}"
-        for name in sorted(found | recorded)
-        if found.get(name) != recorded.get(name)
+        f"{name} {words[name in digests, name in recorded]}"
+        for name in sorted(digests | recorded)
+        if digests.get(name) != recorded.get(name)
     ]
 
 
@@ -55,12 +55,13 @@ def main(arguments: list[str]) -> int:
         sandbox = Sandbox(Path(folder))
         for name in names:
             results = results_of(name, sandbox)
-            found = {key: digest(value) for key, value in results.items()}
+            digests = {key: digest(value) for key, value in results.items()}
             if record:
-                exact[name] = found
-                portable[name] = {key: one for key in found if (one := summary(results[key])) is not None}
+                exact[name] = digests
+                summaries = {key: summary(result) for key, result in results.items()}
+                portable[name] = {key: value for key, value in summaries.items() if value is not None}
                 continue
-            for line in differences(found, exact.get(name, {})):
+            for line in differences(digests, exact.get(name, {})):
                 status = 1
                 print(f"{name}: {line}")
     if record:

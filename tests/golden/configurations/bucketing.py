@@ -30,47 +30,48 @@ def plan_of(plan: Any) -> list[Any]:
 
 def boundaries(_: Sandbox) -> dict[str, Any]:
     """Boundaries by every method."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for method in METHODS:
         for name, lengths in (("one", LENGTHS), ("two", PAIRS)):
             for multiple in (1, 8):
-                made = bk.bucket_boundaries(lengths, 6, method, multiple_of=multiple)
-                where = f"{method}/{name}/{multiple}"
-                found[where] = [made.boundaries, made.counts, bk.assign_buckets(lengths, made.boundaries)]
-                shares = [made.padding, made.padding_per_sample, made.waste, made.lower_bound]
-                found[f"{where}/cost"] = Near((shares,))
+                edges = bk.bucket_boundaries(lengths, 6, method, multiple_of=multiple)
+                prefix = f"{method}/{name}/{multiple}"
+                buckets = bk.assign_buckets(lengths, edges.boundaries)
+                results[prefix] = [edges.boundaries, edges.counts, buckets]
+                shares = [edges.padding, edges.padding_per_sample, edges.waste, edges.lower_bound]
+                results[f"{prefix}/cost"] = Near((shares,))
     for cost in ("tokens", "attention"):
-        made = bk.bucket_boundaries(LENGTHS, 4, cost=cost, counts=1 + ROWS % 4)
-        found[f"cost/{cost}"] = [made.boundaries, made.counts]
-    return found
+        edges = bk.bucket_boundaries(LENGTHS, 4, cost=cost, counts=1 + ROWS % 4)
+        results[f"cost/{cost}"] = [edges.boundaries, edges.counts]
+    return results
 
 
 @cache
-def made_boundaries() -> tuple[bk.BucketBoundaries, bk.BucketBoundaries]:
+def both_boundaries() -> tuple[bk.BucketBoundaries, bk.BucketBoundaries]:
     """Returns boundaries of one length and of two."""
     return bk.bucket_boundaries(LENGTHS, 5), bk.bucket_boundaries(PAIRS, 5)
 
 
-def made_samplers(world_size: int, **options: Any) -> dict[str, bk.Sampler]:
+def make_samplers(world_size: int, **options: Any) -> dict[str, bk.Sampler]:
     """Returns samplers of all kinds."""
-    edges, two = made_boundaries()
-    given = {"seed": 11, "world_size": world_size, **options}
+    edges, two = both_boundaries()
+    options = {"seed": 11, "world_size": world_size, **options}
     return {
-        "fixed": bk.FixedBucketSampler(LENGTHS, edges, 16, **given),
+        "fixed": bk.FixedBucketSampler(LENGTHS, edges, 16, **options),
         "fixed/ratio": bk.FixedBucketSampler(
-            LENGTHS, edges, 8, ratio=0.5, pad_to="batch", multiple_of=4, **given
+            LENGTHS, edges, 8, ratio=0.5, pad_to="batch", multiple_of=4, **options
         ),
-        "fixed/two": bk.FixedBucketSampler(PAIRS, two, 16, **given),
-        "sorted": bk.SortedBucketSampler(LENGTHS, 16, window=5, **given),
-        "sorted/all": bk.SortedBucketSampler(PAIRS, 16, window=None, multiple_of=8, **given),
-        "tokens": bk.TokenBudgetSampler(LENGTHS, 1000, edges, batch_multiple=4, max_batch_size=40, **given),
-        "tokens/window": bk.TokenBudgetSampler(LENGTHS, 1500, window=200, multiple_of=2, **given),
+        "fixed/two": bk.FixedBucketSampler(PAIRS, two, 16, **options),
+        "sorted": bk.SortedBucketSampler(LENGTHS, 16, window=5, **options),
+        "sorted/all": bk.SortedBucketSampler(PAIRS, 16, window=None, multiple_of=8, **options),
+        "tokens": bk.TokenBudgetSampler(LENGTHS, 1000, edges, batch_multiple=4, max_batch_size=40, **options),
+        "tokens/window": bk.TokenBudgetSampler(LENGTHS, 1500, window=200, multiple_of=2, **options),
     }
 
 
 def plans(_: Sandbox) -> dict[str, Any]:
     """Plans of all samplers, on several ranks and with every rule."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, options in (
         ("fresh", {}),
         ("frozen", {"membership": "frozen", "last_batch": "drop"}),
@@ -80,21 +81,21 @@ def plans(_: Sandbox) -> dict[str, Any]:
         ("costs", {"balance": ROWS % 50}),
     ):
         for world_size in (1, 3):
-            for kind, sampler in made_samplers(world_size, **options).items():
-                where = f"{name}/{kind}/{world_size}"
-                found[where] = plan_of(sampler.plan(3))
-                found[f"{where}/state"] = sampler.state(sampler.plan(3), 5)
-    for kind, sampler in made_samplers(2).items():
+            for kind, sampler in make_samplers(world_size, **options).items():
+                prefix = f"{name}/{kind}/{world_size}"
+                results[prefix] = plan_of(sampler.plan(3))
+                results[f"{prefix}/state"] = sampler.state(sampler.plan(3), 5)
+    for kind, sampler in make_samplers(2).items():
         saved = sampler.state(sampler.plan(1), 4)
         for world_size in (2, 3):
-            plan, start = made_samplers(world_size)[kind].resume(saved)
-            found[f"resumed/{kind}/{world_size}"] = [plan_of(plan), start]
-    return found
+            plan, start = make_samplers(world_size)[kind].resume(saved)
+            results[f"resumed/{kind}/{world_size}"] = [plan_of(plan), start]
+    return results
 
 
 def packings(_: Sandbox) -> dict[str, Any]:
     """Packing, with limits, long sequences and seeds."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, options in (
         ("plain", {"capacity": 256}),
         ("few", {"capacity": 512, "max_sequences": 3}),
@@ -104,25 +105,25 @@ def packings(_: Sandbox) -> dict[str, Any]:
         ("epoch", {"capacity": 256, "seed": 4, "epoch": 2}),
     ):
         plan = bk.pack(LENGTHS, **options)
-        found[name] = [plan.rows, plan.begins, plan.lengths, plan.offsets, plan.capacity, plan.least]
-        found[f"{name}/filled"] = [plan.filled, plan.pieces(3).start, plan.pieces(3).stop]
-        found[f"{name}/efficiency"] = Near((plan.efficiency,))
-    return found
+        results[name] = [plan.rows, plan.begins, plan.lengths, plan.offsets, plan.capacity, plan.least]
+        results[f"{name}/filled"] = [plan.filled, plan.pieces(3).start, plan.pieces(3).stop]
+        results[f"{name}/efficiency"] = Near((plan.efficiency,))
+    return results
 
 
 def reports(_: Sandbox) -> dict[str, Any]:
     """Reports of plans and packings."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for world_size in (1, 2):
-        for name, sampler in made_samplers(world_size).items():
+        for name, sampler in make_samplers(world_size).items():
             report = bk.report_plan(sampler.plan(0), sampler.lengths, sampler.plan(1))
             whole = report.as_dict()
             buckets = whole.pop("buckets")
-            found[f"{name}/{world_size}"] = Near((whole,))
-            found[f"{name}/{world_size}/buckets"] = Near(tuple(buckets))
-            found[f"{name}/{world_size}/json"] = Local(report.to_json())
-    found["packing"] = Near((bk.report_plan(bk.pack(LENGTHS, 256), LENGTHS).as_dict(),))
-    return found
+            results[f"{name}/{world_size}"] = Near((whole,))
+            results[f"{name}/{world_size}/buckets"] = Near(tuple(buckets))
+            results[f"{name}/{world_size}/json"] = Local(report.to_json())
+    results["packing"] = Near((bk.report_plan(bk.pack(LENGTHS, 256), LENGTHS).as_dict(),))
+    return results
 
 
 def streams_by_length(_: Sandbox) -> dict[str, Any]:
@@ -135,18 +136,18 @@ def streams_by_length(_: Sandbox) -> dict[str, Any]:
         "packer/split": lambda: bk.StreamingPacker(90, buffer_size=20, max_sequences=4, too_long="split"),
     }
     pairs = list(zip(ROWS.tolist(), LENGTHS.tolist(), strict=True))
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, make in makers.items():
-        found[name] = list(make().stream(pairs))
+        results[name] = list(make().stream(pairs))
         first, second = make(), make()
         before = [batch for row, length in pairs[:233] for batch in first.push(row, length)]
         second.load_state_dict(first.state_dict())
-        found[f"{name}/state"] = [before, first.state_dict(), list(second.stream(pairs[233:]))]
-    return found
+        results[f"{name}/state"] = [before, first.state_dict(), list(second.stream(pairs[233:]))]
+    return results
 
 
 def batchified(_: Sandbox) -> dict[str, Any]:
-    """Arrays made of samples."""
+    """Arrays that batchify functions make of samples."""
     outputs = (
         "input_ids",
         "attention_mask",

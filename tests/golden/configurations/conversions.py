@@ -21,15 +21,21 @@ EXACT = (".tfrecord", ".idx", ".jsonl", "tokenizer.json")
 
 
 def files(sandbox: Sandbox, folder: Path, *, kept: bool = True) -> dict[str, Any]:
-    """Returns a digest of each file of a dataset, or of the datasets of a folder; ``kept`` of its images."""
-    found: dict[str, Any] = {}
+    """Returns a digest of each file in the folder of a dataset, or of several datasets.
+
+    Args:
+        sandbox: The folder with all datasets.
+        folder: The folder of the dataset or datasets.
+        kept: Whether the conversion kept the bytes of images, so that digests hold on any machine.
+    """
+    results: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != SHA256_NAME:  # it follows from the other files
-            # A dataset of other shards names their places, which are in a temporary folder.
+            # A dataset of external shards names their paths, which are in a temporary folder.
             value = digest(path.read_bytes().replace(bytes(sandbox.root), b"<root>"))
             exact = kept and path.name.endswith(EXACT)
-            found[f"{folder.name}/{path.relative_to(folder)}"] = value if exact else Local(value)
-    return found
+            results[f"{folder.name}/{path.relative_to(folder)}"] = value if exact else Local(value)
+    return results
 
 
 def content(folder: Path, *, kept: bool = True) -> dict[str, Any]:
@@ -40,14 +46,14 @@ def content(folder: Path, *, kept: bool = True) -> dict[str, Any]:
     rows = range(len(dataset))
     columns = {name: column(dataset, name) for name in dataset.columns}
     payloads = [dataset.read(row) for row in rows]
-    found: dict[str, Any] = {"manifest": manifest, "fingerprint": Local(dataset.fingerprint)}
+    results: dict[str, Any] = {"manifest": manifest, "fingerprint": Local(dataset.fingerprint)}
     if kept:
-        return {**found, "columns": columns, "payloads": payloads}
-    found |= {"columns": Local(columns), "payloads": Local(payloads)}
+        return {**results, "columns": columns, "payloads": payloads}
+    results |= {"columns": Local(columns), "payloads": Local(payloads)}
     sizes = [dataset.column(name) for name in ("codec", "height", "width", "orientation")]
-    found |= {"keys": dataset.keys(rows), "sizes": sizes}
-    images = [cells(*one) for one in zip(payloads, np.stack(sizes, 1), strict=True)]
-    return {**found, "pixels": Pixels(np.stack(images))}
+    results |= {"keys": dataset.keys(rows), "sizes": sizes}
+    images = list(map(cells, payloads, np.stack(sizes, 1)))
+    return {**results, "pixels": Pixels(np.stack(images))}
 
 
 def column(dataset: stoker.Dataset, name: str) -> Any:
@@ -74,11 +80,11 @@ def prefixed(prefix: str, results: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert(sandbox: Sandbox, name: str, source: Any, *, kept: bool = True, **options: Any) -> dict[str, Any]:
-    """Converts a source and returns all there is to say of the dataset."""
-    folder = sandbox.remade(f"converted/{name}")
+    """Converts a source and returns the files, the content and the summary of the dataset."""
+    folder = sandbox.removed(f"converted/{name}")
     summary = stoker.convert(source, folder, **{"allow_loss": 1, **options})
-    found = {**files(sandbox, folder, kept=kept), **prefixed(name, content(folder, kept=kept))}
-    return {**found, f"{name}/summary": [summary.written, summary.skipped, summary.shards]}
+    results = {**files(sandbox, folder, kept=kept), **prefixed(name, content(folder, kept=kept))}
+    return {**results, f"{name}/summary": [summary.written, summary.skipped, summary.shards]}
 
 
 def keep_tfrecord(sandbox: Sandbox) -> dict[str, Any]:
@@ -93,35 +99,35 @@ def keep_lmdb(sandbox: Sandbox) -> dict[str, Any]:
 
 def classes_and_splits(sandbox: Sandbox) -> dict[str, Any]:
     """Held-out shares, classes in another order and classes of the first folder."""
-    folder = sandbox.remade("converted/splits")
+    folder = sandbox.removed("converted/splits")
     stoker.convert(sandbox.small_source, folder, val="20%", test=0.1, seed=5, shard_records=9)
-    found = files(sandbox, folder)
+    results = files(sandbox, folder)
     for split in ("train", "val", "test"):
-        found |= prefixed(split, content(folder / split))
+        results |= prefixed(split, content(folder / split))
     classes = ("cow", "ant", "none", "bee")
-    found |= convert(sandbox, "named", sandbox.small_source, classes=classes, shard_size="20KB")
-    return {**found, **convert(sandbox, "depth", sandbox.mixed_source, class_depth=1)}
+    results |= convert(sandbox, "named", sandbox.small_source, classes=classes, shard_size="20KB")
+    return {**results, **convert(sandbox, "depth", sandbox.mixed_source, class_depth=1)}
 
 
 def resized(sandbox: Sandbox) -> dict[str, Any]:
     """Every way to resize."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     modes = ("shorter=32", "longer=40", "squash=24x36", "crop=30x30", "fill=28x44")
     for mode in modes:
         name = mode.replace("=", "-")
-        found |= convert(sandbox, name, sandbox.mixed_source, kept=False, resize=mode, seed=1)
-    return found
+        results |= convert(sandbox, name, sandbox.mixed_source, kept=False, resize=mode, seed=1)
+    return results
 
 
 def encoded(sandbox: Sandbox) -> dict[str, Any]:
     """Every encoding; raw pixels of PNG are exact."""
     mixed = sandbox.mixed_source
-    found = convert(sandbox, "raw", sandbox.small_source, encoding="raw", shards=2)
-    found |= convert(sandbox, "raw-lmdb", sandbox.small_source, encoding="raw", format="lmdb")
-    found |= convert(sandbox, "png", mixed, kept=False, encoding="png", resize="shorter=40")
-    found |= convert(sandbox, "jpeg", mixed, kept=False, encoding="jpeg")
+    results = convert(sandbox, "raw", sandbox.small_source, encoding="raw", shards=2)
+    results |= convert(sandbox, "raw-lmdb", sandbox.small_source, encoding="raw", format="lmdb")
+    results |= convert(sandbox, "png", mixed, kept=False, encoding="png", resize="shorter=40")
+    results |= convert(sandbox, "jpeg", mixed, kept=False, encoding="jpeg")
     options: dict[str, Any] = {"encoding": "jpeg", "quality": 75, "subsampling": "444", "resize": "longer=64"}
-    return {**found, **convert(sandbox, "jpeg-75", mixed, kept=False, **options)}
+    return {**results, **convert(sandbox, "jpeg-75", mixed, kept=False, **options)}
 
 
 def lists(sandbox: Sandbox) -> dict[str, Any]:
@@ -136,20 +142,20 @@ def lists(sandbox: Sandbox) -> dict[str, Any]:
     names = sandbox.write("listed/names.jsonl", "\n".join(map(json.dumps, rows)))
     rows = [{"path": f"{i}.png", "labels": list(range(i % 3))} for i in range(8)]
     whole = sandbox.write("listed/whole.json", json.dumps(rows))
-    found = convert(sandbox, "numbers", numbers) | convert(sandbox, "several", labels, seed=4)
-    return found | convert(sandbox, "names", names, format="lmdb") | convert(sandbox, "whole", whole)
+    results = convert(sandbox, "numbers", numbers) | convert(sandbox, "several", labels, seed=4)
+    return results | convert(sandbox, "names", names, format="lmdb") | convert(sandbox, "whole", whole)
 
 
 def coco(sandbox: Sandbox) -> dict[str, Any]:
     """COCO as it is, in both containers, and resized with its objects."""
     source, images = sandbox.coco_source, sandbox.root / "coco/images"
-    found = convert(sandbox, "coco", source, images=images, seed=1, shards=2)
-    found |= convert(sandbox, "coco-lmdb", source, images=images, format="lmdb")
+    results = convert(sandbox, "coco", source, images=images, seed=1, shards=2)
+    results |= convert(sandbox, "coco-lmdb", source, images=images, format="lmdb")
     for mode in ("crop=30x30", "fill=40x40", "shorter=24"):
         name = "coco-" + mode.replace("=", "-")
-        found |= convert(sandbox, name, source, images=images, resize=mode, kept=False)
-        found[f"{name}/objects"] = objects(sandbox.root / "converted" / name)
-    return {**found, "objects": objects(sandbox.root / "converted/coco")}
+        results |= convert(sandbox, name, source, images=images, resize=mode, kept=False)
+        results[f"{name}/objects"] = objects(sandbox.root / "converted" / name)
+    return {**results, "objects": objects(sandbox.root / "converted/coco")}
 
 
 def objects(folder: Path) -> Any:
@@ -178,9 +184,9 @@ def voc(sandbox: Sandbox) -> dict[str, Any]:
             )
         sandbox.write(f"voc/Annotations/{i}.xml", f"<annotation>{''.join(parts)}</annotation>")
     train = sandbox.write("voc/ImageSets/Main/train.txt", "3\n0\n1\n")
-    found = convert(sandbox, "voc", sandbox.root / "voc", seed=2)
-    found["objects"] = objects(sandbox.root / "converted/voc")
-    return {**found, **convert(sandbox, "voc-train", train, format="lmdb")}
+    results = convert(sandbox, "voc", sandbox.root / "voc", seed=2)
+    results["objects"] = objects(sandbox.root / "converted/voc")
+    return {**results, **convert(sandbox, "voc-train", train, format="lmdb")}
 
 
 def yolo(sandbox: Sandbox) -> dict[str, Any]:
@@ -196,30 +202,30 @@ def yolo(sandbox: Sandbox) -> dict[str, Any]:
         sandbox.write(f"pose/labels/{split}/{i}.txt", "\n".join(points))
     sandbox.write("yolo/data.yaml", "names:\n  0: ant\n  1: 'bee'\n  2: cow\n")
     sandbox.write("pose/data.yaml", "names: [ant]\nkpt_shape: [2, 3]\nflip_idx: [1, 0]\n")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in ("yolo", "pose"):
-        found |= convert(sandbox, name, sandbox.root / name, source_format="yolo", shards=2)
-        found[f"{name}/objects"] = objects(sandbox.root / "converted" / name)
-    return found
+        results |= convert(sandbox, name, sandbox.root / name, source_format="yolo", shards=2)
+        results[f"{name}/objects"] = objects(sandbox.root / "converted" / name)
+    return results
 
 
 def pairs(sandbox: Sandbox) -> dict[str, Any]:
     """Images and masks, as they are and resized."""
     images, masks = sandbox.pairs_source
     same = "0:0,1:1,2:2,3:3,4:4"
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, kept, options in (
         ("pairs", True, {"seed": 1}),
         ("pairs-lmdb", True, {"format": "lmdb", "ignore_index": 2, "mask_map": f"{same},255:2"}),
         ("pairs-crop", False, {"resize": "crop=24x24"}),
         ("pairs-fill", False, {"resize": "fill=32x32", "ignore_index": None, "mask_map": f"{same},255:0"}),
     ):
-        found |= convert(sandbox, name, images, masks=masks, kept=kept, **options)
+        results |= convert(sandbox, name, images, masks=masks, kept=kept, **options)
         dataset = stoker.open(sandbox.root / "converted" / name)
         stored = [dataset.mask(row) for row in range(len(dataset))]
-        found[f"{name}/masks"] = [np.asarray(Image.open(io.BytesIO(mask))) for mask in stored]
-        found[f"{name}/mask bytes"] = Local(stored)
-    return found
+        results[f"{name}/masks"] = [np.asarray(Image.open(io.BytesIO(mask))) for mask in stored]
+        results[f"{name}/mask bytes"] = Local(stored)
+    return results
 
 
 CONFIGURATIONS = (

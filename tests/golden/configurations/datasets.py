@@ -1,4 +1,4 @@
-"""Datasets that exist: of shards of others, damaged, and parts of them."""
+"""Datasets of external shards, damaged datasets, and selections."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ def run(*arguments: Any) -> str:
 
 
 def indexed(sandbox: Sandbox) -> dict[str, Any]:
-    """Shards of others, which are those of a conversion without their index."""
+    """Indexes of external shards, which are shards of a conversion without their index."""
     for kind in ("tfrecord", "lmdb"):
-        folder = sandbox.remade(f"foreign/{kind}")
+        folder = sandbox.removed(f"foreign/{kind}")
         stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2, seed=8)
         for name in ("index.arrow", "dataset.json", "skipped.jsonl"):
             (folder / name).unlink()
     shards = sorted(sandbox.root.glob("foreign/tfrecord/*.tfrecord"))
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, arguments in (
         ("from-tfrecord", shards),
         ("from-tfrecord-named", [*shards, "--classes", "a,b,c,d,e,f,g,h,i", "--text", "none"]),
         ("from-lmdb", [*sorted(sandbox.root.glob("foreign/lmdb/*.lmdb")), "--classes", "a,b,c,d,e,f,g,h,i"]),
     ):
-        folder = sandbox.remade(f"indexed/{name}")
+        folder = sandbox.removed(f"indexed/{name}")
         run("index", *arguments, "--into", folder)
-        found |= {**files(sandbox, folder), **prefixed(name, content(folder))}
-    return found
+        results |= {**files(sandbox, folder), **prefixed(name, content(folder))}
+    return results
 
 
 def verified(sandbox: Sandbox) -> dict[str, Any]:
     """Reports of an intact and of damaged datasets, and what ``info`` says in JSON."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, damages in (("intact", ()), ("damaged", (2, 5))):
         for kind in ("tfrecord", "lmdb"):
-            folder = sandbox.remade(f"verified/{name}-{kind}")
+            folder = sandbox.removed(f"verified/{name}-{kind}")
             stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2)
             damage(folder, damages)
             report = stoker.verify(folder, decode=True, num_threads=1)
             problems = [(problem.shard, problem.record, problem.key) for problem in report.problems]
-            found[f"{name}/{kind}"] = [report.samples, report.bytes, report.found, problems]
+            results[f"{name}/{kind}"] = [report.samples, report.bytes, report.found, problems]
             info = json.loads(run("info", "--json", folder).replace(str(sandbox.root), "<root>"))
-            found[f"{name}/{kind}/info"] = Local(info)
-    return found
+            results[f"{name}/{kind}/info"] = Local(info)
+    return results
 
 
 def damage(folder: Path, rows: Any) -> None:
-    """Turns a byte of the payloads of some rows."""
+    """Changes a byte of the payloads of some rows."""
     dataset = stoker.open(folder)
     shards = json.loads((folder / "dataset.json").read_text())["shards"]
     for row in rows:
@@ -83,14 +83,14 @@ def selections(sandbox: Sandbox) -> dict[str, Any]:
     """Selections from a dataset, and random splits of it."""
     dataset = stoker.open(sandbox.small)
     conditions = ("label == 2", "width >= 8 and label in (0, 2)", 'key.startswith("bee") or label < 1')
-    found: dict[str, Any] = {condition: dataset.select(condition).rows for condition in conditions}
-    found["mask"] = dataset.select(dataset.labels == 1).select([3, 1, 1]).rows
+    results: dict[str, Any] = {condition: dataset.select(condition).rows for condition in conditions}
+    results["mask"] = dataset.select(dataset.labels == 1).select([3, 1, 1]).rows
     for seed in (0, 9):
-        found[f"split/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed, stratified=False)]
-        found[f"split of classes/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed)]
+        results[f"split/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed, stratified=False)]
+        results[f"split of classes/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed)]
     chosen = dataset.select([5, 3, 3, 40])
-    found["fingerprint"] = Local([dataset.fingerprint, chosen.fingerprint])
-    return {**found, "chosen": [chosen.keys([0, 1, 3]), chosen.labels]}
+    results["fingerprint"] = Local([dataset.fingerprint, chosen.fingerprint])
+    return {**results, "chosen": [chosen.keys([0, 1, 3]), chosen.labels]}
 
 
 CONFIGURATIONS = (indexed, verified, selections)

@@ -94,9 +94,9 @@ POLICIES: dict[str, list[Any]] = {
 def draw(transforms: list[Any], seed: int = 5) -> Near:
     """Returns the parameters of three epochs."""
     plan = aug.compile_image(transforms)
-    cut = any(isinstance(transform, aug.RandomIoUCrop) for transform in transforms)
-    given: dict[str, Any] = {"objects": OBJECTS} if cut else {}
-    return Near(tuple(plan.draw(HEIGHTS, WIDTHS, ROWS, seed, epoch, **given) for epoch in EPOCHS))
+    needs_objects = any(isinstance(transform, aug.RandomIoUCrop) for transform in transforms)
+    options: dict[str, Any] = {"objects": OBJECTS} if needs_objects else {}
+    return Near(tuple(plan.draw(HEIGHTS, WIDTHS, ROWS, seed, epoch, **options) for epoch in EPOCHS))
 
 
 def geometry(_: Sandbox) -> dict[str, Any]:
@@ -121,22 +121,22 @@ def policies(_: Sandbox) -> dict[str, Any]:
 
 def recipes(sandbox: Sandbox) -> dict[str, Any]:
     """Ready recipes: their transforms as JSON, and what they draw."""
-    found: dict[str, Any] = {"names": aug.recipe_names()}
+    results: dict[str, Any] = {"names": aug.recipe_names()}
     for name in aug.recipe_names():
         transforms = aug.load_recipe(name)
         path = sandbox.path("recipe.json")
         aug.save_recipe(transforms, path)
-        found[f"{name}/json"] = path.read_text()
-        single = [one for one in transforms if not isinstance(one, aug.BatchTransform)]
-        found[name] = draw(single)
+        results[f"{name}/json"] = path.read_text()
+        single = [transform for transform in transforms if not isinstance(transform, aug.BatchTransform)]
+        results[name] = draw(single)
     every = [*GEOMETRY.values(), *WARPS.values(), *COLORS.values(), *POLICIES.values()]
     aug.save_recipe([transform for transforms in every for transform in transforms], path)
-    return {**found, "every transform": path.read_text()}
+    return {**results, "every transform": path.read_text()}
 
 
 def batch_transforms(_: Sandbox) -> dict[str, Any]:
     """What transforms of batches draw."""
-    made = {
+    transforms = {
         "mixup": aug.MixUp(0.2),
         "cutmix": aug.CutMix(),
         "mosaic": aug.Mosaic(),
@@ -144,7 +144,7 @@ def batch_transforms(_: Sandbox) -> dict[str, Any]:
     }
     return {
         name: Near(tuple(transform.draw(ROWS, (48, 64), 3, epoch) for epoch in EPOCHS))
-        for name, transform in made.items()
+        for name, transform in transforms.items()
     }
 
 

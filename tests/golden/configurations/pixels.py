@@ -16,53 +16,62 @@ CROP = [aug.RandomResizedCrop((32, 40)), aug.RandomHorizontalFlip()]
 
 
 def images(dataset: Any, transforms: list[Any], engine: str, scale: float = 1, **options: Any) -> Pixels:
-    """Returns the images of the first batch of epoch 2; ``scale`` makes levels of them."""
-    given = {"num_threads": 1, "rank": 0, "world_size": 1, "columns": ("image",), "batch_size": 6, **options}
-    with stoker.ImageLoader(
-        dataset, transforms=transforms, engine=engine, seed=3, shuffle=True, **given
-    ) as made:
-        made.set_epoch(2)
-        found = next(iter(made)).image
-    return Pixels(found, scale) if scale > 0 else Pixels(found, 58, 120)
+    """Returns the images of the first batch of epoch 2.
+
+    Args:
+        dataset: Dataset.
+        transforms: Transforms.
+        engine: Engine.
+        scale: Turns values into levels; -1 stands for the scale and offset of normalised values.
+        options: Further options of the loader.
+    """
+    options = {"num_threads": 1, "rank": 0, "world_size": 1, "batch_size": 6, "columns": ("image",)} | options
+    options |= {"transforms": transforms, "engine": engine, "seed": 3, "shuffle": True}
+    with stoker.ImageLoader(dataset, **options) as loader:
+        loader.set_epoch(2)
+        pixels = next(iter(loader)).image
+    return Pixels(pixels, scale) if scale > 0 else Pixels(pixels, 58, 120)
 
 
 def forms(sandbox: Sandbox) -> dict[str, Any]:
     """Every layout and element type."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for engine in ENGINES:
         for layout in ("NCHW", "NHWC", "NHWC4"):
             for dtype in ("uint8", "float32", "float16", "bfloat16"):
-                given = {"dtype": dtype, "layout": layout}
+                options = {"dtype": dtype, "layout": layout}
                 scale = 1 if dtype == "uint8" else 255
-                found[f"{engine}/{layout}/{dtype}"] = images(sandbox.squares, CROP, engine, scale, **given)
-        found[f"{engine}/normalised"] = images(sandbox.squares, [*CROP, aug.Normalize()], engine, -1)
-    return found
+                results[f"{engine}/{layout}/{dtype}"] = images(
+                    sandbox.squares, CROP, engine, scale, **options
+                )
+        results[f"{engine}/normalised"] = images(sandbox.squares, [*CROP, aug.Normalize()], engine, -1)
+    return results
 
 
 def photographs(sandbox: Sandbox) -> dict[str, Any]:
     """JPEGs, also at a reduced size, and stored pixels."""
-    raw = sandbox.remade("sets/raw")
+    raw = sandbox.removed("sets/raw")
     stoker.convert(sandbox.square_source, raw, encoding="raw")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for engine in ENGINES:
         for name in ("bilinear", "bicubic", "lanczos", "nearest"):
             crop = [aug.RandomResizedCrop(48, interpolation=name)]
-            found[f"{engine}/{name}"] = images(sandbox.photos, crop, engine)
-            found[f"{engine}/{name}/raw"] = images(raw, crop, engine)
-        found[f"{engine}/whole"] = images(sandbox.photos, [aug.Resize((64, 64))], engine)
-        found[f"{engine}/large"] = images(sandbox.photos, [aug.RandomCrop(160)], engine)
-    return found
+            results[f"{engine}/{name}"] = images(sandbox.photos, crop, engine)
+            results[f"{engine}/{name}/raw"] = images(raw, crop, engine)
+        results[f"{engine}/whole"] = images(sandbox.photos, [aug.Resize((64, 64))], engine)
+        results[f"{engine}/large"] = images(sandbox.photos, [aug.RandomCrop(160)], engine)
+    return results
 
 
 def transformed(sandbox: Sandbox, lists: dict[str, list[Any]]) -> dict[str, Any]:
-    """Returns what both engines make of each list of transforms."""
-    found: dict[str, Any] = {}
+    """Returns the images of both engines for each list of transforms."""
+    results: dict[str, Any] = {}
     for name, transforms in lists.items():
         dtype = aug.compile_image(transforms).dtype
         scale = 1 if dtype == "uint8" else -1
         for engine in ENGINES:
-            found[f"{engine}/{name}"] = images(sandbox.squares, transforms, engine, scale)
-    return found
+            results[f"{engine}/{name}"] = images(sandbox.squares, transforms, engine, scale)
+    return results
 
 
 def geometry_pixels(sandbox: Sandbox) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Near:
-    """Numbers that another processor may round otherwise: values of one structure, such as epochs.
+    """Numbers that another processor may round differently: values of one structure, such as epochs.
 
     ``tolerance`` is a share of the largest number of an array.
     """
@@ -70,24 +70,23 @@ def is_close(result: Near | Pixels, recorded: list[Any]) -> bool:
         cells = _cells(result)
         known = [np.frombuffer(bytes.fromhex(image), np.uint8) for image in recorded]
         return len(cells) == len(known) and all(
-            one.size == other.size and np.abs(one.ravel() - other).max() <= LEVELS
-            for one, other in zip(cells, known, strict=True)
+            found.size == image.size and np.abs(found.ravel() - image).max() <= LEVELS
+            for found, image in zip(cells, known, strict=True)
         )
     described = summary(result)
     return len(described) == len(recorded) and all(
-        one[0] == other[0] and _same(np.array(one[1:]), np.array(other[1:]), result.tolerance)
-        for one, other in zip(described, recorded, strict=True)
+        found[0] == leaf[0] and _is_close(np.array(found[1:]), np.array(leaf[1:]), result.tolerance)
+        for found, leaf in zip(described, recorded, strict=True)
     )
 
 
-def _same(one: Array, other: Array, tolerance: float) -> bool:
-    return one.size == other.size and np.abs(one - other).max(initial=0) <= tolerance * np.abs(other).max(
-        initial=0
-    )
+def _is_close(found: Array, recorded: Array, tolerance: float) -> bool:
+    largest = np.abs(recorded).max(initial=0)
+    return found.size == recorded.size and np.abs(found - recorded).max(initial=0) <= tolerance * largest
 
 
 def _parts(value: Any) -> Iterator[bytes]:
-    """Yields bytes that together say what a value is."""
+    """Yields bytes that together determine a value."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OUS":
         bits = value.view(np.uint16) if value.dtype.name == "bfloat16" else value
         yield f"{value.dtype.name}{value.shape}".encode()
@@ -142,7 +141,7 @@ def _leaves(value: Any) -> Iterator[Array]:
 
 
 def _merged(values: tuple[Any, ...]) -> list[Array]:
-    """Returns the leaves of values of one structure, those in the same place put together."""
+    """Returns the leaves of values of one structure, concatenated over the values."""
     leaves = [list(_leaves(value)) for value in values]
     if len(set(map(len, leaves))) > 1:
         return list(chain.from_iterable(leaves))

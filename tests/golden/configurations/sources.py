@@ -82,13 +82,13 @@ def turned(jpeg: bytes, orientation: int) -> bytes:
 
 
 class Sandbox:
-    """A temporary folder with sources and datasets, each made when it is first asked for."""
+    """A temporary folder with sources and datasets, each made at its first use."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path(self, name: str) -> Path:
-        """Returns a path in the folder, without the file or folder itself."""
+        """Returns a path in the folder, whose parent exists."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -99,8 +99,8 @@ class Sandbox:
         path.write_bytes(data.encode() if isinstance(data, str) else data)
         return path
 
-    def remade(self, name: str) -> Path:
-        """Returns a path in the folder where nothing is."""
+    def removed(self, name: str) -> Path:
+        """Removes a file or folder and returns its path."""
         shutil.rmtree(self.root / name, ignore_errors=True)
         return self.path(name)
 
@@ -128,7 +128,7 @@ class Sandbox:
 
     @cached_property
     def small(self) -> Path:
-        """A dataset of these pictures in their order."""
+        """A dataset of ``small_source`` in its order."""
         stoker.convert(self.small_source, self.path("sets/small"), shards=2)
         return self.root / "sets/small"
 
@@ -151,7 +151,7 @@ class Sandbox:
 
     @cached_property
     def squares(self) -> Path:
-        """A dataset of these."""
+        """A dataset of ``square_source``."""
         stoker.convert(self.square_source, self.path("sets/squares"), shards=2)
         return self.root / "sets/squares"
 
@@ -162,7 +162,7 @@ class Sandbox:
 
     @cached_property
     def coco(self) -> Path:
-        """A dataset of that."""
+        """A dataset of ``coco_source``."""
         stoker.convert(
             self.coco_source, self.path("sets/coco"), images=self.root / "coco/images", shards=2, allow_loss=1
         )
@@ -182,7 +182,7 @@ class Sandbox:
 
     @cached_property
     def pairs(self) -> Path:
-        """A dataset of these."""
+        """A dataset of ``pairs_source``."""
         images, masks = self.pairs_source
         stoker.convert(images, self.path("sets/pairs"), masks=masks, allow_loss=1)
         return self.root / "sets/pairs"
@@ -196,7 +196,7 @@ class Sandbox:
 
     @cached_property
     def text(self) -> Path:
-        """A dataset of these."""
+        """A dataset of ``questions``."""
         fields = ("question", "answer")
         stoker.convert_text(self.questions, self.path("sets/text"), fields=fields, seed=2, shards=2)
         return self.root / "sets/text"
@@ -210,16 +210,17 @@ def write_coco(sandbox: Sandbox) -> Path:
         images.append({"id": 50 - i, "file_name": f"{i}.png", "height": 48, "width": 64})
         for j in range(i % 4):
             x, y, w, h = 4 + 11 * j + i, 3 + 7 * j, 12 + 2 * i, 14 + i
-            one = {"id": 10 * i + j, "image_id": 50 - i, "category_id": (1, 4, 9)[(i + j) % 3]}
-            one |= {"bbox": [x, y, w, h], "area": w * h * 0.75, "iscrowd": 0}
-            one["segmentation"] = [[x, y, x + w, y, x + w, y + h, x + 2, y + h - 3]]
-            if one["category_id"] == 4:
-                one["keypoints"] = [x + 3, y + 4, 2, x + w - 3, y + 4, 1 + j % 2, x + 5, y + h - 2, 2]
-                one["num_keypoints"] = 3
+            annotation = {"id": 10 * i + j, "image_id": 50 - i, "category_id": (1, 4, 9)[(i + j) % 3]}
+            annotation |= {"bbox": [x, y, w, h], "area": w * h * 0.75, "iscrowd": 0}
+            annotation["segmentation"] = [[x, y, x + w, y, x + w, y + h, x + 2, y + h - 3]]
+            if annotation["category_id"] == 4:
+                annotation["keypoints"] = [x + 3, y + 4, 2, x + w - 3, y + 4, 1 + j % 2, x + 5, y + h - 2, 2]
+                annotation["num_keypoints"] = 3
             if j == 2:
                 runs = [x * 48 + y, *[h, 48 - h] * 8, h]
-                one |= {"iscrowd": 1, "segmentation": {"size": [48, 64], "counts": [*runs, 3072 - sum(runs)]}}
-            objects.append(one)
+                annotation["iscrowd"] = 1
+                annotation["segmentation"] = {"size": [48, 64], "counts": [*runs, 3072 - sum(runs)]}
+            objects.append(annotation)
     objects += [
         {"id": 900, "image_id": 50, "category_id": 77, "bbox": [1, 1, 5, 5], "area": 25},
         {"id": 901, "image_id": 49, "category_id": 1, "bbox": [90, 1, 5, 5], "area": 25},

@@ -18,21 +18,21 @@ from .sources import Sandbox
 OPTIONS: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("answer",)}
 
 
-def loader(dataset: Any, **options: Any) -> stoker.TextLoader:
+def make_loader(dataset: Any, **options: Any) -> stoker.TextLoader:
     """Returns a loader, of eight samples a batch by default."""
     sized = options.keys() & {"max_tokens", "batch_sampler"}
-    given = {**OPTIONS, **({} if sized else {"batch_size": 8}), **options}
-    return stoker.TextLoader(dataset, **given)
+    arguments = {**OPTIONS, **({} if sized else {"batch_size": 8}), **options}
+    return stoker.TextLoader(dataset, **arguments)
 
 
 def batches(dataset: Any, epochs: int = 2, **options: Any) -> list[Any]:
     """Returns the shapes, the columns and the batches of some epochs."""
-    with loader(dataset, **options) as made:
+    with make_loader(dataset, **options) as loader:
         return [
-            made.shapes(),
-            made.columns,
-            made.pad_id,
-            [[list(batch) for batch in made] for _ in range(epochs)],
+            loader.shapes(),
+            loader.columns,
+            loader.pad_id,
+            [[list(batch) for batch in loader] for _ in range(epochs)],
         ]
 
 
@@ -42,26 +42,26 @@ def text_shards(sandbox: Sandbox) -> dict[str, Any]:
         lines = ["".join(chr(33 + (i * i + j) % 900) for j in range(1 + i % period)) for i in range(97)]
         sandbox.write(f"text/t.{name}", "\n".join(lines))
     parallel = [sandbox.root / "text/t.en", sandbox.root / "text/t.de"]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, source, options in (
         ("words", sandbox.questions, {"fields": ["question", "answer"], "seed": 3, "shards": 3}),
         ("words-lmdb", sandbox.questions, {"fields": ["answer"], "format": "lmdb"}),
         ("bytes", parallel, {"parallel": True, "tokenizer": "bytes", "seed": 1, "shard_records": 40}),
         ("bytes-named", parallel, {"parallel": True, "tokenizer": "bytes", "fields": ["a", "b"]}),
     ):
-        folder = sandbox.remade(f"texts/{name}")
+        folder = sandbox.removed(f"texts/{name}")
         summary = stoker.convert_text(source, folder, **options)
-        found |= {**files(sandbox, folder), **prefixed(name, content(folder))}
-        found[f"{name}/summary"] = [summary.written, summary.skipped, summary.shards]
-    folder = sandbox.remade("texts/splits")
+        results |= {**files(sandbox, folder), **prefixed(name, content(folder))}
+        results[f"{name}/summary"] = [summary.written, summary.skipped, summary.shards]
+    folder = sandbox.removed("texts/splits")
     stoker.convert_text(parallel[0], folder, val="20%", test="10%", seed=4)
-    return {**found, **files(sandbox, folder)}
+    return {**results, **files(sandbox, folder)}
 
 
 def text_batches(sandbox: Sandbox) -> dict[str, Any]:
     """Buckets of a fixed size and of a budget of tokens, ranks and last batches."""
     columns = ("input_ids", "attention_mask", "labels", "lengths", "position_ids", "row", "key")
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "buckets": batches(sandbox.text, columns=columns),
         "in order": batches(sandbox.text, shuffle=False, buckets=4, dtype="int64"),
         "budget": batches(sandbox.text, max_tokens=1500, buckets=5, pad_multiple=8),
@@ -74,13 +74,13 @@ def text_batches(sandbox: Sandbox) -> dict[str, Any]:
     }
     for balance in ("tokens", "attention"):
         shares = [batches(sandbox.text, balance=balance, world_size=2, rank=rank) for rank in range(2)]
-        found[f"balance/{balance}"] = shares
+        results[f"balance/{balance}"] = shares
     for last_batch in ("drop", "pad", "partial"):
         columns = ("input_ids", "row", "mask")
-        given = {"last_batch": last_batch, "columns": columns, "world_size": 3, "buckets": 3}
-        shares = [batches(sandbox.text, rank=rank, **given) for rank in range(3)]
-        found[f"last/{last_batch}"] = shares
-    return found
+        options = {"last_batch": last_batch, "columns": columns, "world_size": 3, "buckets": 3}
+        shares = [batches(sandbox.text, rank=rank, **options) for rank in range(3)]
+        results[f"last/{last_batch}"] = shares
+    return results
 
 
 def text_packing(sandbox: Sandbox) -> dict[str, Any]:
@@ -94,19 +94,19 @@ def text_packing(sandbox: Sandbox) -> dict[str, Any]:
         "max_seqlen",
         "loss_weights",
     )
-    given = {"pack": 256, "batch_size": 2}
+    options = {"pack": 256, "batch_size": 2}
     return {
-        "packed": batches(sandbox.text, **given, too_long="truncate"),
+        "packed": batches(sandbox.text, **options, too_long="truncate"),
         "split": batches(sandbox.text, pack=100, batch_size=3, too_long="split"),
-        "columns": batches(sandbox.text, **given, too_long="split", max_sequences=4, columns=columns),
+        "columns": batches(sandbox.text, **options, too_long="split", max_sequences=4, columns=columns),
         "batchify": batches(
-            sandbox.text, **given, too_long="split", batchify=Pack(outputs=("input_ids", "lengths"))
+            sandbox.text, **options, too_long="split", batchify=Pack(outputs=("input_ids", "lengths"))
         ),
         "ranks": [
-            batches(sandbox.text, **given, too_long="split", balance="attention", world_size=2, rank=rank)
+            batches(sandbox.text, **options, too_long="split", balance="attention", world_size=2, rank=rank)
             for rank in range(2)
         ],
-        "in order": batches(sandbox.text, **given, too_long="split", shuffle=False),
+        "in order": batches(sandbox.text, **options, too_long="split", shuffle=False),
     }
 
 
@@ -134,8 +134,8 @@ def text_sources(sandbox: Sandbox) -> dict[str, Any]:
 
 
 def text_states(sandbox: Sandbox) -> dict[str, Any]:
-    """States at several places, and what restored loaders go on with."""
-    found: dict[str, Any] = {}
+    """States at several steps, and the batches of loaders that resume from them."""
+    results: dict[str, Any] = {}
     for name, options in (
         ("buckets", {"buckets": 4, "columns": ("row",)}),
         ("budget", {"max_tokens": 1500, "last_batch": "pad", "columns": ("row", "mask")}),
@@ -143,19 +143,18 @@ def text_states(sandbox: Sandbox) -> dict[str, Any]:
         ("stream", {"samples_per_epoch": 70, "columns": ("row",)}),
     ):
         for world_size, steps in ((1, 0), (1, 4), (2, 3)):
-            with loader(sandbox.text, **options, world_size=world_size) as made:
-                list(islice(made, steps))
-                saved = made.state_dict()
-                found[f"{name}/{world_size}-{steps}/identity"], found[f"{name}/{world_size}-{steps}"] = state(
-                    made
-                )
+            prefix = f"{name}/{world_size}-{steps}"
+            with make_loader(sandbox.text, **options, world_size=world_size) as loader:
+                list(islice(loader, steps))
+                saved = loader.state_dict()
+                results[f"{prefix}/identity"], results[prefix] = state(loader)
             for other in (1, 3):
-                with loader(sandbox.text, **options, world_size=other, rank=other - 1) as restored:
+                with make_loader(sandbox.text, **options, world_size=other, rank=other - 1) as restored:
                     restored.load_state_dict(saved)
-                    where = f"{name}/{world_size}-{steps}/on {other}"
-                    found[where] = [[list(batch) for batch in restored] for _ in range(2)]
-                    found[f"{where}/after"] = state(restored)[1]
-    return found
+                    rest = [[list(batch) for batch in restored] for _ in range(2)]
+                    results[f"{prefix}/on {other}"] = rest
+                    results[f"{prefix}/on {other}/after"] = state(restored)[1]
+    return results
 
 
 CONFIGURATIONS = (text_shards, text_batches, text_packing, text_sources, text_states)

@@ -88,7 +88,7 @@ def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int
     ],
 )
 def test_excluded_images_are_replaced_and_no_other_sample_moves(
-    thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str, Any]
+    thumbnails: Path, ranks: int, options: dict[str, Any]
 ) -> None:
     arguments = {"seed": 3, "columns": COLUMNS, "transforms": CROP, **options}
     bad, labels = {2, 11, 30}, np.arange(61) % 3
