@@ -38,7 +38,7 @@ class DaliBatch:
         column: Index of the array of images in :attr:`Work.columns`.
         cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
             view by view.
-        repeats: Times that the payload of each sample stands in the batch, if images are not cut.
+        repeats: How often the payload of each sample is in the batch, if images are not cut.
     """
 
     spec: PipelineSpec

@@ -62,7 +62,7 @@ def _opened() -> Iterator[Any]:
 
 
 def visible_gpus(uuids: list[str], visible: str | None) -> list[int | str]:
-    """The GPUs that CUDA shows to a process, in its order: the place of each in ``uuids``, or a MIG name.
+    """The GPUs that CUDA shows to a process, in its order: the index of each in ``uuids``, or a MIG name.
 
     Args:
         uuids: UUID of each GPU of the machine, "GPU-...".

@@ -1,4 +1,4 @@
-"""The parts of a machine that decide the rates of engines; kept rates of another machine do not count."""
+"""The parts of a machine that decide the rates of engines; cached rates of another machine do not count."""
 
 from __future__ import annotations
 

@@ -47,6 +47,14 @@ def images(dataset: Path, transforms: list[Any], **options: Any) -> Any:
         return np.concatenate([batch.image for batch in loader])
 
 
+def of_both_engines(dataset: Path, transforms: list[Any], **options: Any) -> tuple[Any, Any]:
+    """The images of the native engine, and those of the reference."""
+    native, reference = (
+        images(dataset, transforms, engine=engine, **options) for engine in ("native", "reference")
+    )
+    return native, reference
+
+
 @dataclass(frozen=True)
 class UpsetTogether(BatchStep):
     """The same with one call for several images."""

@@ -18,13 +18,13 @@ def definitions(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 
 @pytest.mark.parametrize("row", adapters.FRAMEWORKS.values(), ids=lambda row: row.name)
-def test_every_framework_has_its_module(row: adapters.Framework) -> None:
+def test_every_framework_has_a_module_with_the_names_of_the_contract(row: adapters.Framework) -> None:
     # Read, not imported: most of the frameworks need not be installed.
-    found = definitions(ast.parse((FOLDER / f"{row.name}.py").read_text()).body)
+    module = definitions(ast.parse((FOLDER / f"{row.name}.py").read_text()).body)
     if row.borrows:
-        assert {"backend", "specialize_loader"} <= found.keys()
+        assert {"backend", "specialize_loader"} <= module.keys()
         return
-    adapter = found["Adapter"]
+    adapter = module["Adapter"]
     assert isinstance(adapter, ast.ClassDef)
     methods = definitions(adapter.body)
     assert {"images", "column", "ragged", "take", "views", "mix"} == METHODS
@@ -32,10 +32,10 @@ def test_every_framework_has_its_module(row: adapters.Framework) -> None:
     constructor = methods["__init__"]
     assert isinstance(constructor, ast.FunctionDef)
     assert ("pin_memory" in [argument.arg for argument in constructor.args.kwonlyargs]) == row.pins_memory
-    assert "sees_gpu" in found
+    assert "sees_gpu" in module
 
 
-def test_every_adapter_has_its_row() -> None:
+def test_every_adapter_has_a_row_in_the_table() -> None:
     modules = {
         path.stem
         for path in FOLDER.glob("*.py")

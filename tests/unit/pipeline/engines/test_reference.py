@@ -59,9 +59,9 @@ def test_a_batch_equals_the_reference_for_each_sample(thumbnails: Path, dtype: A
 
 
 @pytest.mark.filterwarnings("ignore:the slow engine 'reference' runs all transforms")
-def test_auto_takes_it_for_transforms_that_no_other_engine_executes(thumbnails: Path) -> None:
-    own = [RandomResizedCrop(24), MakeSolid(), RandomSolarize(255, p=0), MakeSolid()]
-    with stoker.ImageLoader(thumbnails, batch_size=8, transforms=own) as loader:
+def test_auto_takes_the_reference_for_transforms_that_no_other_engine_executes(thumbnails: Path) -> None:
+    transforms = [RandomResizedCrop(24), MakeSolid(), RandomSolarize(255, p=0), MakeSolid()]
+    with stoker.ImageLoader(thumbnails, batch_size=8, transforms=transforms) as loader:
         assert loader.engine == "reference"
         images = next(iter(loader)).image
         assert (images == np.arange(8).reshape(8, 1, 1, 1)).all()
@@ -102,7 +102,7 @@ def test_a_cut_image_is_named_and_can_be_skipped(
     assert first(dataset, on_error="skip", columns=("key", "image"), **arguments).key == ["k0", "k2"]
 
 
-def test_raw_pixels_are_executed(pack_images: Callable[..., Path]) -> None:
+def test_raw_pixels_are_handed_out_unchanged(pack_images: Callable[..., Path]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
     size = {"height": np.full(2, 8), "width": np.full(2, 8), "codec": np.zeros(2), "orientation": np.ones(2)}
     dataset = pack_images([image.tobytes() for image in pixels], **size)

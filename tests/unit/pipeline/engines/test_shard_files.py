@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,25 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.shard_files import open_shards
 
 
-@pytest.mark.parametrize("mapped", [True, False])
-def test_payloads_are_read_as_they_were_written(tmp_path: Path, mapped: bool) -> None:
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
     path = tmp_path / "shard"
     path.write_bytes(b"0123")
-    shards = open_shards([str(path)], [4], mapped=mapped)
-    assert bytes(shards.view(0, 1, 2)) == b"12"
-    shards.close()
+    return path
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_bytes_are_read_as_they_were_written(shard: Path, mapped: bool) -> None:
+    with closing(open_shards([shard], [4], mapped=mapped)) as shards:
+        assert bytes(shards.view(0, 1, 2)) == b"12"
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_missing_file_and_one_of_another_size_are_refused(shard: Path, mapped: bool) -> None:
     with pytest.raises(StaleIndexError, match="4 bytes and should have 5"):
-        open_shards([str(path)], [5], mapped=mapped)
+        open_shards([shard], [5], mapped=mapped)
     with pytest.raises(DatasetError, match="No such file"):
-        open_shards([str(path) + "-gone"], [4], mapped=mapped)
+        open_shards([f"{shard}-gone"], [4], mapped=mapped)
 
 
 def load_text(dataset: Dataset) -> object:

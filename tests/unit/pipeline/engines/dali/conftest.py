@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,12 @@ def opened(thumbnails: Path) -> Dataset:
 
 @pytest.fixture
 def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
-    made = []
+    """``make(**settings)``: an engine over the thumbnails, which is closed after the test."""
+    with ExitStack() as engines:
 
-    def engine(**options: Any) -> DaliEngine:
-        given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
-        made.append(DaliEngine(settings_of(opened, ImageFormat("uint8", "NHWC"), **given)))
-        return made[-1]
+        def engine(**options: Any) -> DaliEngine:
+            settings = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
+            made = DaliEngine(settings_of(opened, ImageFormat("uint8", "NHWC"), **settings))
+            return engines.enter_context(closing(made))
 
-    yield engine
-    for one in made:
-        one.close()
+        yield engine

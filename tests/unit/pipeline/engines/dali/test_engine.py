@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,11 @@ from nvidia.dali.ops import ExternalSource
 import stoker
 from stoker import augment
 from stoker.augment import CenterCrop, Pad, RandomResizedCrop, RandomVerticalFlip, Resize, compile_image
-from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
-from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 from stoker.pipeline.engines.dali.inputs import DaliBatch
@@ -41,27 +41,36 @@ SHORT_MIX = augment.AugMix(mixture_width=1, chain_depth=1)
 def test_batches_of_different_pipelines_leave_in_the_order_of_their_submission(
     opened: Dataset, make: Callable[..., DaliEngine]
 ) -> None:
-    kinds: list[list[Any]] = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
-    works = [work(opened, 4 * i, kind) for i, kind in enumerate(kinds)]
+    lists: list[list[Any]] = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
+    works = [work(opened, 4 * i, transforms) for i, transforms in enumerate(lists)]
     together = images(make(depth=5), *works)
-    alone = [images(make(), one)[0] for one in works]
+    alone = [images(make(), batch)[0] for batch in works]
     assert all(np.array_equal(left, right) for left, right in zip(together, alone, strict=True))
 
 
-def test_a_short_batch_after_a_long_one(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
-    long, short, one = images(
-        make(depth=3), work(opened, 0, PLAIN), work(opened, 4, PLAIN, 3), work(opened, 7, PLAIN, 1)
-    )
-    assert [len(long), len(short), len(one)] == [4, 3, 1]
+def test_batches_of_one_pipeline_may_differ_in_length(
+    opened: Dataset, make: Callable[..., DaliEngine]
+) -> None:
+    works = [work(opened, 0, PLAIN), work(opened, 4, PLAIN, 3), work(opened, 7, PLAIN, 1)]
+    assert [len(batch) for batch in images(make(depth=3), *works)] == [4, 3, 1]
 
 
-def test_the_smallest_pipeline_is_built(opened: Dataset) -> None:
+def test_a_pipeline_is_specified_for_no_more_than_its_batch_needs(opened: Dataset) -> None:
     plain, flipped, padded = (
         PipelineSpec.of(work(opened, 0, transforms).params) for transforms in (PLAIN, FLIPPED, PADDED)
     )
     assert (plain.padded, plain.vertical) == (False, False)
     assert (flipped.padded, flipped.vertical) == (False, True)
     assert (padded.padded, padded.vertical) == (True, False)
+
+
+def operators(spec: PipelineSpec, **options: Any) -> list[Any]:
+    """The operators of a pipeline on a GPU. DALI lists them in no public way, and runs them only on one."""
+    pipeline = define_pipeline(
+        spec, EngineSettings((), (), max_pixels=1, device="cuda:0", **options), batch_size=4
+    )
+    pipeline._build_graph()
+    return [node._op for node in pipeline._ops if not isinstance(node._op, ExternalSource)]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +94,7 @@ def test_every_operator_of_a_pipeline_exists_on_a_gpu(
     sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
     params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
     spec = PipelineSpec.of(params, encoded=encoded)
-    settings = EngineSettings((), (), ImageFormat(dtype), max_pixels=1, device="cuda:0")
-    pipeline = define_pipeline(spec, settings, batch_size=4)
-    pipeline._build_graph()
-    operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
-    used = {(operator.device, operator.schema_name) for operator in operators}
+    used = {(node.device, node.schema_name) for node in operators(spec, image_format=ImageFormat(dtype))}
     names = {"cpu": "CPU", "mixed": "Mixed", "gpu": "GPU"}
     registered = {device: getattr(backend, f"Registered{name}Ops")() for device, name in names.items()}
     assert not [(device, name) for device, name in used if name not in registered[device]]
@@ -99,18 +104,21 @@ def test_every_operator_of_a_pipeline_exists_on_a_gpu(
 @pytest.mark.parametrize("folder", ["thumbnails", "squares"])
 @pytest.mark.parametrize("transforms", [PADDED, [Resize((8, 8)), augment.RandomRotation(9), SHORT_MIX]])
 def test_a_batch_of_black_pixels_alone_is_executed(
-    folder: str, transforms: list[Any], request: pytest.FixtureRequest, make: Callable[..., DaliEngine]
+    folder: str, transforms: list[Any], request: pytest.FixtureRequest
 ) -> None:
     """A pipeline on a GPU begins with a whole batch of them."""
     dataset = open_dataset(request.getfixturevalue(folder))
-    one = work(dataset, 0, transforms)
-    reader = PayloadReader(settings_of(dataset, max_pixels=10**6))
-    encoded = bool((one.samples.codec == Codec.JPEG).any())
-    batch = DaliBatch(PipelineSpec.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
-    engine = make()
-    assert [engine._run(black).shape[0] for black in (batch.black(4), batch.black(1))] == [4, 1]
-    assert not engine._run(batch.black(3)).any()
-    reader.close()
+    settings = settings_of(dataset, ImageFormat("uint8", "NHWC"), batch_size=4, max_pixels=10**6)
+    params, samples = work(dataset, 0, transforms).params, dataset.samples(np.arange(4))
+    with closing(PayloadReader(settings)) as reader:
+        encoded = bool((samples.codec == Codec.JPEG).any())
+        batch = DaliBatch(PipelineSpec.of(params, encoded=encoded), params, reader.read(samples))
+        pipeline = BuiltPipeline(batch, settings)
+        for n in (4, 1, 3):
+            pipeline.start(batch.black(n))
+            pixels = pipeline.finish()
+            assert len(pixels) == n
+            assert not pixels.any()
 
 
 def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
@@ -125,56 +133,45 @@ def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngi
 
 class TestPipelinesDoNotMultiply:
     @pytest.fixture
-    def built(self, monkeypatch: pytest.MonkeyPatch) -> list[PipelineSpec]:
-        """Specifications of the pipelines that were built."""
-        specs: list[PipelineSpec] = []
-        make = BuiltPipeline.__init__
-
-        def noted(pipeline: Any, batch: DaliBatch, settings: Any) -> None:
-            specs.append(batch.spec)
-            make(pipeline, batch, settings)
-
-        monkeypatch.setattr(BuiltPipeline, "__init__", noted)
-        return specs
+    def count(self) -> Callable[[], int]:
+        """``count()``: pipelines that the test has built and that an engine keeps."""
+        before = weakref.WeakSet(BuiltPipeline.alive)
+        return lambda: len([pipeline for pipeline in BuiltPipeline.alive if pipeline not in before])
 
     def test_what_batches_happen_to_need_builds_no_pipeline_after_a_typical_batch(
-        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
     ) -> None:
-        some: list[Any] = [Resize((8, 8)), RandomVerticalFlip(0.2), augment.RandomGrayscale(0.2)]
-        engine = make(typical=work(opened, 0, some, 61))
-        assert len(built) == 1
-        works = [work(opened, 2 * i, some, 2) for i in range(12)]
-        needed = {PipelineSpec.of(one.params) for one in works}
-        assert len(needed) > 2
-        found = images(engine, *works[:2])
-        found += [images(engine, one)[0] for one in works[2:]]
-        assert len(built) == 1
-        for one, pixels in zip(works, found, strict=True):
-            (expected,) = images(make(), one)
+        transforms: list[Any] = [Resize((8, 8)), RandomVerticalFlip(0.2), augment.RandomGrayscale(0.2)]
+        engine = make(typical=work(opened, 0, transforms, 61))
+        assert count() == 1
+        works = [work(opened, 2 * i, transforms, 2) for i in range(12)]
+        assert len({PipelineSpec.of(batch.params) for batch in works}) > 2
+        made = images(engine, *works[:2]) + [images(engine, batch)[0] for batch in works[2:]]
+        assert count() == 1
+        for batch, pixels in zip(works, made, strict=True):
+            (expected,) = images(make(), batch)
             assert np.abs(pixels.astype(int) - expected).max() <= 1
 
     def test_a_bad_sample_builds_no_pipeline(
-        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
     ) -> None:
         engine = make()
         images(engine, work(opened, 0, PLAIN))
         bad = work(opened, 4, PLAIN)
         bad.samples.crc[1] ^= 1
         engine.submit(bad)
-        found = engine.collect()
-        assert found.status.tolist() == [0, Status.CHECKSUM_MISMATCH, 0, 0]
-        assert not found.images[1].any()
-        assert len(built) == 1
+        result = engine.collect()
+        assert result.status.tolist() == [0, Status.CHECKSUM_MISMATCH, 0, 0]
+        assert not result.images[1].any()
+        assert count() == 1
 
-    def test_few_are_kept(
-        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+    def test_three_pipelines_of_five_are_kept(
+        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
     ) -> None:
         engine = make(depth=5)
         works = [work(opened, 0, [Resize((8, width))]) for width in (4, 5, 6, 7, 8)]
-        shapes = [array.shape for array in images(engine, *works)]
-        assert [shape[2] for shape in shapes] == [4, 5, 6, 7, 8]
-        assert len(built) == 5
-        assert len(engine._pipelines) == 3
+        assert [array.shape[2] for array in images(engine, *works)] == [4, 5, 6, 7, 8]
+        assert count() == 3
 
 
 class TestDecoding:
@@ -182,11 +179,7 @@ class TestDecoding:
         """Arguments of the operators of a pipeline on a GPU, by name."""
         sides = np.full(4, 64)
         params = compile_image([RandomResizedCrop(8)], "uint8").draw(sides, sides, np.arange(4), 0, 0)
-        spec = PipelineSpec.of(params)
-        settings = EngineSettings((), (), ImageFormat("uint8"), max_pixels=1, device="cuda:0", **options)
-        pipeline = define_pipeline(spec, settings, batch_size=4)
-        pipeline._build_graph()
-        nodes = [one._op for one in pipeline._ops if not isinstance(one._op, ExternalSource)]
+        nodes = operators(PipelineSpec.of(params), image_format=ImageFormat("uint8"), **options)
         return {node.schema_name: dict(node._init_args) for node in nodes}
 
     def test_regions_are_not_decoded_on_a_gpu_unless_asked_for(self) -> None:
@@ -201,27 +194,23 @@ class TestDecoding:
         assert plain["hw_decoder_load"] == 1.0
         assert plain["jpeg_fancy_upsampling"] is False
         assert "preallocate_width_hint" not in plain
-        given = self.graph(dali=DaliOptions(hw_decoder_load=0), largest=(300, 400))["decoders__Image"]
-        assert given["hw_decoder_load"] == 0.0
-        assert (given["preallocate_height_hint"], given["preallocate_width_hint"]) == (300, 400)
+        changed = self.graph(dali=DaliOptions(hw_decoder_load=0), largest=(300, 400))["decoders__Image"]
+        assert changed["hw_decoder_load"] == 0.0
+        assert (changed["preallocate_height_hint"], changed["preallocate_width_hint"]) == (300, 400)
 
     @pytest.mark.parametrize("transforms", [[RandomResizedCrop(16)], [Resize(20), CenterCrop(16)]])
     def test_whole_images_show_the_pixels_of_regions(self, dataset: Path, transforms: list[Any]) -> None:
         """The decoder of DALI on a CPU decodes regions bit for bit."""
-        arguments: dict[str, Any] = {
-            "batch_size": 8,
-            "transforms": transforms,
-            "engine": "dali",
-            "device": "cpu",
-        }
-        found = []
-        for region in (True, False):
-            options = DaliOptions(region_decode=region)
-            with stoker.ImageLoader(dataset, dali=options, **arguments) as loader:
-                found.append(next(iter(loader)).image)
-        assert np.array_equal(*found)
+        arguments: dict[str, Any] = {"batch_size": 8, "transforms": transforms, "engine": "dali"}
 
-    def test_options_that_cannot_be_meant(self) -> None:
+        def image(region: bool) -> Any:
+            options = DaliOptions(region_decode=region)
+            with stoker.ImageLoader(dataset, dali=options, device="cpu", **arguments) as loader:
+                return next(iter(loader)).image
+
+        assert np.array_equal(image(region=True), image(region=False))
+
+    def test_decoder_options_outside_of_their_range_are_refused(self) -> None:
         with pytest.raises(ConfigError, match="between 0 and 1, found 65"):
             DaliOptions(hw_decoder_load=65)
         with pytest.raises(ConfigError, match="region_decode must be True, False or None, found 'yes'"):
@@ -232,15 +221,3 @@ class TestDecoding:
 def test_a_wrong_device_is_refused(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
     with pytest.raises(ConfigError, match=f"found '{device}'"):
         make(device=device).submit(work(opened, 0, PLAIN))
-
-
-def test_bfloat16_is_rounded_to_nearest_even() -> None:
-    random = np.random.default_rng(0).normal(0, 3, 10_000).astype(np.float32)
-    ties = (np.arange(0x3F80_0000, 0x3F90_0000, 0x8000, dtype=np.uint32)).view(np.float32)
-    values = np.concatenate([random, ties, -ties])
-    expected = reference.convert(values.astype(np.float64), "bfloat16")
-    assert np.array_equal(to_bfloat16(values), expected)
-    errors = np.abs((expected.astype(np.uint32) << 16).view(np.float32) / values - 1)
-    assert errors.max() <= 2**-8
-    even = expected[len(random) :] & 1
-    assert not even[1::2].any(), "what lies in the middle goes to the even one"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from helpers.transforms.compiled_functions import darken
-from helpers.transforms.custom_steps import images
+from helpers.transforms.custom_steps import of_both_engines
 
 import stoker
 from stoker.augment import RandomCrop, RandomHorizontalFlip, RandomPosterize, Transform, Views
@@ -29,16 +29,15 @@ class RandomDarken(Transform):
         state.add_steps(Compiled(u[:, 0] < 0.7, u[:, 1:], type(self).function))
 
 
-def test_a_compiled_function_runs_in_the_native_engine_at_any_place(thumbnails: Path) -> None:
+def test_a_compiled_function_runs_in_the_native_engine_also_between_other_steps(thumbnails: Path) -> None:
     transforms = [RandomCrop(24), RandomDarken(), RandomPosterize(4), RandomDarken(), RandomHorizontalFlip()]
-    found, expected = (images(thumbnails, transforms, engine=engine) for engine in ("native", "reference"))
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(*of_both_engines(thumbnails, transforms))
     with stoker.ImageLoader(thumbnails, batch_size=4, transforms={"views": Views(2, transforms)}) as loader:
         assert loader.engine == "native"
         assert next(iter(loader)).views.shape == (2, 4, 3, 24, 24)
 
 
-def test_numbas_functions_and_addresses_are_compiled_functions() -> None:
+def test_a_function_of_numba_and_an_address_are_compiled_functions() -> None:
     numba = pytest.importorskip("numba")
 
     @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
@@ -54,8 +53,11 @@ def test_numbas_functions_and_addresses_are_compiled_functions() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 0, True, len])
-def test_a_function_of_python_is_no_compiled_function(wrong: Any) -> None:
+def test_what_is_no_compiled_function_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="function must be a compiled function"):
         Compiled(np.ones(1, bool), np.zeros((1, 0)), wrong).check(1)
+
+
+def test_values_of_a_compiled_function_have_a_row_for_each_sample() -> None:
     with pytest.raises(ConfigError, match=r"values must be \(1, K\) float64"):
         Compiled(np.ones(1, bool), np.zeros(1), darken).check(1)

@@ -1,6 +1,7 @@
 """The read-ahead of JPEGs with restart markers asks for the bytes that images need, and for few others."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
     return stoker.open(tmp_path / "out")
 
 
-def images(path: Path, size: int) -> list[npt.NDArray[np.float32]]:
-    """The images of an epoch, of crops of a tenth to a third of the area."""
+def images(path: Path, size: int) -> list[npt.NDArray[np.uint8]]:
+    """The images of each batch of an epoch: crops of a tenth to a third of the area."""
     crop = RandomResizedCrop(size, scale=(0.1, 0.33))
     with stoker.ImageLoader(path, batch_size=4, transforms=[crop], engine="native", seed=3) as loader:
         return [batch[0].copy() for batch in loader]
@@ -40,19 +41,23 @@ def test_bytes_that_are_not_asked_for_are_not_looked_at(
     dataset: stoker.Dataset, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     asked: list[ByteRanges] = []
-    monkeypatch.setattr(
-        engine, "needed_bytes", lambda *given: asked.append(needed_bytes(*given)) or asked[-1]
-    )
+
+    def record(*arguments: Any) -> ByteRanges:
+        asked.append(needed_bytes(*arguments))
+        return asked[-1]
+
+    # What a process asks the kernel to read is seen only in the kernel.
+    monkeypatch.setattr(engine, "needed_bytes", record)
     expected = images(dataset.path, size)
     shard = next(dataset.path.glob("*.tfrecord"))
     data = np.fromfile(shard, np.uint8)
-    kept = np.zeros_like(data)
+    asked_alone = np.zeros_like(data)
     for ranges in asked:
         for offset, length in zip(ranges.offset, ranges.length, strict=True):
-            kept[offset : offset + length] = data[offset : offset + length]
-    kept.tofile(shard)
-    for found, image in zip(images(dataset.path, size), expected, strict=True):
-        np.testing.assert_array_equal(found, image)
+            asked_alone[offset : offset + length] = data[offset : offset + length]
+    asked_alone.tofile(shard)
+    for batch, same in zip(images(dataset.path, size), expected, strict=True):
+        np.testing.assert_array_equal(batch, same)
     share = np.concatenate([ranges.length for ranges in asked[:2]]).sum() / dataset.column("length").sum()
     assert 0.3 < share < 0.85
 

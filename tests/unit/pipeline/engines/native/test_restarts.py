@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def run(files: list[str], sizes: Any, batches: list[Work], **options: Any) -> list[Result]:
-    given: dict[str, Any] = {"num_threads": 2, "depth": 2, "max_pixels": 10**6, **options}
-    engine = NativeEngine(EngineSettings(files, sizes, ImageFormat("uint8", "NHWC"), **given))
+    """The results of batches over these data files, made one after the other."""
+    settings: dict[str, Any] = {"num_threads": 2, "max_pixels": 10**6, **options}
     results = []
-    for batch in batches:
-        engine.submit(batch)
-        results.append(engine.collect())
-    engine.close()
+    with closing(
+        NativeEngine(EngineSettings(files, sizes, ImageFormat("uint8", "NHWC"), **settings))
+    ) as engine:
+        for batch in batches:
+            engine.submit(batch)
+            results.append(engine.collect())
     return results
 
 
@@ -51,7 +54,7 @@ def images(dataset: Dataset, transforms: Any, **options: Any) -> np.ndarray:
     ],
     ids=["small crops", "large crops", "whole", "warp"],
 )
-def test_the_images_are_the_same(
+def test_restart_markers_change_no_image(
     datasets: dict[bool, Dataset], transforms: Any, options: dict[str, Any]
 ) -> None:
     marked, plain = (images(datasets[restarts], transforms, **options) for restarts in (True, False))
@@ -91,10 +94,12 @@ class TestDamage:
         tops = range(0, int(sample.height[0]) - 8, 8)
         batches = [crop_of(sample, (top, 40, 8, 8)) for top in tops]
         results = run([str(folder / "shard")], [len(data)], batches)
-        return [(top, Status(int(one.status[0]))) for top, one in zip(tops, results, strict=True)]
+        return [(top, Status(int(result.status[0]))) for top, result in zip(tops, results, strict=True)]
 
     @pytest.mark.skipif(_native.jpeg_decoder() != "stoker", reason="libjpeg-turbo looks at all of an image")
-    def test_in_one_band(self, datasets: dict[bool, Dataset], sample: Samples, tmp_path: Path) -> None:
+    def test_damage_in_one_band_spoils_only_the_crops_that_show_the_band(
+        self, datasets: dict[bool, Dataset], sample: Samples, tmp_path: Path
+    ) -> None:
         assert sample.bands is not None
         starts = [start for start in sample.bands[0, 2::2].tolist() if start]
         assert len(starts) >= 3
@@ -104,7 +109,9 @@ class TestDamage:
         assert bad == [top for top, _ in found if bad[0] <= top <= bad[-1]]
         assert 0 < bad[0] < bad[-1] < found[-1][0]
 
-    def test_in_the_headers(self, datasets: dict[bool, Dataset], sample: Samples, tmp_path: Path) -> None:
+    def test_damage_in_the_headers_spoils_every_crop(
+        self, datasets: dict[bool, Dataset], sample: Samples, tmp_path: Path
+    ) -> None:
         found = self.statuses(datasets, sample, 30, tmp_path)
         assert {status for _, status in found} == {Status.CHECKSUM_MISMATCH}
 
@@ -118,11 +125,11 @@ def test_wrong_bands_of_an_index_change_no_pixel(datasets: dict[bool, Dataset], 
     bands[:, number] += 1
     wrong = replace(samples, bands=bands)
     files = [str(file) for file in dataset.data_files]
-    batches = [crop_of(some, (100, 50, 60, 70)) for some in (samples, wrong)]
-    right, found = run(files, dataset.data_sizes, batches)
+    batches = [crop_of(rows, (100, 50, 60, 70)) for rows in (samples, wrong)]
+    right, result = run(files, dataset.data_sizes, batches)
     assert not right.status.any()
-    assert not found.status.any()
-    np.testing.assert_array_equal(found.images, right.images)
+    assert not result.status.any()
+    np.testing.assert_array_equal(result.images, right.images)
 
 
 def test_bands_of_a_payload_that_is_no_jpeg_are_ignored(datasets: dict[bool, Dataset]) -> None:
@@ -130,5 +137,5 @@ def test_bands_of_a_payload_that_is_no_jpeg_are_ignored(datasets: dict[bool, Dat
     samples = dataset.samples(np.arange(COUNT))
     wrong = replace(samples, codec=np.full(COUNT, Codec.RAW, np.uint8), crc=samples.crc + 1)
     files = [str(file) for file in dataset.data_files]
-    (found,) = run(files, dataset.data_sizes, [crop_of(wrong, (0, 0, 9, 9))])
-    assert set(found.status.tolist()) == {Status.CHECKSUM_MISMATCH}
+    (result,) = run(files, dataset.data_sizes, [crop_of(wrong, (0, 0, 9, 9))])
+    assert set(result.status.tolist()) == {Status.CHECKSUM_MISMATCH}

@@ -1,4 +1,4 @@
-"""Which steps the native engine claims to execute."""
+"""The steps that the native engine claims to execute."""
 
 import importlib.util
 
@@ -20,6 +20,7 @@ def test_a_step_without_an_operation_of_the_module_is_left_to_other_engines(
     class NumpyOnly(kinds.Step):
         pass
 
+    # The engine collects the steps when it is imported, so its module is loaded again beside a new step.
     monkeypatch.setattr(kinds, "NumpyOnly", NumpyOnly, raising=False)
     monkeypatch.setattr(kinds, "__all__", [*kinds.__all__, "NumpyOnly"])
     spec = importlib.util.spec_from_file_location(f"{native_steps.__name__}_again", native_steps.__file__)

@@ -1,4 +1,4 @@
-"""GPUs that a process sees: NVML's count, and the rules of CUDA_VISIBLE_DEVICES."""
+"""GPUs that a process sees: their number, their models, and the rules of CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def fake_nvml(calls: list[str], status: int = 0) -> Any:
         calls.append("init")
         return status
 
-    def count(found: Any) -> int:
-        found._obj.value = len(UUIDS)
+    def count(number: Any) -> int:
+        number._obj.value = len(UUIDS)
         return 0
 
     def handle(number: Any, device: Any) -> int:
@@ -47,7 +47,7 @@ def fake_nvml(calls: list[str], status: int = 0) -> Any:
 
 
 def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the libraries that are loaded from here on."""
+    """Load this NVML, or none, from here on; return the names of the libraries that are loaded."""
     loaded: list[str] = []
 
     def load(name: str) -> Any:
@@ -81,7 +81,7 @@ def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("MIG-1234,MIG-5678", 1),
     ],
 )
-def test_the_rules_of_the_variable(visible: str | None, count: int) -> None:
+def test_cuda_visible_devices_names_gpus_by_the_rules_of_cuda(visible: str | None, count: int) -> None:
     assert len(visible_gpus(UUIDS, visible)) == count
 
 
@@ -102,8 +102,8 @@ def test_the_model_is_that_of_the_gpu_with_this_number(
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [gpu_model(number) for number in (0, 1)] == models
-    found = [nvml_number(number) for number in (0, 1)]
-    assert found == [None if not model else "ABCD".index(model[-1]) for model in models]
+    numbers = [None if not model else "ABCD".index(model[-1]) for model in models]
+    assert [nvml_number(number) for number in (0, 1)] == numbers
 
 
 def test_the_library_of_cuda_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

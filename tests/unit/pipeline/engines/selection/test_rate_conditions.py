@@ -1,4 +1,4 @@
-"""What a kept rate of an engine depends on: a change of it leads to a new measurement."""
+"""The conditions of a cached rate of an engine: a change of one of them leads to a new measurement."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ def conditions_of(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def choose(engines: Any, measure: Any, *, conditions: Mapping[str, Any], **_: Any) -> str:
         raise Measured(dict(conditions))
 
+    # The machine of the test may have no GPU.
     monkeypatch.setattr(setup, "this_machine", lambda device: Machine(cores=4, gpus=2, has_dali=True))
     monkeypatch.setattr(setup, "choose_by_rate", choose)
     monkeypatch.setattr(rate_conditions, "gpu_model", lambda number: f"model of {number}")
 
-    def found(**options: Any) -> dict[str, Any]:
-        given = {"batch_size": 4, "transforms": [CenterCrop(8)], "device": "cuda:0", **options}
+    def conditions_of_loader(**options: Any) -> dict[str, Any]:
+        arguments = {"batch_size": 4, "transforms": [CenterCrop(8)], "device": "cuda:0", **options}
         with pytest.raises(Measured) as measured:
-            stoker.ImageLoader(thumbnails, **given)
+            stoker.ImageLoader(thumbnails, **arguments)
         conditions: dict[str, Any] = measured.value.args[0]
         return conditions
 
-    return found
+    return conditions_of_loader
 
 
 @pytest.mark.parametrize(
@@ -64,10 +65,13 @@ def test_frameworks_are_measured_apart(conditions_of: Any) -> None:
     assert conditions_of(output="torch")["framework"] == "torch"
 
 
-def test_the_machine_is_part_of_the_key(conditions_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_gpu_and_version_of_dali_are_conditions(
+    conditions_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert set(machine_conditions("cuda:1")) == {"cpu", "gpu", "dali_version"}
+    # The machine of the test has one processor, and at most one version of DALI.
     monkeypatch.setattr(rate_conditions, "_cpu_model", lambda: "a processor")
     monkeypatch.setattr(rate_conditions, "_dali_version", lambda: "nvidia-dali-cuda130 2.4.0")
-    found = conditions_of()
-    assert found["cpu"] == "a processor"
-    assert found["dali_version"] == "nvidia-dali-cuda130 2.4.0"
+    conditions = conditions_of()
+    assert conditions["cpu"] == "a processor"
+    assert conditions["dali_version"] == "nvidia-dali-cuda130 2.4.0"
