@@ -62,9 +62,9 @@ def list_column(values: Sequence[Sequence[float]], kind: pa.DataType) -> pa.Arra
 
 def flip_bit(dataset: Dataset, row: int, byte: int = 0) -> None:
     """Change the lowest bit of a byte of a payload."""
-    where = dataset.samples([row])
-    with dataset.data_files[where.shard[0]].open("r+b") as file:
-        file.seek(int(where.offset[0]) + byte)
+    shard, offset = (int(dataset.values(name, [row])[0]) for name in ("shard", "offset"))
+    with dataset.data_files[shard].open("r+b") as file:
+        file.seek(offset + byte)
         value = file.read(1)[0]
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([value ^ 1]))
