@@ -127,6 +127,8 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
     if not set(planned.filter(pc.invert(kept)).to_pylist()) <= skipped:
         return False
     rows = rows[kept.to_numpy(zero_copy_only=False)]
+    if (listing.labels is None) == ("label" in index.types):
+        return False
     labels = {} if listing.labels is None else {"label": listing.labels}
     columns = {"key": listing.keys, **labels, **listing.columns}
     if not all(index.arrow(name).equals(column.take(rows)) for name, column in columns.items()):

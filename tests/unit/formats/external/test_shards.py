@@ -60,8 +60,6 @@ def urls(shards: dict[str, list[Path]], container: str) -> list[str]:
     return [f"{ROOT}/{path.name}" for path in shards[container]]
 
 
-@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-@pytest.mark.parametrize("at_url", [True, False])
 @pytest.fixture(params=["tfrecord", "lmdb"])
 def container(request: pytest.FixtureRequest) -> str:
     return str(request.param)

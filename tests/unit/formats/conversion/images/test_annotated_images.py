@@ -18,8 +18,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.sources.detect import find_format
 from stoker.formats.sources.source import Source
 from stoker.pipeline.commands.description.facts import class_table, facts
@@ -29,10 +28,10 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 H, W = 30, 40
 
 
-def mark(
+def draw_box(
     path: Path, box: tuple[int, int, int, int], orientation: int, size: tuple[int, int] = (H, W)
 ) -> None:
-    """Write an image with a white box, at ``box`` once its orientation is applied."""
+    """Write an image that shows a white ``box`` after its EXIF orientation is applied."""
     pixels = np.zeros((*size, 3), np.uint8)
     left, top, right, bottom = box
     pixels[top:bottom, left:right] = 255
@@ -48,13 +47,12 @@ def mark(
     )
 
 
-def coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int] | None) -> Path:
+def write_coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int]) -> Path:
+    """Write a COCO file of one box in an image of the height and width ``declared``."""
     left, top, right, bottom = box
-    image = {"id": 1, "file_name": "a.jpg"} | (
-        {"height": declared[0], "width": declared[1]} if declared else {}
-    )
-    thing = {"id": 3, "image_id": 1, "category_id": 1, "bbox": [left, top, right - left, bottom - top]}
-    document = {"images": [image], "annotations": [thing], "categories": [{"id": 1, "name": "box"}]}
+    image = {"id": 1, "file_name": "a.jpg", "height": declared[0], "width": declared[1]}
+    annotation = {"id": 3, "image_id": 1, "category_id": 1, "bbox": [left, top, right - left, bottom - top]}
+    document = {"images": [image], "annotations": [annotation], "categories": [{"id": 1, "name": "box"}]}
     path = folder / "x.json"
     path.write_text(json.dumps(document))
     return path
@@ -62,10 +60,12 @@ def coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int]
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 @pytest.mark.parametrize("resize", [None, "shorter=60", "squash=30x40", "shorter=15", "crop=20x20"])
-def test_boxes_are_those_of_the_oriented_image(tmp_path: Path, orientation: int, resize: str | None) -> None:
+def test_boxes_follow_the_orientation_and_the_resize_of_their_image(
+    tmp_path: Path, orientation: int, resize: str | None
+) -> None:
     box = (18, 8, 30, 20)
-    mark(tmp_path / "a.jpg", box, orientation)
-    stoker.convert(coco(tmp_path, box, (H, W)), tmp_path / "out", resize=resize, encoding="png")
+    draw_box(tmp_path / "a.jpg", box, orientation)
+    stoker.convert(write_coco(tmp_path, box, (H, W)), tmp_path / "out", resize=resize, encoding="png")
     dataset = stoker.open(tmp_path / "out")
     with Image.open(io.BytesIO(dataset.read(0))) as image:
         shown = np.asarray(image.convert("L")) > 127
@@ -75,24 +75,26 @@ def test_boxes_are_those_of_the_oriented_image(tmp_path: Path, orientation: int,
 
 
 @pytest.mark.parametrize("declared", [(W, H), (H + 1, W)])
-def test_an_image_annotated_at_another_size_is_skipped(tmp_path: Path, declared: tuple[int, int]) -> None:
-    mark(tmp_path / "a.jpg", (1, 2, 9, 9), 6)
+def test_an_image_of_another_size_than_its_annotations_say_is_not_converted(
+    tmp_path: Path, declared: tuple[int, int]
+) -> None:
+    draw_box(tmp_path / "a.jpg", (1, 2, 9, 9), 6)
     with pytest.raises(SourceError, match="image of another size than its annotations say"):
-        stoker.convert(coco(tmp_path, (1, 2, 9, 9), declared), tmp_path / "out")
+        stoker.convert(write_coco(tmp_path, (1, 2, 9, 9), declared), tmp_path / "out")
 
 
-def test_formats_are_detected(tmp_path: Path) -> None:
+def test_the_format_of_a_source_is_detected_by_its_files_and_options(tmp_path: Path) -> None:
     for path in ("voc/Annotations/1.xml", "yolo/labels/a/1.txt", "yolo/images/a/1.jpg", "plain/cat/1.jpg"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text("")
     (tmp_path / "voc" / "JPEGImages").mkdir()
     for name, text in (("coco", ' \n{"images": []}'), ("list", "[]"), ("marked", '\ufeff{"images": []}')):
         (tmp_path / f"{name}.json").write_text(text)
-    found = {
+    detected = {
         name: find_format(Source(tmp_path / name)).name
         for name in ("voc", "yolo", "plain", "coco.json", "marked.json", "list.json", "nowhere.csv")
     }
-    assert found == {
+    assert detected == {
         "voc": "voc",
         "yolo": "yolo",
         "plain": "folder",
@@ -112,13 +114,18 @@ def test_formats_are_detected(tmp_path: Path) -> None:
 @pytest.fixture
 def dataset(tmp_path: Path) -> stoker.Dataset:
     """One image with a box, a polygon and run lengths."""
-    mark(tmp_path / "a.jpg", (1, 2, 9, 9), 1)
-    path = coco(tmp_path, (1, 2, 9, 9), (H, W))
+    draw_box(tmp_path / "a.jpg", (1, 2, 9, 9), 1)
+    path = write_coco(tmp_path, (1, 2, 9, 9), (H, W))
     document = json.loads(path.read_text())
-    thing = document["annotations"][0]
+    annotation = document["annotations"][0]
     document["annotations"] = [
-        {**thing, "segmentation": [[1, 2, 9, 2, 9, 9]]},
-        {**thing, "id": 4, "iscrowd": 1, "segmentation": {"size": [H, W], "counts": [10, 5, H * W - 15]}},
+        {**annotation, "segmentation": [[1, 2, 9, 2, 9, 9]]},
+        {
+            **annotation,
+            "id": 4,
+            "iscrowd": 1,
+            "segmentation": {"size": [H, W], "counts": [10, 5, H * W - 15]},
+        },
     ]
     path.write_text(json.dumps(document))
     stoker.convert(path, tmp_path / "out")
@@ -143,7 +150,7 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
         ("object_run_counts", [0, 2], "contradict each other"),
     ],
 )
-def test_verification_finds_a_false_index_of_objects(
+def test_verification_finds_wrong_objects_in_the_index(
     dataset: stoker.Dataset, name: str, values: list[Any], message: str | None
 ) -> None:
     folder = dataset.path
@@ -158,32 +165,30 @@ def test_verification_finds_a_false_index_of_objects(
     if "contradict" in message:
         with pytest.raises(StaleIndexError, match="the index is damaged"):
             stoker.open(folder).annotations([0])
-    assert len(Index.open(folder / INDEX_NAME)) == 1
 
 
 def test_info_describes_annotations(dataset: stoker.Dataset) -> None:
-    said = dict(facts(dataset))
-    assert said["tasks"] == "boxes, instances"
-    assert said["objects"] == "2, 1 of them crowds"
-    assert said["objects per image"] == "2 to 2, mean 2.0"
-    assert said["object sizes"] == "100% small, 0% medium, 0% large"
-    assert said["side of objects"].startswith("7 px, 7 px, 7 px")
+    shown = dict(facts(dataset))
+    assert shown["tasks"] == "boxes, instances"
+    assert shown["objects"] == "2, 1 of them crowds"
+    assert shown["objects per image"] == "2 to 2, mean 2.0"
+    assert shown["object sizes"] == "100% small, 0% medium, 0% large"
+    assert shown["side of objects"].startswith("7 px, 7 px, 7 px")
     assert class_table(dataset).columns[2].header == "objects"
     assert list(class_table(dataset).columns[2].cells) == ["2"]
-    empty = dict(facts(dataset.select([])))
-    assert "objects" not in empty
+    assert "objects" not in dict(facts(dataset.select([])))
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_an_interrupted_conversion_resumes_to_the_same_bytes(tmp_path: Path, container: Any) -> None:
     (tmp_path / "masks").mkdir()
-    images, things = [], []
+    images, annotations = [], []
     for i in range(6):
-        mark(tmp_path / f"{i}.jpg", (i, 2, 9 + i, 9), 1)
+        draw_box(tmp_path / f"{i}.jpg", (i, 2, 9 + i, 9), 1)
         Image.fromarray(np.full((H, W), i, np.uint8)).save(tmp_path / "masks" / f"{i}.png")
         images.append({"id": i, "file_name": f"{i}.jpg", "height": H, "width": W})
-        things += [{"id": k, "image_id": i, "category_id": 1, "bbox": [i, k, 9, 9]} for k in range(i)]
-    document = {"images": images, "annotations": things, "categories": [{"id": 1, "name": "x"}]}
+        annotations += [{"id": k, "image_id": i, "category_id": 1, "bbox": [i, k, 9, 9]} for k in range(i)]
+    document = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "x"}]}
     (tmp_path / "x.json").write_text(json.dumps(document))
 
     def convert(name: str) -> dict[str, bytes]:
@@ -202,11 +207,11 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(tmp_path: Path, con
     assert [shard.stat().st_mtime for shard in stopped.glob(f"*.{container}")].count(0) == 1
 
 
-def test_the_command_line(tmp_path: Path) -> None:
+def test_the_command_converts_boxes_and_masks_with_its_options(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "masks").mkdir()
-    mark(tmp_path / "images" / "a.jpg", (1, 2, 9, 9), 1)
-    path = coco(tmp_path, (1, 2, 9, 9), (H, W))
+    draw_box(tmp_path / "images" / "a.jpg", (1, 2, 9, 9), 1)
+    path = write_coco(tmp_path, (1, 2, 9, 9), (H, W))
     Image.fromarray(np.zeros((H, W), np.uint8)).save(tmp_path / "masks" / "a.png")
     options = ["--images", tmp_path / "images", "--masks", tmp_path / "masks"]
     run("convert", path, tmp_path / "out", *options, "--ignore-index", 9, "--source-format", "coco")

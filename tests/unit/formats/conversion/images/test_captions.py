@@ -73,7 +73,7 @@ def _source(kind: str, folder: Path, target: Path) -> tuple[Any, dict[str, Any]]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "tar", "parquet"])
-def test_several_captions_of_an_image_are_token_ids_and_an_image_without_one_is_left_out(
+def test_all_captions_of_an_image_become_token_ids_and_an_image_without_one_is_left_out(
     kind: str, folder: Path, tmp_path: Path
 ) -> None:
     source, options = _source(kind, folder, tmp_path)
@@ -84,7 +84,7 @@ def test_several_captions_of_an_image_are_token_ids_and_an_image_without_one_is_
     assert again.already
 
 
-def test_a_text_member_of_a_tar_is_one_caption_and_words_have_the_vocabulary_of_the_training_data(
+def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(
     folder: Path, tmp_path: Path
 ) -> None:
     train, val = ([{"__key__": "1", "png": _image(1), "txt": text}] for text in ("a red cat", "a green cat"))
@@ -94,11 +94,11 @@ def test_a_text_member_of_a_tar_is_one_caption_and_words_have_the_vocabulary_of_
         write_samples(tmp_path / "v.tar", val), tmp_path / "val", vocabulary=tmp_path / "train", **options
     )
     words = {"[UNK]": 0, "[EOS]": 3, "a": 4, "cat": 5, "red": 6}
-    found = stoker.open(tmp_path / "val").lists("caption_ids", [0]).values.tolist()
-    assert found == [words[one] for one in ("a", "[UNK]", "cat", "[EOS]")]
+    ids = stoker.open(tmp_path / "val").lists("caption_ids", [0]).values.tolist()
+    assert ids == [words[word] for word in ("a", "[UNK]", "cat", "[EOS]")]
 
 
-def test_a_writer_makes_tokens_of_captions_and_appends_with_the_same_tokenizer(tmp_path: Path) -> None:
+def test_a_writer_tokenizes_captions_and_appends_with_the_same_tokenizer(tmp_path: Path) -> None:
     pixels = np.zeros((8, 8, 3), np.uint8)
     with stoker.Writer(tmp_path / "out", caption_column="texts", tokenizer="bytes") as writer:
         for texts in (CAPTIONS[0], "dogs, three"):
@@ -106,17 +106,21 @@ def test_a_writer_makes_tokens_of_captions_and_appends_with_the_same_tokenizer(t
     with stoker.Writer(tmp_path / "out", append=True) as writer:
         writer.write(pixels, texts=CAPTIONS[2])
     assert _captions(tmp_path / "out") == KEPT
+
+
+def test_captions_of_a_dataset_in_python_become_token_ids(tmp_path: Path) -> None:
+    pixels = np.zeros((8, 8, 3), np.uint8)
     summary = stoker.convert(
-        [{"image": pixels, "texts": one} for one in KEPT],
-        tmp_path / "b",
+        [{"image": pixels, "texts": texts} for texts in KEPT],
+        tmp_path / "out",
         caption_column="texts",
         tokenizer="bytes",
     )
     assert summary.written == 3
-    assert _captions(tmp_path / "b") == KEPT
+    assert _captions(tmp_path / "out") == KEPT
 
 
-def test_append_tokenizes_as_the_dataset_was(folder: Path, tmp_path: Path) -> None:
+def test_append_tokenizes_captions_as_those_of_the_dataset(folder: Path, tmp_path: Path) -> None:
     rows = [{"path": f"{n}.png", "text": f"photo {n}"} for n in range(2)]
     stoker.convert(_jsonl(folder, rows), tmp_path / "out", caption_column="text", tokenizer="bytes")
     more = _jsonl(folder, [{"path": "2.png", "text": "photo 2"}])

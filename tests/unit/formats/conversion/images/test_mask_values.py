@@ -21,8 +21,8 @@ from stoker.formats.verification.annotations import mask_problem
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def _convert(folder: Path, mask: np.ndarray[Any, Any], **options: Any) -> np.ndarray[Any, Any]:
-    """The mask that is stored of one image and this mask."""
+def convert_mask(folder: Path, mask: np.ndarray[Any, Any], **options: Any) -> np.ndarray[Any, Any]:
+    """Convert a source of one image with this mask; return the stored mask."""
     for kind, pixels in (("images", np.zeros((*mask.shape[:2], 3), np.uint8)), ("masks", mask)):
         (folder / kind).mkdir()
         Image.fromarray(pixels).save(folder / kind / "a.png")
@@ -47,9 +47,11 @@ VALUES = np.array([[0, 1, 2], [0, 2, 255]], np.uint8)
     ],
     ids=["pairs", "mapping", "ade20k", "cityscapes", "16-bits", "colours", "colours-mapping"],
 )
-def test_values_become_classes(tmp_path: Path, mask: Any, mask_map: Any, expected: Any) -> None:
+def test_a_mask_map_makes_classes_of_values_and_colours(
+    tmp_path: Path, mask: Any, mask_map: Any, expected: Any
+) -> None:
     ignore = 300 if max(map(max, expected)) == 300 else 255
-    assert _convert(tmp_path, mask, mask_map=mask_map, ignore_index=ignore).tolist() == expected
+    assert convert_mask(tmp_path, mask, mask_map=mask_map, ignore_index=ignore).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -61,41 +63,42 @@ def test_values_become_classes(tmp_path: Path, mask: Any, mask_map: Any, expecte
         (np.zeros((2, 2, 3), np.uint8), {"mask_map": "#ff0000:1"}, "mask_map lacks: #000000"),
         (np.zeros((2, 2, 3), np.uint8), {}, "mask of more than one channel"),
     ],
-    ids=["not-mapped", "other-of-ade", "16-bits", "colour", "rgb"],
+    ids=["not mapped", "no class name", "16 bits", "colour not mapped", "rgb without a map"],
 )
-def test_a_value_without_a_class_is_not_stored(
+def test_a_mask_with_a_value_without_a_class_is_not_stored(
     tmp_path: Path, mask: Any, options: dict[str, Any], reason: str
 ) -> None:
     (tmp_path / "classes.txt").write_text("wall\nbuilding\n")
     with pytest.raises(SourceError, match=reason):
-        _convert(tmp_path, mask, **options)
+        convert_mask(tmp_path, mask, **options)
 
 
-def test_16_bits_without_names_of_classes_are_not_cut_to_8(tmp_path: Path) -> None:
+def test_a_value_above_255_is_refused_without_names_of_classes(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="300, more than 255"):
-        _convert(tmp_path, np.array([[300, 1]], np.uint16))
+        convert_mask(tmp_path, np.array([[300, 1]], np.uint16))
 
 
 @pytest.mark.parametrize("value", ["", "0", "0:1,0:2", "0:1,#ff0000:2", "a:1", "0:70000", "#ff00:1", "voc"])
-def test_what_is_no_map_is_refused(tmp_path: Path, value: str) -> None:
+def test_a_text_that_is_no_mask_map_is_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="mask_map"):
-        _convert(tmp_path, VALUES, mask_map=value)
+        convert_mask(tmp_path, VALUES, mask_map=value)
 
 
-def test_a_map_without_masks_or_an_ignored_value_is_refused(tmp_path: Path) -> None:
+def test_a_mask_map_needs_masks_and_ade20k_an_ignored_value(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="mask_map ade20k needs ignore_index"):
-        _convert(tmp_path, VALUES, mask_map="ade20k", ignore_index=None)
+        convert_mask(tmp_path, VALUES, mask_map="ade20k", ignore_index=None)
     with pytest.raises(ConfigError, match="mask_map is for masks, and the source has none"):
         stoker.convert(tmp_path / "images", tmp_path / "x", unlabelled=True, mask_map="0:1")
 
 
-def test_the_training_classes_of_cityscapes_are_nineteen() -> None:
+def test_the_map_of_cityscapes_has_its_19_training_classes() -> None:
     table = mask_table("cityscapes", 255)
     assert sorted(set(table.values())) == [*range(19), 255]
     assert len(table) == 35
 
 
 H, W = 24, 36
+WHOLE = resize_geometry("none", 0, 0, (H, W))
 
 
 def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np.ndarray[Any, Any]:
@@ -105,15 +108,15 @@ def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np
 png = partial(encode, form="PNG")
 
 
-def test_intact_files_that_are_no_masks_are_skipped() -> None:
-    good = png(Image.fromarray(values()))
-    assert mask_problem(good, (H, W)) is None
-    assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(good, (H + 1, W)))
-    assert "not decodable" in str(mask_problem(good[:60], (H, W)))
+def test_verification_finds_masks_of_another_size_or_form() -> None:
+    mask = png(Image.fromarray(values()))
+    assert mask_problem(mask, (H, W)) is None
+    assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(mask, (H + 1, W)))
+    assert "not decodable" in str(mask_problem(mask[:60], (H, W)))
     assert "more than one channel" in str(mask_problem(png(Image.new("RGB", (W, H))), (H, W)))
 
 
-def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
+def test_padding_above_255_makes_a_mask_of_16_bits() -> None:
     data = encode_mask(
         png(Image.fromarray(values())),
         (H, W),
@@ -124,20 +127,21 @@ def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
     assert {300} < set(np.unique(decode(data)).tolist()) <= {300, *range(256)}
 
 
-def test_values_do_not_depend_on_the_format_of_the_file() -> None:
-    whole = resize_geometry("none", 0, 0, (H, W))
-    for bits in (1, 2, 4, 8):
-        classes = values(most=(1 << bits) - 1)
-        palette = Image.fromarray(classes).convert("P")
-        palette.putdata(classes.reshape(-1).tolist())
-        palette.putpalette([7] * 768)
-        data = encode_mask(png(palette, bits=bits), (H, W), whole, MaskRules(), 10**6)
-        np.testing.assert_array_equal(decode(data), classes)
-        assert data[24:26] == bytes([8, 0])
-    one_bit = Image.fromarray(values(most=1).astype(bool))
-    np.testing.assert_array_equal(
-        decode(encode_mask(png(one_bit), (H, W), whole, MaskRules(), 10**6)), values(most=1)
-    )
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_the_values_of_a_mask_with_a_palette_are_its_indices(bits: int) -> None:
+    classes = values(most=(1 << bits) - 1)
+    palette = Image.fromarray(classes).convert("P")
+    palette.putdata(classes.reshape(-1).tolist())
+    palette.putpalette([7] * 768)
+    data = encode_mask(png(palette, bits=bits), (H, W), WHOLE, MaskRules(), 10**6)
+    np.testing.assert_array_equal(decode(data), classes)
+    assert data[24:26] == bytes([8, 0])  # 8 bits of grey
+
+
+def test_the_values_of_a_mask_of_one_bit_are_0_and_1() -> None:
+    mask = png(Image.fromarray(values(most=1).astype(bool)))
+    stored = encode_mask(mask, (H, W), WHOLE, MaskRules(), 10**6)
+    np.testing.assert_array_equal(decode(stored), values(most=1))
 
 
 def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
@@ -148,8 +152,8 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
     def chunk(name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
-    each = 8 // bits
-    packed = (classes.reshape(len(classes), -1, each) << np.arange(8 - bits, -1, -bits)).sum(-1)
+    pixels_per_byte = 8 // bits
+    packed = (classes.reshape(len(classes), -1, pixels_per_byte) << np.arange(8 - bits, -1, -bits)).sum(-1)
     rows = b"".join(b"\0" + row.tobytes() for row in packed.astype(np.uint8))
     header = struct.pack(">IIBBBBB", classes.shape[1], len(classes), bits, 0, 0, 0, 0)
     parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
@@ -157,25 +161,21 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
 
 
 @pytest.mark.parametrize("bits", [2, 4])
-def test_grey_of_few_bits_is_not_scaled(bits: int) -> None:
+def test_values_of_few_bits_are_not_scaled(bits: int) -> None:
     classes = values(most=(1 << bits) - 1)
-    data = encode_mask(
-        grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 10**6
-    )
+    data = encode_mask(grey_png(classes, bits), (H, W), WHOLE, MaskRules(), 10**6)
     np.testing.assert_array_equal(decode(data), classes)
 
 
-def test_sixteen_bits() -> None:
+def test_a_mask_of_16_bits_is_kept_and_resized_by_nearest_pixels() -> None:
     classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
     data = png(Image.fromarray(classes))
     rules = MaskRules(classes=1 << 16)
-    assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), rules, 10**6) == data
+    assert encode_mask(data, (H, W), WHOLE, rules, 10**6) == data
     half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), rules, 10**6)
     np.testing.assert_array_equal(decode(half), classes[1::2, 1::2])
 
 
-def test_a_mask_has_no_more_pixels_than_allowed() -> None:
+def test_a_mask_of_more_pixels_than_the_limit_is_refused() -> None:
     with pytest.raises(SkippedError, match="broken mask"):
-        encode_mask(
-            png(Image.fromarray(values())), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 100
-        )
+        encode_mask(png(Image.fromarray(values())), (H, W), WHOLE, MaskRules(), 100)

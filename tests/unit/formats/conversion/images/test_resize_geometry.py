@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.formats.conversion.images.encode_image import encode_image
 from stoker.formats.conversion.images.image_objects import fit_objects
-from stoker.formats.conversion.images.resize_geometry import (
-    ResizeGeometry,
-    resize_geometry,
-    resize_mask,
-    resize_objects,
-)
+from stoker.formats.conversion.images.resize_geometry import resize_geometry, resize_mask, resize_objects
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.run_lengths import mask_of_runs, runs_of_mask
@@ -35,7 +30,7 @@ MODES: list[tuple[Any, int, int]] = [
 SIZES = [(80, 120), (121, 77), (60, 60)]
 
 
-def objects(boxes: Any, **more: Any) -> Annotations:
+def make_objects(boxes: Any, **more: Any) -> Annotations:
     """Objects of one image."""
     boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
     m = len(boxes)
@@ -50,7 +45,7 @@ def objects(boxes: Any, **more: Any) -> Annotations:
     )
 
 
-def resized(pixels: np.ndarray[Any, Any], mode: Any, height: int, width: int) -> np.ndarray[Any, Any]:
+def encode_resized(pixels: np.ndarray[Any, Any], mode: Any, height: int, width: int) -> np.ndarray[Any, Any]:
     options = ConvertOptions(mode=mode, height=height, width=width, encoding="raw", shards=1)
     image = encode_image(png(pixels), options)
     return np.frombuffer(image.payload, np.uint8).reshape(image.height, image.width, 3)
@@ -58,12 +53,14 @@ def resized(pixels: np.ndarray[Any, Any], mode: Any, height: int, width: int) ->
 
 @pytest.mark.parametrize(("mode", "height", "width"), MODES)
 @pytest.mark.parametrize("size", SIZES)
-def test_annotations_follow_the_pixels(size: tuple[int, int], mode: Any, height: int, width: int) -> None:
+def test_boxes_polygons_keypoints_and_runs_follow_the_pixels(
+    size: tuple[int, int], mode: Any, height: int, width: int
+) -> None:
     h, w = size
     left, top, right, bottom = w // 2 - 20, h // 2 - 15, w // 2 + 10, h // 2 + 21
     pixels = np.zeros((h, w, 3), np.uint8)
     pixels[top:bottom, left:right] = 255
-    out = resized(pixels, mode, height, width)
+    out = encode_resized(pixels, mode, height, width)
     geometry = resize_geometry(mode, height, width, size)
     assert geometry.size == out.shape[:2]
     rows, columns = (np.flatnonzero((out[..., 0] > 127).any(axis=axis)) for axis in (1, 0))
@@ -71,7 +68,7 @@ def test_annotations_follow_the_pixels(size: tuple[int, int], mode: Any, height:
     corners = np.array([[left, top], [right, top], [right, bottom]], np.float32)
     points = np.concatenate((corners, [[2], [0], [1]]), axis=1, dtype=np.float32)[None]
     mask = pixels[..., 0] > 0
-    before = objects(
+    before = make_objects(
         [[left, top, right, bottom]], keypoints=points, polygons=[[corners]], runs=[runs_of_mask(mask)]
     )
     after, dropped = fit_objects(before, size, geometry, relative=False)
@@ -106,7 +103,7 @@ def test_a_resized_mask_has_no_new_values(size: tuple[int, int], mode: Any, heig
     inner = out[top : top + inner_height, left : left + inner_width]
     assert set(np.unique(inner)) <= {3, 7, 200}
     assert (out == 255).sum() == out.size - inner.size
-    # Pixel by pixel, with exact numbers.
+    # Three pixels are compared with exact fractions.
     scale_y = (Fraction(geometry.region[2]) - Fraction(geometry.region[0])) / inner_height
     scale_x = (Fraction(geometry.region[3]) - Fraction(geometry.region[1])) / inner_width
     for y, x in [(0, 0), (inner_height - 1, inner_width - 1), (inner_height // 3, inner_width // 2)]:
@@ -125,12 +122,14 @@ SIDE = st.integers(1, 90)
 @given(st.sampled_from(["shorter", "longer", "squash", "crop", "fill"]), SIDE, SIDE, SIDE, SIDE)
 @example("crop", 20, 90, 5, 10)  # where sides of half a pixel are rounded
 @example("fill", 30, 80, 21, 20)
-def test_the_geometry_has_the_size_of_the_pixels(mode: Any, h: int, w: int, height: int, width: int) -> None:
+def test_the_geometry_is_that_of_the_resized_pixels(
+    mode: Any, h: int, w: int, height: int, width: int
+) -> None:
     if mode in ("shorter", "longer"):
         width = height
     pixels = np.zeros((h, w, 3), np.uint8)
     pixels[..., 0], pixels[..., 1] = 2 * np.arange(w), 2 * np.arange(h)[:, None]
-    out = resized(pixels, mode, height, width)
+    out = encode_resized(pixels, mode, height, width)
     geometry = resize_geometry(mode, height, width, (h, w))
     assert geometry.size == out.shape[:2]
     top, left, inner_height, inner_width = geometry.dest
@@ -150,47 +149,48 @@ def test_the_geometry_has_the_size_of_the_pixels(mode: Any, h: int, w: int, heig
         np.testing.assert_allclose(values.compress(whole, axis), expected.compress(whole, axis), atol=1.5)
 
 
-def test_objects_outside_the_crop_are_skipped() -> None:
+def test_objects_are_clipped_to_the_crop_and_those_outside_are_dropped() -> None:
     geometry = resize_geometry("crop", 50, 50, (50, 150))
     assert geometry.region == (0, 50, 50, 100)
-    before = objects([[0, 0, 40, 40], [30, 10, 70, 20], [60, 10, 70, 20]])
+    before = make_objects([[0, 0, 40, 40], [30, 10, 70, 20], [60, 10, 70, 20]])
     after, dropped = fit_objects(before, (50, 150), geometry, relative=False)
     assert after.boxes.tolist() == [[0, 10, 20, 20], [10, 10, 20, 20]]
     assert after.area.tolist() == [200, 100]
-    assert [(one.object, one.reason, one.broken) for one in dropped] == [
+    assert [(drop.object, drop.reason, drop.broken) for drop in dropped] == [
         (0, "object outside the crop", False)
     ]
 
 
-def test_run_lengths_beside_polygons() -> None:
+def test_objects_of_polygons_and_of_run_lengths_are_resized_together() -> None:
     mask = np.zeros((20, 30), bool)
     mask[5:10, 5:10] = True
     corners = np.array([[1, 1], [3, 1], [3, 3]], np.float32)
     runs = [np.zeros(0, np.uint32), runs_of_mask(mask)]
-    before = objects([[1, 1, 3, 3], [5, 5, 10, 10]], polygons=[[corners], []], runs=runs)
+    before = make_objects([[1, 1, 3, 3], [5, 5, 10, 10]], polygons=[[corners], []], runs=runs)
     after = resize_objects(before, resize_geometry("squash", 40, 60, (20, 30)), (20, 30))
     assert after.runs is not None
-    assert [mask_of_runs(some, 40, 60).sum() if len(some) else 0 for some in after.runs] == [0, 100]
+    assert [mask_of_runs(of_object, 40, 60).sum() if len(of_object) else 0 for of_object in after.runs] == [
+        0,
+        100,
+    ]
 
 
 def test_objects_of_unresized_images_do_not_change() -> None:
-    before = objects([[1, 2, 3, 4]])
+    before = make_objects([[1, 2, 3, 4]])
     for mode in ("none", "shorter"):
         geometry = resize_geometry(mode, 90, 90, (20, 30))  # type: ignore[arg-type]  # both are modes
         assert geometry.is_identity
         assert resize_objects(before, geometry, (20, 30)) is before
 
 
-def test_relative_coordinates_become_pixels() -> None:
-    geometry = resize_geometry("squash", 40, 30, (20, 60))
+def test_coordinates_as_shares_of_the_image_become_pixels() -> None:
+    whole, resized = (resize_geometry(mode, 40, 30, (20, 60)) for mode in ("none", "squash"))
     polygon = np.array([[0.5, 0.5], [1, 0.5], [1, 1]], np.float32)
-    before = objects([[0.25, 0.5, 0.75, 1]], polygons=[[polygon]])
-    after, _ = fit_objects(
-        before, (20, 60), ResizeGeometry((0, 0, 20, 60), (0, 0, 20, 60), (20, 60)), relative=True
-    )
+    before = make_objects([[0.25, 0.5, 0.75, 1]], polygons=[[polygon]])
+    after, _ = fit_objects(before, (20, 60), whole, relative=True)
     assert after.boxes.tolist() == [[15, 10, 45, 20]]
     assert after.area.tolist() == [300]
     assert after.polygons is not None
     assert after.polygons[0][0].tolist() == [[30, 10], [60, 10], [60, 20]]
-    after, _ = fit_objects(before, (20, 60), geometry, relative=True)
+    after, _ = fit_objects(before, (20, 60), resized, relative=True)
     assert after.boxes.tolist() == [[7.5, 20, 22.5, 40]]

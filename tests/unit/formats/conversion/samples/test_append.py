@@ -36,7 +36,7 @@ def write(target: Path, numbers: range, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_samples_are_appended_again_and_again(tmp_path: Path, container: str) -> None:
+def test_each_append_is_a_version_with_the_samples_before_and_its_own(tmp_path: Path, container: str) -> None:
     target = tmp_path / "out"
     write(target, range(4), classes=["cat", "dog"], format=container, append=True)
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
@@ -50,21 +50,28 @@ def test_samples_are_appended_again_and_again(tmp_path: Path, container: str) ->
     assert vectors == [list(range(i % 3 + 1)) for i in range(11)]
     objects = np.bincount(dataset.annotations(range(11)).owner, minlength=11)
     assert objects.tolist() == [i % 3 for i in range(11)]
-    changes = [(one.change, one.samples, one.added) for one in read_versions(target)]
+    changes = [(version.change, version.samples, version.added) for version in read_versions(target)]
     assert changes == [("writer", 4, 4), ("append by a writer", 9, 5), ("append by a writer", 11, 2)]
     assert stoker.verify(target, decode=True).ok
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"dataset.json", "sha256.json"}, "shards and the first index stay as they are"
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_appended_samples_are_loaded_and_staged(tmp_path: Path, container: str) -> None:
+    write(tmp_path / "out", range(4), classes=["cat", "dog"], format=container)
+    write(tmp_path / "out", range(4, 11), append=True)
+    dataset = stoker.open(tmp_path / "out")
     columns = ("image", "number", "vector", "segmentation", "boxes", "keypoints", "masks")
     with stoker.ImageLoader(dataset, batch_size=11, columns=columns, transforms=[Resize((6, 8))]) as loader:
         (batch,) = loader
     assert [np.unique(mask).tolist() for mask in batch.segmentation] == [[i] for i in range(11)]
-    stage(target, tmp_path / "staged")
+    stage(tmp_path / "out", tmp_path / "staged")
     assert stoker.verify(tmp_path / "staged").ok
     assert stoker.open(tmp_path / "staged").fingerprint == dataset.fingerprint
 
 
-def test_a_converted_folder_can_grow(photos: Path, tmp_path: Path) -> None:
+def test_a_writer_appends_to_a_conversion_and_adds_classes(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     first = stoker.open(tmp_path / "out")
     with stoker.Writer(tmp_path / "out", append=True, classes=[*first.classes, "fox"]) as writer:
@@ -77,14 +84,14 @@ def test_a_converted_folder_can_grow(photos: Path, tmp_path: Path) -> None:
     assert first.read(0) == grown.read(0), "a dataset that is open stays as it was"
 
 
-def test_keys_of_samples_that_were_left_out_are_not_given_again(tmp_path: Path) -> None:
+def test_appended_samples_do_not_take_the_keys_of_excluded_ones(tmp_path: Path) -> None:
     write(tmp_path / "out", range(4), classes=["cat", "dog"])
     stoker.exclude(tmp_path / "out", keys=["00000001"])
     write(tmp_path / "out", range(4, 6), append=True)
     assert stoker.open(tmp_path / "out").keys([2, 3, 4]) == ["00000003", "00000004", "00000005"]
 
 
-def test_the_state_of_a_loader_is_of_its_version(tmp_path: Path) -> None:
+def test_the_state_of_a_loader_loads_its_version_again(tmp_path: Path) -> None:
     write(tmp_path / "out", range(4), classes=["cat", "dog"])
     options: dict[str, Any] = {"batch_size": 2, "columns": ("number",), "transforms": [Resize((6, 8))]}
     with stoker.ImageLoader(tmp_path / "out", **options) as loader:
@@ -101,34 +108,46 @@ def test_the_state_of_a_loader_is_of_its_version(tmp_path: Path) -> None:
         assert [batch.number.tolist() for batch in loader] == [[2, 3]]
 
 
-def test_samples_of_another_form_and_other_classes_are_refused_and_nothing_changes(tmp_path: Path) -> None:
-    target = tmp_path / "out"
-    with stoker.Writer(target, classes=["cat", "dog"]) as writer:
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A dataset of one sample with a label and a number."""
+    with stoker.Writer(tmp_path / "out", classes=["cat", "dog"]) as writer:
         writer.write(noise(0), label="cat", number=1)
-    before = (target / "dataset.json").read_bytes()
+    return tmp_path / "out"
+
+
+def test_options_that_contradict_the_dataset_are_refused(target: Path) -> None:
     with pytest.raises(ConfigError, match="classes do not begin with the 2 of the dataset"):
         stoker.Writer(target, append=True, classes=["dog", "cat"])
     with pytest.raises(ConfigError, match="append and overwrite contradict"):
         stoker.Writer(target, append=True, overwrite=True)
+
+
+def test_samples_of_another_form_than_the_dataset_are_refused(target: Path) -> None:
+    before = (target / "dataset.json").read_bytes()
     with stoker.Writer(target, append=True) as writer:
-        for given, message in (
+        for sample, message in (
             ({"label": "cat"}, "the sample lacks 'number'"),
             ({"label": "fox", "number": 1}, "'fox', which is not among the classes"),
             ({"label": "cat", "number": 0.5}, "column 'number' holds 0.5"),
         ):
             with pytest.raises(ConfigError, match=message):
-                writer.write(noise(0), **given)
-        with pytest.raises(LockedError):
-            stoker.Writer(target, append=True)
+                writer.write(noise(0), **sample)
     assert (target / "dataset.json").read_bytes() == before, "nothing was appended"
+
+
+def test_an_append_that_is_abandoned_or_locked_out_changes_nothing(target: Path) -> None:
+    before = (target / "dataset.json").read_bytes()
     writer = stoker.Writer(target, append=True)
     writer.write(noise(0), label="cat", number=2)
+    with pytest.raises(LockedError):
+        stoker.Writer(target, append=True)
     writer.abandon()
     assert (target / "dataset.json").read_bytes() == before
     assert len(stoker.open(target)) == 1
 
 
-def test_what_a_writer_cannot_write_is_no_dataset_to_append_to(tmp_path: Path) -> None:
+def test_appending_images_to_a_dataset_of_text_is_refused(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "text", tokenizer="bytes") as writer:
         writer.write("a")
     with pytest.raises(DatasetError, match="appends only to a dataset of images"):

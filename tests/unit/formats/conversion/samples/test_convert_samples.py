@@ -65,14 +65,14 @@ def test_items_of_every_form_give_the_same_dataset(tmp_path: Path, item: Callabl
     assert read_files(tmp_path / "out") == read_files(tmp_path / "pairs")
 
 
-def test_a_subset_has_the_classes_of_the_whole(tmp_path: Path) -> None:
+def test_a_subset_has_the_classes_of_its_dataset(tmp_path: Path) -> None:
     whole = MapStyle(lambda i: (noise(i), i % 2))
     stoker.convert(Subset(whole, [3, 5]), tmp_path / "out")
     dataset = stoker.open(tmp_path / "out")
     assert (dataset.classes, dataset.labels.tolist()) == (("cat", "dog"), [1, 1])
 
 
-def test_an_iterable_of_unknown_length_and_paths(photos: Path, tmp_path: Path) -> None:
+def test_an_iterable_of_unknown_length_is_converted(tmp_path: Path) -> None:
     def samples() -> Iterator[dict[str, Any]]:
         for i in range(5):
             yield {"image": noise(i), "label": "xyx"[i % 3], "half": i / 2}
@@ -80,9 +80,12 @@ def test_an_iterable_of_unknown_length_and_paths(photos: Path, tmp_path: Path) -
     stoker.convert(samples(), tmp_path / "out")
     assert stoker.open(tmp_path / "out").classes == ("x", "y")
     assert stoker.open(tmp_path / "out").column("half").tolist() == [0, 0.5, 1, 1.5, 2]
+
+
+def test_a_list_of_paths_keeps_the_bytes_of_their_files(photos: Path, tmp_path: Path) -> None:
     paths = sorted(photos.rglob("*.jpg"))[:3]
-    stoker.convert(paths, tmp_path / "paths")
-    dataset = stoker.open(tmp_path / "paths")
+    stoker.convert(paths, tmp_path / "out")
+    dataset = stoker.open(tmp_path / "out")
     assert dataset.keys(range(3)) == [str(path) for path in paths]
     assert dataset.read(1) == paths[1].read_bytes()
 
@@ -110,7 +113,7 @@ def test_fields_are_named_renamed_and_left_out(tmp_path: Path) -> None:
         stoker.convert(MapStyle(item), tmp_path / "other")
 
 
-def test_targets_of_detection_and_segmentation(tmp_path: Path) -> None:
+def test_targets_of_torchvision_become_boxes_and_masks(tmp_path: Path) -> None:
     def detection(i: int) -> Any:
         return noise(i), {"boxes": [[0, 0, 4, 4]] * i, "labels": [1] * i, "image_id": i}
 
@@ -144,14 +147,16 @@ def test_an_image_folder_of_torchvision_keeps_the_bytes_of_its_files(photos: Pat
     stoker.convert(photos, tmp_path / "folder")
     stoker.convert(ImageFolder(photos), tmp_path / "out", strict=False)
     folder, out = stoker.open(tmp_path / "folder"), stoker.open(tmp_path / "out")
-    for dataset in (folder, out):
-        assert dataset.classes == ("cat", "dog", "eel")
+    assert folder.classes == out.classes == ("cat", "dog", "eel")
     assert out.keys(range(30)) == folder.keys(range(30))
     assert [out.read(i) for i in range(30)] == [folder.read(i) for i in range(30)]
     stoker.convert(Subset(ImageFolder(photos), [7]), tmp_path / "subset")
     assert stoker.open(tmp_path / "subset").read(0) == folder.read(7)
-    stoker.convert(ImageFolder(photos, transform=lambda image: image), tmp_path / "changed")
-    assert stoker.open(tmp_path / "changed").read(0)[:4] == b"\x89PNG"
+
+
+def test_the_images_of_an_image_folder_with_a_transform_are_encoded(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(ImageFolder(photos, transform=lambda image: image), tmp_path / "out")
+    assert stoker.open(tmp_path / "out").read(0)[:4] == b"\x89PNG"
 
 
 def make_sample(number: int) -> dict[str, Any] | None:
@@ -175,7 +180,7 @@ def end_process(number: int) -> Any:
     os._exit(1)
 
 
-def test_a_function_makes_samples_in_processes_and_the_bytes_are_the_same(tmp_path: Path) -> None:
+def test_a_function_makes_the_same_samples_in_any_number_of_processes(tmp_path: Path) -> None:
     summary = stoker.convert(range(40), tmp_path / "two", make=make_sample, num_threads=2, shard_records=9)
     assert (summary.written, summary.skipped) == (39, {"left out by make": 1})
     stoker.convert(range(40), tmp_path / "one", make=make_sample, num_threads=1, shard_records=9)
@@ -186,9 +191,13 @@ def test_a_function_makes_samples_in_processes_and_the_bytes_are_the_same(tmp_pa
     assert stoker.verify(tmp_path / "one", decode=True).ok
 
 
-def test_an_error_of_the_function_names_its_input_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_of_the_function_names_its_input_and_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="make raised ZeroDivisionError for input 5"):
         stoker.convert(range(40), tmp_path / "out", make=raise_for_five, num_threads=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_death_of_a_process_is_an_error_and_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="a process that makes samples has died"):
         stoker.convert(range(40), tmp_path / "out", make=end_process, num_threads=1)
     assert not (tmp_path / "out").exists()
@@ -222,7 +231,7 @@ def test_progress_counts_items(tmp_path: Path) -> None:
         ([], {}, "no sample was written"),
     ],
 )
-def test_sources_and_options_that_cannot_be_meant_are_refused(
+def test_sources_and_options_that_do_not_fit_are_refused(
     tmp_path: Path, source: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):

@@ -1,4 +1,4 @@
-"""``stoker.Writer``: the samples that it stores and refuses, and the remains of a failure."""
+"""``stoker.Writer``: the samples that it stores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_samples_are_read_back_as_they_were_written(
     assert [dataset.read(i) for i in rows] == [make_jpeg(i) for i in rows], "bytes stay as they are"
 
 
-def test_a_writer_and_a_conversion_write_the_same_records_and_index(photos: Path, tmp_path: Path) -> None:
+def test_a_writer_makes_the_bytes_of_a_conversion_but_for_the_options_in_the_manifest(
+    photos: Path, tmp_path: Path
+) -> None:
     stoker.convert(photos, tmp_path / "converted", shard_records=10)
     with stoker.Writer(tmp_path / "written", classes=["cat", "dog", "eel"], shard_records=10) as writer:
         for file in sorted(photos.rglob("*.jpg")):
@@ -69,7 +71,7 @@ def test_a_writer_and_a_conversion_write_the_same_records_and_index(photos: Path
 
 
 @pytest.mark.parametrize("kind", ["bytes", "path", "pillow", "array", "grey", "sixteen", "tensor"])
-def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> None:
+def test_an_image_in_any_form_keeps_its_pixels(tmp_path: Path, kind: str) -> None:
     pixels = noise(1)
     data = png(pixels)
     (tmp_path / "a.png").write_bytes(data)
@@ -92,27 +94,33 @@ def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> No
     np.testing.assert_array_equal(batch.image[0], expected)
 
 
-def test_names_are_numbered_as_they_occur_and_numbers_stay(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "names") as writer:
+def test_names_of_classes_are_numbered_as_they_occur(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out") as writer:
         for name in ("eel", "cat", "eel"):
             writer.write(noise(0), label=name)
-    dataset = stoker.open(tmp_path / "names")
+    dataset = stoker.open(tmp_path / "out")
     assert (dataset.classes, dataset.labels.tolist()) == (("eel", "cat"), [0, 1, 0])
-    with stoker.Writer(tmp_path / "numbers") as writer:
+
+
+def test_labels_that_are_numbers_stay_as_they_are(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out") as writer:
         for number in (7, np.int32(-1)):
             writer.write(noise(0), label=number)
-    assert stoker.open(tmp_path / "numbers").labels.tolist() == [7, -1]
+    assert stoker.open(tmp_path / "out").labels.tolist() == [7, -1]
 
 
-def test_several_labels_and_none(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "several", classes=["a", "b", "c"]) as writer:
+def test_several_labels_of_a_sample_are_multi_hot_in_batches(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["a", "b", "c"]) as writer:
         for labels in (["c", 0], [], ["b"]):
             writer.write(noise(0), label=labels)
-    (batch,) = load(tmp_path / "several", transforms=[Resize((6, 8))], columns=("label",))
+    (batch,) = load(tmp_path / "out", transforms=[Resize((6, 8))], columns=("label",))
     assert batch.label.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
-    with stoker.Writer(tmp_path / "none") as writer:
+
+
+def test_samples_without_labels_have_no_column_of_labels(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out") as writer:
         writer.write(noise(0))
-    assert "label" not in stoker.open(tmp_path / "none").columns
+    assert "label" not in stoker.open(tmp_path / "out").columns
 
 
 def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``stoker.Writer``: the samples that it refuses, and the remains of a failure."""
+"""``stoker.Writer``: samples and options that it refuses, interrupted writing, locks, and targets at URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import noise
 from helpers.processes.disk_calls import full_disk
-from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, LockedError, SourceError, WriteError
@@ -67,7 +66,7 @@ def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_
 
 
 @pytest.mark.parametrize("name", ["_key", "offset", "row", "mask_x", "object_x", "class", "depth_shape"])
-def test_names_that_the_index_needs_are_refused(tmp_path: Path, name: str) -> None:
+def test_a_column_with_a_name_of_the_index_is_refused(tmp_path: Path, name: str) -> None:
     writer = stoker.Writer(tmp_path / "out")
     with pytest.raises(
         ConfigError, match=f"column '{name}' is (a name that the index|no name that a column)"
@@ -78,7 +77,7 @@ def test_names_that_the_index_needs_are_refused(tmp_path: Path, name: str) -> No
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_broken_image_is_named_and_all_others_are_kept(
+def test_the_error_for_a_broken_image_names_its_key_and_all_others_are_kept(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
     writer = stoker.Writer(tmp_path / "out", num_threads=1)
@@ -97,7 +96,7 @@ def test_a_broken_image_is_named_and_all_others_are_kept(
     assert "broken" not in stoker.open(tmp_path / "out").keys(range(499))
 
 
-def test_broken_images_are_counted_where_the_writer_is_not_strict(
+def test_a_writer_that_is_not_strict_counts_broken_images(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
     with stoker.Writer(tmp_path / "out", strict=False) as writer:
@@ -108,7 +107,7 @@ def test_broken_images_are_counted_where_the_writer_is_not_strict(
     assert stoker.open(tmp_path / "out").manifest.skipped == {"broken image": 1}
 
 
-def test_nothing_can_be_opened_before_the_end_or_after_an_error(tmp_path: Path) -> None:
+def test_there_is_no_dataset_before_the_end_or_after_an_error(tmp_path: Path) -> None:
     target = tmp_path / "out"
     writer = stoker.Writer(target, shard_records=2)
     for i in range(100):
@@ -122,16 +121,20 @@ def test_nothing_can_be_opened_before_the_end_or_after_an_error(tmp_path: Path) 
         writer.write(noise(0))
 
 
-def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "a") as first, stoker.Writer(tmp_path / "b") as other:
+def test_one_writer_or_conversion_at_a_time_writes_into_a_folder(photos: Path, tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "a") as first, stoker.Writer(tmp_path / "b") as second:
         first.write(noise(0))
-        other.write(noise(1))
-        for start in (stoker.Writer, lambda target: stoker.convert(tmp_path / "photos", target)):
-            (tmp_path / "photos" / "cat").mkdir(parents=True, exist_ok=True)
-            Image.fromarray(noise(0)).save(tmp_path / "photos" / "cat" / "a.png")
-            with pytest.raises(LockedError):
-                start(tmp_path / "a")
+        second.write(noise(1))
+        with pytest.raises(LockedError):
+            stoker.Writer(tmp_path / "a")
+        with pytest.raises(LockedError):
+            stoker.convert(photos, tmp_path / "a")
     assert len(stoker.open(tmp_path / "a")) == len(stoker.open(tmp_path / "b")) == 1
+
+
+def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "a") as writer:
+        writer.write(noise(0))
     with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
         stoker.Writer(tmp_path / "a")
     with stoker.Writer(tmp_path / "a", overwrite=True) as writer:
@@ -140,7 +143,7 @@ def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
     assert len(stoker.open(tmp_path / "a")) == 3
 
 
-def test_a_dataset_stays_until_a_writer_that_replaces_it_has_ended(tmp_path: Path) -> None:
+def test_a_dataset_stays_until_the_writer_that_replaces_it_is_closed(tmp_path: Path) -> None:
     target = tmp_path / "out"
     with stoker.Writer(target) as writer:
         writer.write(noise(0))
@@ -154,29 +157,29 @@ def test_a_dataset_stays_until_a_writer_that_replaces_it_has_ended(tmp_path: Pat
     assert read_files(target) == before
 
 
-def test_a_writer_that_was_dropped_leaves_the_folder_free(tmp_path: Path) -> None:
+def test_a_writer_without_references_releases_its_folder(tmp_path: Path) -> None:
     stoker.Writer(tmp_path / "out").write(noise(0))
     with stoker.Writer(tmp_path / "out") as writer:
         writer.write(noise(0))
     assert len(stoker.open(tmp_path / "out")) == 1
 
 
-def test_threads_may_share_a_writer(tmp_path: Path) -> None:
+def test_threads_can_share_a_writer(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "out", shard_records=7) as writer:
         threads = [
-            threading.Thread(target=lambda t=t: [writer.write(noise(0), of=t) for _ in range(20)])
-            for t in range(4)
+            threading.Thread(target=lambda i=i: [writer.write(noise(0), thread=i) for _ in range(20)])
+            for i in range(4)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     dataset = stoker.open(tmp_path / "out")
-    assert np.bincount(dataset.column("of")).tolist() == [20] * 4
+    assert np.bincount(dataset.column("thread")).tolist() == [20] * 4
     assert dataset.keys(range(80)) == [f"{i:08d}" for i in range(80)]
 
 
-def test_a_full_disk_ends_the_writer_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_writer_and_leaves_no_file(tmp_path: Path) -> None:
     writer = stoker.Writer(tmp_path / "out", shard_records=2)
     for i in range(3):
         writer.write(noise(i))
@@ -198,7 +201,7 @@ def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
     assert read_files(tmp_path / "copy") == read_files(tmp_path / "out")
 
 
-def test_nothing_can_be_opened_at_a_url_until_the_end(tmp_path: Path, memory: Any) -> None:
+def test_there_is_no_dataset_at_a_url_before_the_end_or_after_abandoning(memory: Any) -> None:
     memory.mkdir("/bucket")
     writer = stoker.Writer("memory://bucket/out", shard_records=1)
     for i in range(4):
@@ -206,12 +209,22 @@ def test_nothing_can_be_opened_at_a_url_until_the_end(tmp_path: Path, memory: An
     assert not memory.exists("/bucket/out/dataset.json")
     writer.abandon()
     assert memory.find("/bucket/out") == []
+
+
+def test_a_writer_replaces_the_remains_of_a_killed_one_at_a_url(tmp_path: Path, memory: Any) -> None:
+    memory.mkdir("/bucket")
     memory.pipe("/bucket/out/.stoker-convert/plan.json", b'{"fingerprint": "writer-of-a-killed-process"}')
+    with stoker.Writer("memory://bucket/out") as writer:
+        writer.write(noise(0))
+    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 1
+
+
+def test_a_dataset_at_a_url_is_replaced_only_with_overwrite(tmp_path: Path, memory: Any) -> None:
+    memory.mkdir("/bucket")
     with stoker.Writer("memory://bucket/out") as writer:
         writer.write(noise(0))
     with pytest.raises(DatasetError, match="there is a dataset already"):
         stoker.Writer("memory://bucket/out")
-    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 1
     with stoker.Writer("memory://bucket/out", overwrite=True) as writer:
         writer.write(noise(0))
         writer.write(noise(1))
@@ -228,8 +241,6 @@ def test_nothing_can_be_opened_at_a_url_until_the_end(tmp_path: Path, memory: An
         ({"target": "s3://bucket/x", "append": True}, "the target is a URL"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         stoker.Writer(**{"target": tmp_path / "out", **options})

@@ -1,6 +1,5 @@
 """A second call of a conversion that has ended."""
 
-import io
 import os
 import shutil
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -18,19 +18,26 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_the_same_call_does_nothing(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_the_same_call_changes_no_file_and_returns_the_same_counts(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
     (photos / "cat" / "notes.txt").write_text("no image")
     (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
     options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
-    made = stoker.convert(photos, tmp_path / "out", **options)
+    first = stoker.convert(photos, tmp_path / "out", **options)
     before = read_files(tmp_path / "out")
-    found = stoker.convert(photos, tmp_path / "out", **options, num_threads=3)
-    assert (made.already, found.already) == (False, True)
+    second = stoker.convert(photos, tmp_path / "out", **options, num_threads=3)
+    assert (first.already, second.already) == (False, True)
     for name in ("written", "skipped", "bytes", "shards", "datasets"):
-        assert getattr(found, name) == getattr(made, name)
+        assert getattr(second, name) == getattr(first, name)
     assert read_files(tmp_path / "out") == before
+
+
+def test_the_same_call_removes_the_trash_of_an_interrupted_one(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    before = read_files(tmp_path / "out")
     (tmp_path / "out" / ".stoker-trash-1").mkdir()
-    assert stoker.convert(photos, tmp_path / "out", **options).already
+    assert stoker.convert(photos, tmp_path / "out").already
     assert read_files(tmp_path / "out") == before
     assert not (tmp_path / "out" / ".stoker-trash-1").exists()
 
@@ -53,7 +60,7 @@ def add_no_image(photos: Path, out: Path) -> None:
     (photos / "cat" / "notes.txt").touch()
 
 
-def take_away(photos: Path, out: Path) -> None:
+def remove(photos: Path, out: Path) -> None:
     (photos / "eel" / "9.jpg").unlink()
 
 
@@ -73,7 +80,7 @@ def lose_the_index(photos: Path, out: Path) -> None:
     (out / "index.arrow").unlink()
 
 
-def spoil_what_was_skipped(photos: Path, out: Path) -> None:
+def damage_the_list_of_skips(photos: Path, out: Path) -> None:
     (out / "skipped.jsonl").write_text("[1]\n")
 
 
@@ -84,15 +91,15 @@ def spoil_what_was_skipped(photos: Path, out: Path) -> None:
         resize_with_an_old_date,
         add,
         add_no_image,
-        take_away,
+        remove,
         rename,
         lose_a_shard,
         cut_a_shard,
         lose_the_index,
-        spoil_what_was_skipped,
+        damage_the_list_of_skips,
     ],
 )
-def test_a_changed_source_or_dataset_is_refused(
+def test_a_changed_source_or_dataset_is_not_already_converted(
     photos: Path, tmp_path: Path, change: Callable[[Path, Path], None]
 ) -> None:
     stoker.convert(photos, tmp_path / "out")
@@ -102,13 +109,15 @@ def test_a_changed_source_or_dataset_is_refused(
 
 
 @pytest.mark.parametrize("option", [{"seed": 1}, {"shards": 2}, {"classes": ["dog", "cat", "eel"]}], ids=str)
-def test_other_options_are_refused(photos: Path, tmp_path: Path, option: dict[str, Any]) -> None:
+def test_a_dataset_of_other_options_is_not_already_converted(
+    photos: Path, tmp_path: Path, option: dict[str, Any]
+) -> None:
     stoker.convert(photos, tmp_path / "out")
     with pytest.raises(DatasetError, match="already"):
         stoker.convert(photos, tmp_path / "out", **option)
 
 
-def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
+def test_a_list_with_another_label_or_column_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
     file = tmp_path / "list.csv"
     for text in ("photos/cat/0.jpg,3,0.5", "photos/cat/0.jpg,4,0.5", "photos/cat/0.jpg,4,0.6"):
         file.write_text(f"path,label,score\n{text}\n")
@@ -119,7 +128,7 @@ def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
         assert stoker.convert(file, tmp_path / "out").already
 
 
-def test_other_names_of_labels_are_refused(photos: Path, tmp_path: Path) -> None:
+def test_a_list_with_other_names_of_classes_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nphotos/cat/0.jpg,0\n")
     stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"])
     assert stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"]).already
@@ -127,7 +136,7 @@ def test_other_names_of_labels_are_refused(photos: Path, tmp_path: Path) -> None
         stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["tom"])
 
 
-def test_an_interrupt_at_the_very_end_leaves_no_state(
+def test_the_next_call_removes_the_state_of_a_call_interrupted_at_its_end(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(descriptor: int) -> None:
@@ -143,26 +152,29 @@ def test_an_interrupt_at_the_very_end_leaves_no_state(
     assert stoker.verify(tmp_path / "out").ok
 
 
-def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
-    """A changed mask is noticed; objects cannot be compared."""
-    masks, labels = tmp_path / "masks", tmp_path / "yolo" / "labels"
-    for folder in (masks, labels):
-        folder.mkdir(parents=True)
-    mask = io.BytesIO()
-    Image.new("L", (32, 24)).save(mask, "PNG")
-    shutil.copytree(photos / "cat", tmp_path / "yolo" / "images")
+def test_a_source_with_a_changed_mask_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    masks = tmp_path / "masks"
+    masks.mkdir()
     for i in range(10):
-        (masks / f"{i}.png").write_bytes(mask.getvalue())
-        (labels / f"{i}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+        (masks / f"{i}.png").write_bytes(encode(Image.new("L", (32, 24)), "PNG"))
     stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
     assert stoker.convert(photos / "cat", tmp_path / "a", masks=masks).already
     later = (tmp_path / "a" / "dataset.json").stat().st_mtime_ns + 1  # the clock of files is coarse
     os.utime(masks / "3.png", ns=(later, later))
     with pytest.raises(DatasetError, match="already"):
         stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
-    stoker.convert(tmp_path / "yolo", tmp_path / "b")
+
+
+def test_a_source_with_objects_is_not_already_converted_as_they_cannot_be_compared(
+    photos: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(photos / "cat", tmp_path / "yolo" / "images")
+    (tmp_path / "yolo" / "labels").mkdir()
+    for i in range(10):
+        (tmp_path / "yolo" / "labels" / f"{i}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    stoker.convert(tmp_path / "yolo", tmp_path / "out")
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert(tmp_path / "yolo", tmp_path / "b")
+        stoker.convert(tmp_path / "yolo", tmp_path / "out")
 
 
 def test_overwrite_converts_again(photos: Path, tmp_path: Path) -> None:

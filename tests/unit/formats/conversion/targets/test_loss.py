@@ -22,12 +22,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _convert(folder: Path, **options: Any) -> stoker.Dataset:
+def convert(folder: Path, **options: Any) -> stoker.Dataset:
     stoker.convert(folder / "instances.json", folder / "out", images=folder / "images", **options)
     return stoker.open(folder / "out")
 
 
-def test_a_source_of_missing_images_does_not_end_with_status_0(folder: Path) -> None:
+def test_the_command_refuses_a_source_whose_images_are_missing_unless_the_loss_is_allowed(
+    folder: Path,
+) -> None:
     for name in ("b.png", "tiny.png", "empty.png"):
         (folder / "images" / name).unlink()
     command = ["convert", folder / "instances.json", folder / "out", "--images", folder / "images"]
@@ -41,16 +43,16 @@ def test_a_source_of_missing_images_does_not_end_with_status_0(folder: Path) -> 
     assert stoker.open(folder / "out").keys([0]) == ["a.png"]
 
 
-def test_a_loss_that_shows_late_is_allowed_by_the_same_command(folder: Path) -> None:
+def test_shards_of_a_refused_conversion_are_published_once_the_loss_is_allowed(folder: Path) -> None:
     (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
     with pytest.raises(SourceError, match=r"1 of 8 images and objects would be left out, more than 12\.4%"):
-        _convert(folder, allow_loss="12.4%")
+        convert(folder, allow_loss="12.4%")
     assert not (folder / "out" / "dataset.json").exists()
-    with full_disk():  # nothing is made again
-        assert len(_convert(folder, allow_loss=0.125)) == 3
+    with full_disk():  # no shard is written again
+        assert len(convert(folder, allow_loss=0.125)) == 3
 
 
-def test_a_folder_of_classes_may_lose_any_share(tmp_path: Path, make_jpeg: Any) -> None:
+def test_a_folder_of_classes_may_lose_any_share_by_default(tmp_path: Path, make_jpeg: Any) -> None:
     (tmp_path / "src" / "cat").mkdir(parents=True)
     for number in range(3):
         (tmp_path / "src" / "cat" / f"{number}.jpg").write_bytes(make_jpeg(number)[: None if number else 200])
@@ -60,6 +62,6 @@ def test_a_folder_of_classes_may_lose_any_share(tmp_path: Path, make_jpeg: Any) 
 
 
 @pytest.mark.parametrize("value", ["some", "101%", -0.1, 2, "1/0"])
-def test_what_is_no_share_is_refused(folder: Path, value: Any) -> None:
+def test_an_allowed_loss_that_is_no_share_is_refused(folder: Path, value: Any) -> None:
     with pytest.raises(ConfigError, match="allow_loss must be a share"):
-        _convert(folder, allow_loss=value)
+        convert(folder, allow_loss=value)
