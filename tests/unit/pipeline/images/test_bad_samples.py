@@ -1,4 +1,4 @@
-"""The budget of bad samples: a warning at the first, an error beyond it, and a count in the verdict."""
+"""Bad samples: a warning of the first, an error if they exceed ``max_bad``, and a count in the verdict."""
 
 from __future__ import annotations
 
@@ -32,8 +32,13 @@ def damaged(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 10, "columns": ("row",), "num_threads": 1, "on_error": "skip", **options}
-    return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
+    arguments = {"batch_size": 10, "columns": ("row",), "num_threads": 1, "on_error": "skip", **options}
+    return ImageLoader(folder, transforms=[Resize((8, 8))], **arguments)
+
+
+def receive(loader: ImageLoader) -> list[int]:
+    """The rows of an epoch."""
+    return [int(row) for batch in loader for row in batch.row]
 
 
 @pytest.mark.usefixtures("every_event")
@@ -44,10 +49,6 @@ def test_bad_samples_after_the_first_one_are_logged(
         receive(loader)
     assert caplog.messages == ["a bad sample was skipped: 'k12', 'k17'", "a bad sample was skipped: 'k30'"]
     assert {record.name for record in caplog.records} == {"stoker.samples"}
-
-
-def receive(loader: ImageLoader) -> list[int]:
-    return [int(row) for batch in loader for row in batch.row]
 
 
 def test_a_dataset_of_bad_samples_alone_is_an_error(damaged: Callable[..., Path]) -> None:
@@ -81,13 +82,13 @@ def test_a_dataset_of_bad_samples_alone_is_an_error(damaged: Callable[..., Path]
     ],
 )
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-def test_a_budget_is_a_number_or_a_share_of_an_epoch(
+def test_max_bad_is_a_number_or_a_share_of_an_epoch(
     damaged: Callable[..., Path], options: dict[str, Any], bad: list[int], position: int | None
 ) -> None:
     """``position`` is that of the batch with one bad sample too many."""
     with load(damaged(300, bad), **options) as loader:
         if position is None:
-            for _ in range(3):  # each epoch has a budget of its own
+            for _ in range(3):  # each epoch is counted anew
                 receive(loader)
         else:
             with pytest.raises(SampleError, match="of this epoch are bad"):
@@ -95,7 +96,7 @@ def test_a_budget_is_a_number_or_a_share_of_an_epoch(
             assert loader.state_dict()["position"] == position
 
 
-def test_small_epochs_are_judged_once_a_hundred_samples_were_seen(damaged: Callable[..., Path]) -> None:
+def test_the_share_of_a_small_epoch_counts_from_the_hundredth_sample_on(damaged: Callable[..., Path]) -> None:
     with load(damaged(40, [3])) as loader:
         with pytest.warns(UserWarning, match=FIRST.format("skipped", 3)):
             receive(loader)
@@ -119,11 +120,11 @@ def test_only_the_first_bad_sample_is_a_warning_and_the_verdict_counts_all(
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")
-def test_a_state_does_not_depend_on_the_budget(damaged: Callable[..., Path]) -> None:
+def test_a_state_does_not_depend_on_max_bad(damaged: Callable[..., Path]) -> None:
     folder = damaged(20, [3])
-    with load(folder) as one, load(folder, max_bad=5) as other:
-        next(iter(one))
-        other.load_state_dict(one.state_dict())
+    with load(folder) as saved, load(folder, max_bad=5) as other:
+        next(iter(saved))
+        other.load_state_dict(saved.state_dict())
         assert receive(other) == list(range(10, 20))
 
 
@@ -137,7 +138,7 @@ def test_a_state_does_not_depend_on_the_budget(damaged: Callable[..., Path]) -> 
         ({"max_bad": 3, "on_error": "raise"}, "on_error='raise' does neither"),
     ],
 )
-def test_a_wrong_budget_is_refused(
+def test_a_wrong_max_bad_is_refused(
     damaged: Callable[..., Path], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

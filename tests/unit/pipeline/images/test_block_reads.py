@@ -31,15 +31,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 def test_the_blocks_of_a_window_are_asked_for_in_the_order_of_the_files_before_its_batches(
     load: Callable[..., stoker.ImageLoader], asked: list[list[int]], ranks: int, position: int
 ) -> None:
-    shuffle = stoker.BlockShuffle(block=4, window=4)
-    loader = load(
-        shuffle=shuffle,
-        batch_size=4 // ranks,
-        rank=ranks - 1,
-        world_size=ranks,
-        last_batch="pad",
-        engine="reference",
-    )
+    options = {"batch_size": 4 // ranks, "rank": ranks - 1, "world_size": ranks, "last_batch": "pad"}
+    loader = load(shuffle=stoker.BlockShuffle(block=4, window=4), engine="reference", **options)
     loader.load_state_dict({**loader.state_dict(), "position": position})
     batches = [batch.row.tolist() for batch in loader]
     loader.close()

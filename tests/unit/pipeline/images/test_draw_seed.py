@@ -16,11 +16,11 @@ OPTIONS: dict[str, Any] = {"columns": ("image", "label", "row"), "shuffle": True
 
 
 def test_two_loaders_with_one_seed_show_two_crops_of_each_sample(load: Callable[..., ImageLoader]) -> None:
-    same, first, second = load(**OPTIONS), load(**OPTIONS), load(**OPTIONS, draw_seed=4)
-    for one, two, other in zip(first, same, second, strict=True):
-        assert one.row.tolist() == other.row.tolist()
-        assert np.array_equal(one.image, two.image)
-        assert (one.image != other.image).any(axis=(1, 2, 3)).all()
+    loaders = load(**OPTIONS), load(**OPTIONS), load(**OPTIONS, draw_seed=4)
+    for batch, same, other in zip(*loaders, strict=True):
+        assert batch.row.tolist() == other.row.tolist()
+        assert np.array_equal(batch.image, same.image)
+        assert (batch.image != other.image).any(axis=(1, 2, 3)).all()
 
 
 @pytest.mark.parametrize("transform", [MixUp(0.5), CutMix(), RandomChoice([MixUp(0.5), CutMix()])])
@@ -28,9 +28,9 @@ def test_the_draw_seed_also_decides_how_a_batch_is_mixed(
     load: Callable[..., ImageLoader], transform: Any
 ) -> None:
     options = {**OPTIONS, "transforms": [Resize((8, 8)), transform], "columns": ("image", "row")}
-    for one, other in zip(load(**options), load(**options, draw_seed=4), strict=True):
-        assert one.row.tolist() == other.row.tolist()
-        assert not np.array_equal(one.image, other.image)
+    for batch, other in zip(load(**options), load(**options, draw_seed=4), strict=True):
+        assert batch.row.tolist() == other.row.tolist()
+        assert not np.array_equal(batch.image, other.image)
 
 
 def test_parameters_depend_on_the_draw_seed_and_the_order_on_the_seed(
@@ -38,8 +38,8 @@ def test_parameters_depend_on_the_draw_seed_and_the_order_on_the_seed(
 ) -> None:
     options = {**OPTIONS, "shuffle": False}
     with_seed, with_draw_seed = load(**{**options, "seed": 9}), load(**options, draw_seed=np.int64(9))
-    for one, other in zip(with_seed, with_draw_seed, strict=True):
-        assert np.array_equal(one.image, other.image)
+    for batch, same in zip(with_seed, with_draw_seed, strict=True):
+        assert np.array_equal(batch.image, same.image)
 
 
 def test_a_state_of_another_draw_seed_is_refused(load: Callable[..., ImageLoader]) -> None:

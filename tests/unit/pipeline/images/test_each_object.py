@@ -38,36 +38,50 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
-    given = {"batch_size": 3, "columns": COLUMNS, "transforms": TRAINING, "shuffle": True, "num_threads": 1}
-    return stoker.ImageLoader(dataset, objects="padded", **{**given, **options})
+    arguments = {"batch_size": 3, "columns": COLUMNS, "transforms": TRAINING, "shuffle": True}
+    return stoker.ImageLoader(dataset, objects="padded", num_threads=1, **{**arguments, **options})
 
 
 def test_a_sample_is_an_object_with_its_image(dataset: Any) -> None:
     each = dataset.select(each="object")
     assert len(each) == len(OBJECTS) == sum(map(len, BOXES))
-    found = each.annotations(np.arange(len(each)))
-    assert found.owner.tolist() == list(range(len(each)))
-    assert found.id.tolist() == [one["id"] for one in OBJECTS]
-    assert each.column("image_id").tolist() == [one["image_id"] for one in OBJECTS]
+    annotations = each.annotations(np.arange(len(each)))
+    assert annotations.owner.tolist() == list(range(len(each)))
+    assert annotations.id.tolist() == [annotation["id"] for annotation in OBJECTS]
+    assert each.column("image_id").tolist() == [annotation["image_id"] for annotation in OBJECTS]
     people = dataset.select(objects="label == 0", each="object")
     assert people.annotations([0, 1, 3]).id.tolist() == [OBJECTS[i]["id"] for i in (0, 2, 5)]
     assert people.select([3, 0]).annotations([0, 1]).id.tolist() == [OBJECTS[5]["id"], OBJECTS[0]["id"]]
     assert people.lists("object_labels", [0, 1]).counts.tolist() == [1, 1]
-    names = {one.fingerprint for one in (dataset, each, people, dataset.select(each.rows))}
-    assert len(names) == 4
-    for choice, message in (({"each": "image"}, "each must be 'object'"), ({"each": "object"}, "already")):
-        with pytest.raises(ConfigError, match=message):
-            people.select(**choice)
-    with pytest.raises(ConfigError, match="the samples are objects already, each as it was chosen"):
-        people.select(objects="not crowd")
+
+
+def test_selections_of_images_and_of_their_objects_have_different_fingerprints(dataset: Any) -> None:
+    each, people = dataset.select(each="object"), dataset.select(objects="label == 0", each="object")
+    sources = (dataset, each, people, dataset.select(each.rows))
+    assert len({source.fingerprint for source in sources}) == 4
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"each": "image"}, "each must be 'object'"),
+        ({"each": "object"}, "already"),
+        ({"objects": "not crowd"}, "the samples are objects already, each as it was chosen"),
+    ],
+)
+def test_objects_are_not_selected_again_by_objects(
+    dataset: Any, choice: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        dataset.select(each="object").select(**choice)
 
 
 def test_a_crop_has_the_box_in_its_middle_at_its_scale(dataset: Any) -> None:
     each = dataset.select(each="object")
     with load(each, transforms=[ObjectCrop((128, 96))], shuffle=False, batch_size=7) as loader:
         batch = next(iter(loader))
-    for one, matrix in zip(OBJECTS, batch.to_source, strict=True):
-        x, y, width, height = one["bbox"]
+    for annotation, matrix in zip(OBJECTS, batch.to_source, strict=True):
+        x, y, width, height = annotation["bbox"]
         np.testing.assert_allclose(matrix @ (48, 64, 1), (x + width / 2, y + height / 2, 1), atol=1e-9)
         scale = 1.25 * max(width / 96, height / 128)
         np.testing.assert_allclose(matrix[:2, :2], np.eye(2) * scale, atol=1e-9)
@@ -88,12 +102,12 @@ def test_keypoints_and_their_targets_lead_back(dataset: Any, engine: str) -> Non
                 want = np.array(OBJECTS[number - 1]["keypoints"]).reshape(2, 3)[:, :2]
                 inside = weights[k, 0] > 0
                 pixel = np.linalg.norm(matrix[:2, 0])
-                for found, bound in (
+                for points, bound in (
                     (batch.keypoints[k, 0], 1e-4),
                     (from_heatmaps(maps[k, 0]), 2 * pixel),
                     (from_simcc(along_x[k, 0], along_y[k, 0]), pixel / 2),
                 ):
-                    back = keypoints_to_source(found[None], matrix, swap=swap, coco=True)[0]
+                    back = keypoints_to_source(points[None], matrix, swap=swap, coco=True)[0]
                     np.testing.assert_allclose(back[inside, :2], want[inside], atol=bound)
     assert len(angles) > 2, "some are turned"
 
@@ -119,9 +133,9 @@ def test_engines_ranks_and_resumes_agree(dataset: Any) -> None:
 
 
 def test_the_crop_keeps_the_detail_of_the_source(tmp_path: Path, dataset: Any) -> None:
-    """And not that of a whole image in the size of the output."""
-    boxes = dataset.select(each="object", objects="label == 0")
-    with load(boxes, transforms=[ObjectCrop((128, 96), padding=0.2)], batch_size=1, shuffle=False) as loader:
+    """A crop of an image that was resized to the output would be blurred."""
+    people = dataset.select(each="object", objects="label == 0")
+    with load(people, transforms=[ObjectCrop((128, 96), padding=0.2)], batch_size=1, shuffle=False) as loader:
         batch = next(iter(loader))
     image, matrix = dataset[0].image, batch.to_source[0]
     x, y = (matrix @ (48.5, 64.5, 1))[:2] - 0.5
@@ -133,7 +147,7 @@ def test_the_crop_keeps_the_detail_of_the_source(tmp_path: Path, dataset: Any) -
 
 
 @pytest.mark.parametrize("before", [[DetectionMosaic(64)], [Resize((64, 64)), RandomRotation(9)]])
-def test_a_crop_refuses_what_it_cannot_follow(dataset: Any, before: list[Any]) -> None:
+def test_a_crop_of_objects_is_refused_after_warps_and_mosaics(dataset: Any, before: list[Any]) -> None:
     with pytest.raises(ConfigError, match="ObjectCrop stands after"):
         load(dataset.select(each="object"), transforms=[*before, ObjectCrop(32)], columns=("image",))
 
@@ -149,6 +163,6 @@ def test_targets_weigh_what_is_labelled() -> None:
         simcc(points[..., :2], (64, 96))
 
 
-def test_dali_says_that_it_cannot_crop_objects(dataset: Any) -> None:
+def test_dali_refuses_crops_of_objects(dataset: Any) -> None:
     with pytest.raises(ConfigError, match=r"'dali' does not execute .*\(ObjectCrop\)"):
         load(dataset.select(each="object"), engine="dali")

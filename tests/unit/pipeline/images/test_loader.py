@@ -21,6 +21,7 @@ from stoker.pipeline.order.epoch_order import BlockShuffle
 
 
 def rows(batches: Any) -> list[int]:
+    """The rows of all samples of batches, or of an epoch of a loader."""
     return [int(row) for batch in batches for row in batch.row]
 
 
@@ -236,7 +237,7 @@ def test_an_object_that_is_no_dataset_is_refused(dataset: Any) -> None:
         ImageLoader(dataset, batch_size=4)
 
 
-def test_epochs_count_from_zero(load: Callable[..., ImageLoader]) -> None:
+def test_an_epoch_below_zero_is_refused(load: Callable[..., ImageLoader]) -> None:
     with pytest.raises(ConfigError, match="epoch must be at least 0, found -1"):
         load().set_epoch(-1)
 
@@ -272,6 +273,7 @@ def test_repr_names_dataset_batches_engine_and_rank(load: Callable[..., ImageLoa
 def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The machine of the test may have no GPU.
     monkeypatch.setattr(setup, "this_machine", lambda device: Machine(cores=2, gpus=1, has_dali=True))
     assert load(engine="auto", batch_size=4).device == "cpu"
 

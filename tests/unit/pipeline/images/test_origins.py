@@ -14,7 +14,7 @@ from stoker.augment import RandomHorizontalFlip, Resize, keypoints_to_source, to
 
 COLUMNS = ("image", "boxes", "keypoints", "object_id", "to_source", "source_size", "image_id")
 SIZES = {8: (20, 30), 5: (20, 30), 1: (4, 3), 2: (20, 30)}
-TRUTH = {one["id"]: one for one in document()["annotations"]}
+TRUTH = {annotation["id"]: annotation for annotation in document()["annotations"]}
 MODES = ["none", "shorter=8", "longer=9", "squash=7x19", "fill=40x64"]
 
 
@@ -33,7 +33,7 @@ def _check(dataset: Any, **options: Any) -> int:
     """Compare all that a loader shows of the objects, brought back, with the file; return their number."""
     transforms = [RandomHorizontalFlip(), Resize((50, 41))]
     swap = stoker.open(dataset.path).manifest.annotations.swap
-    found = 0
+    checked = 0
     for batch in stoker.ImageLoader(dataset, batch_size=3, transforms=transforms, columns=COLUMNS, **options):
         for i, matrix in enumerate(batch.to_source):
             assert tuple(batch.source_size[i]) == SIZES[int(batch.image_id[i])]
@@ -45,8 +45,8 @@ def _check(dataset: Any, **options: Any) -> int:
                 np.testing.assert_allclose(boxes[k], [left, top, left + width, top + height], atol=1e-4)
                 expected = np.reshape(truth.get("keypoints", np.zeros(9)), (3, 3))
                 np.testing.assert_allclose(points[k], expected, atol=1e-4)
-                found += 1
-    return found
+                checked += 1
+    return checked
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -59,7 +59,9 @@ def test_a_resized_conversion_leads_back_to_the_original(
 @pytest.mark.parametrize(
     "sampler", [stoker.Repeated(3), stoker.Weighted([1.0, 2.0, 1.0, 1.0])], ids=["repeated", "weighted"]
 )
-def test_samplers_draw_no_wrong_matrix(datasets: dict[str, stoker.Dataset], sampler: Any) -> None:
+def test_samples_of_a_sampler_lead_back_to_their_sources(
+    datasets: dict[str, stoker.Dataset], sampler: Any
+) -> None:
     assert _check(datasets["shorter=8"], sampler=sampler, seed=3) >= 4
 
 
@@ -74,8 +76,8 @@ def test_what_a_crop_still_shows_leads_back(datasets: dict[str, stoker.Dataset])
     origins = dataset.origins(range(2))
     assert origins.sizes.tolist() == [[20, 30]] * 2
     np.testing.assert_allclose(origins.matrices[0], [[2, 0, 6], [0, 2, 0], [0, 0, 1]])
-    one, transforms = dataset.select([1]), [Resize((30, 50))]
-    (batch,) = stoker.ImageLoader(one, batch_size=1, transforms=transforms, columns=COLUMNS)
+    second, transforms = dataset.select([1]), [Resize((30, 50))]
+    (batch,) = stoker.ImageLoader(second, batch_size=1, transforms=transforms, columns=COLUMNS)
     (box,) = to_source(batch.boxes[0][:1], batch.to_source[0])
     np.testing.assert_allclose(box, [6, 3, 12, 13], atol=1e-4)
 

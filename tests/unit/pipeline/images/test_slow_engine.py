@@ -36,7 +36,9 @@ class Scratched(Transform):
 SCRATCHED: list[Any] = [RandomResizedCrop(8), Scratched(), GaussianBlur(3)]
 
 
-def test_a_step_of_ones_own_is_a_warning_that_names_it(load: Callable[..., ImageLoader]) -> None:
+def test_a_custom_step_before_another_step_is_a_warning_that_names_it(
+    load: Callable[..., ImageLoader],
+) -> None:
     with pytest.warns(
         UserWarning, match=r"'reference' runs all .* step Scratch before another .* a function of"
     ) as caught:
@@ -46,17 +48,22 @@ def test_a_step_of_ones_own_is_a_warning_that_names_it(load: Callable[..., Image
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(list(loader)) == 4
-        load(transforms=SCRATCHED, engine="reference")  # asked for
-        load()
-        assert load(transforms=SCRATCHED[:2]).engine == "native"  # nothing after the step
+
+
+def test_a_custom_step_at_the_end_and_a_slow_engine_that_is_asked_for_warn_of_nothing(
+    load: Callable[..., ImageLoader],
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(transforms=SCRATCHED, engine="reference")
+        assert load(transforms=SCRATCHED[:2]).engine == "native"
 
 
 @pytest.mark.filterwarnings("ignore:the slow engine")
 def test_the_statistics_name_the_engine_and_the_step(load: Callable[..., ImageLoader]) -> None:
-    stats = load(transforms=SCRATCHED).stats()
-    assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
-    stats = load(transforms=SCRATCHED, engine="reference").stats()
-    assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
+    for engine in ("auto", "reference"):
+        stats = load(transforms=SCRATCHED, engine=engine).stats()
+        assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
     stats = load(transforms=SCRATCHED[:2]).stats()
     assert (stats.engine, stats.slow_steps, stats.custom_steps) == ("native", (), ("Scratch",))
     assert (load().stats().engine, load().stats().slow_steps) == ("native", ())

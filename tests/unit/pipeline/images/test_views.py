@@ -38,11 +38,12 @@ VIEWS = {
 
 @pytest.fixture
 def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
-    given = {"batch_size": 6, "num_threads": 2, "transforms": VIEWS}
-    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
+    """``load(dataset, **options)``: a loader with views of the thumbnails, or of another dataset."""
+    arguments = {"batch_size": 6, "num_threads": 2, "transforms": VIEWS}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**arguments, **options})
 
 
-def test_a_column_for_each_name(load: Callable[..., ImageLoader]) -> None:
+def test_each_name_makes_a_column(load: Callable[..., ImageLoader]) -> None:
     loader = load(shuffle=True)
     batch = next(iter(loader))
     assert batch._fields == ("large", "small", "whole", "large_mask", "label")
@@ -56,7 +57,7 @@ def test_a_column_for_each_name(load: Callable[..., ImageLoader]) -> None:
     assert not np.array_equal(batch.large_mask[0], batch.large_mask[1])
 
 
-def test_adding_views_changes_no_other(load: Callable[..., ImageLoader]) -> None:
+def test_further_views_change_no_other_view(load: Callable[..., ImageLoader]) -> None:
     (few,) = load(transforms={"small": Views(2, SMALL)}, batch_size=61)
     more = {"first": LARGE, "small": Views(4, SMALL), "last": [Resize((9, 7))]}
     (native,), (slow,) = (
@@ -68,14 +69,14 @@ def test_adding_views_changes_no_other(load: Callable[..., ImageLoader]) -> None
 
 
 def test_a_list_and_a_single_view_draw_the_same(load: Callable[..., ImageLoader]) -> None:
-    one = next(iter(load(transforms={"a": LARGE})))
+    plain = next(iter(load(transforms={"a": LARGE})))
     views = next(iter(load(transforms={"a": Views(1, LARGE)})))
     masked = next(iter(load(transforms={"a": Views(None, LARGE, mask=RandomMask(4))})))
     other = next(iter(load(transforms={"b": LARGE})))
-    assert np.array_equal(one.a, views.a[0])
-    assert np.array_equal(one.a, masked.a)
+    assert np.array_equal(plain.a, views.a[0])
+    assert np.array_equal(plain.a, masked.a)
     assert masked.a_mask.shape == (6, 4, 4)
-    assert not np.array_equal(one.a, other.b)
+    assert not np.array_equal(plain.a, other.b)
 
 
 def test_boxes_and_masks_follow_each_view(load: Callable[..., ImageLoader], annotated: Path) -> None:
@@ -103,7 +104,7 @@ def test_boxes_and_masks_follow_each_view(load: Callable[..., ImageLoader], anno
     assert checked > 2 * SCENES
 
 
-def test_padded_objects_of_views(load: Callable[..., ImageLoader], annotated: Path) -> None:
+def test_padded_objects_have_an_axis_of_views(load: Callable[..., ImageLoader], annotated: Path) -> None:
     options = {
         "batch_size": SCENES,
         "columns": ("a", "a_boxes"),
@@ -202,7 +203,7 @@ def test_a_state_of_other_views_is_refused(load: Callable[..., ImageLoader]) -> 
         load(transforms={**VIEWS, "small": Views(4, SMALL)}).load_state_dict(state)
 
 
-def test_tensors_of_views(load: Callable[..., ImageLoader]) -> None:
+def test_pytorch_gets_the_views_of_numpy_as_tensors(load: Callable[..., ImageLoader]) -> None:
     torch = pytest.importorskip("torch")
     arrays, tensors = next(iter(load())), next(iter(load(output="torch")))
     for array, tensor in zip(arrays, tensors, strict=True):

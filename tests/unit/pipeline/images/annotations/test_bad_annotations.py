@@ -34,10 +34,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 
 @pytest.fixture(scope="module")
 def make(pack_images: Callable[..., Path]) -> Callable[..., Path]:
+    """``make(masks, **columns)``: the annotated dataset, with other masks and columns if given."""
     return partial(write_annotated, pack_images)
 
 
 def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
+    """The annotated dataset with another mask of sample ``number``."""
     masks = [png(scene.mask()) for scene in scenes()]
     return make([*masks[:number], mask, *masks[number + 1 :]])
 

@@ -55,13 +55,14 @@ def write(folder: Path, objects: Any = OBJECTS, names: int = 2) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("classes"))
 
 
 def drawn(source: Any, transforms: Any = WHOLE, **options: Any) -> Any:
-    given = {"batch_size": 2, "columns": ("image", "segmentation"), **options}
-    with stoker.ImageLoader(source, transforms=transforms, **given) as loader:
+    """The class masks of both images, (2, H, W)."""
+    arguments = {"batch_size": 2, "columns": ("image", "segmentation"), **options}
+    with stoker.ImageLoader(source, transforms=transforms, **arguments) as loader:
         return next(iter(loader)).segmentation
 
 
@@ -77,15 +78,15 @@ def expected() -> np.ndarray[Any, Any]:
     return values
 
 
-def test_a_pixel_has_the_class_of_the_only_object_that_covers_it(shards: Path) -> None:
-    masks = drawn(shards)
+def test_a_pixel_has_the_class_of_the_only_object_that_covers_it(coco: Path) -> None:
+    masks = drawn(coco)
     assert masks.dtype == np.uint8
     assert np.array_equal(masks, expected())
     assert set(np.unique(masks)) == {0, 1, 2, 255}
-    assert np.array_equal(drawn(shards, engine="reference"), masks)
+    assert np.array_equal(drawn(coco, engine="reference"), masks)
 
 
-def test_drawn_masks_follow_transforms_as_stored_masks_do(shards: Path, tmp_path: Path) -> None:
+def test_drawn_masks_follow_transforms_as_stored_masks_do(coco: Path, tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "stored") as writer:
         for number, mask in enumerate(expected()):
             image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
@@ -95,27 +96,29 @@ def test_drawn_masks_follow_transforms_as_stored_masks_do(shards: Path, tmp_path
         RandomRotation((90, 90)),
         Pad(4),
         Pad(4, padding_mode="reflect"),
+        ElasticTransform(30.0, 3.0),
+        Mosaic(),
     ):
-        masks = drawn(shards, [*WHOLE, transform])
+        masks = drawn(coco, [*WHOLE, transform])
+        assert not np.array_equal(masks, expected()), transform
         assert np.array_equal(masks, drawn(tmp_path / "stored", [*WHOLE, transform])), transform
 
 
-def test_drawn_masks_are_those_of_objects_where_sizes_differ_and_images_mix(shards: Path) -> None:
-    padded = drawn(shards, [], sizes="padded", multiple=32)
+def test_drawn_masks_are_padded_with_the_value_to_ignore(coco: Path) -> None:
+    padded = drawn(coco, [], sizes="padded", multiple=32)
     assert padded.shape == (2, 32, 32)
     assert np.array_equal(padded[:, :HEIGHT, :WIDTH], expected())
     assert (padded[:, HEIGHT:] == 255).all()
-    assert drawn(shards, [*WHOLE, Mosaic()]).shape == (2, HEIGHT, WIDTH)
-    bent = drawn(shards, [*WHOLE, ElasticTransform(30.0, 3.0)])
-    assert not np.array_equal(bent, expected())
 
 
-def test_objects_that_a_selection_leaves_out_are_background(shards: Path) -> None:
-    some = stoker.open(shards).select(objects="not crowd and area >= 10")
-    masks = drawn(some)
+def test_objects_that_a_selection_leaves_out_are_background(coco: Path) -> None:
+    masks = drawn(stoker.open(coco).select(objects="not crowd and area >= 10"))
     assert (masks[0, 10:20, 22:30] == 0).all()
     assert (masks[0, 3:5, 3:5] == 1).all()
-    assert np.array_equal(drawn(shards, min_size=100), expected())  # boxes are dropped, pixels are not
+
+
+def test_min_size_drops_boxes_and_leaves_class_masks(coco: Path) -> None:
+    assert np.array_equal(drawn(coco, min_size=100), expected())
 
 
 def test_more_classes_than_bytes_hold_are_int64_and_ignore_65535(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Objects of a batch: their images, their padded form, and their areas."""
+"""Objects of a batch: the images that they belong to, their padded form, and their areas."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def objects(counts: list[int]) -> BatchObjects:
     return BatchObjects(owner, {"boxes": np.arange(4.0 * m).reshape(m, 4), "object_id": np.arange(m)})
 
 
-class TestOfSamples:
-    def test_images_in_another_order_and_repeated(self) -> None:
-        chosen = objects([2, 0, 3, 1]).of_samples(np.array([2, 0, 2, 1]), 4)
-        assert chosen.owner.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
-        assert chosen.columns["object_id"].tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
-        assert chosen.counts(4).tolist() == [3, 2, 3, 0]
+def test_objects_follow_their_images_into_another_order_and_are_repeated_with_them() -> None:
+    chosen = objects([2, 0, 3, 1]).of_samples(np.array([2, 0, 2, 1]), 4)
+    assert chosen.owner.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
+    assert chosen.columns["object_id"].tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+    assert chosen.counts(4).tolist() == [3, 2, 3, 0]
 
-    def test_none(self) -> None:
-        chosen = objects([2, 1]).of_samples(np.array([], np.int64), 2)
-        assert len(chosen) == 0
-        assert chosen.column("boxes", ObjectConfig()).shape == (0, 4)
+
+def test_a_batch_without_images_has_no_objects() -> None:
+    chosen = objects([2, 1]).of_samples(np.array([], np.int64), 2)
+    assert len(chosen) == 0
+    assert chosen.column("boxes", ObjectConfig()).shape == (0, 4)
 
 
 @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0], []])
@@ -43,19 +43,13 @@ def test_pad_fills_rows_with_zeros(counts: list[int]) -> None:
         assert not whole[count:].any()
 
 
-def annotations(boxes: Any, area: Any) -> Annotations:
-    m = len(boxes)
-    numbers = np.arange(m, dtype=np.int64)
-    boxes = np.array(boxes, np.float32)
-    return Annotations(numbers * 0, boxes, numbers, numbers > m, np.array(area, np.float32), numbers)
-
-
-def moved(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
-    size = np.array([100])
-    params = compile_image(transforms).draw(size, size, np.zeros(1, np.int64), 0, 0)
-    return transform_objects(
-        annotations([box], [area]), params, size, size, ObjectConfig(frozenset({"area"}))
-    )
+def transformed(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
+    """An object of an image of 100 x 100 pixels after the transforms."""
+    size, zero = np.array([100]), np.zeros(1, np.int64)
+    params = compile_image(transforms).draw(size, size, zero, 0, 0)
+    boxes, areas = np.array([box], np.float32), np.array([area], np.float32)
+    annotations = Annotations(zero, boxes, zero, zero > 0, areas, zero)
+    return transform_objects(annotations, params, size, size, ObjectConfig(frozenset({"area"})))
 
 
 @pytest.mark.parametrize(
@@ -71,16 +65,13 @@ def test_areas_scale_with_the_image_and_with_the_visible_share(
     transforms: list[Any], expected: float
 ) -> None:
     """An object that covers three quarters of its box, 20 x 20."""
-    seen = moved(transforms, [10, 40, 30, 60], 300.0)
-    assert seen.columns["area"] == pytest.approx([expected], rel=1e-6)
+    objects = transformed(transforms, [10, 40, 30, 60], 300.0)
+    assert objects.columns["area"] == pytest.approx([expected], rel=1e-6)
 
 
 def test_areas_in_perspective_scale_as_at_the_centre_of_the_box() -> None:
-    size = np.array([100])
-    params = compile_image([Resize((100, 100)), RandomPerspective(0.5, p=1)]).draw(
-        size, size, np.zeros(1, np.int64), 0, 0
-    )
-    given = annotations([[49, 49, 51, 51]], [4.0])
-    seen = transform_objects(given, params, size, size, ObjectConfig(frozenset({"area"})))
-    left, top, right, bottom = seen.columns["boxes"][0]
-    assert 0.3 * (right - left) * (bottom - top) < seen.columns["area"][0] <= (right - left) * (bottom - top)
+    transforms = [Resize((100, 100)), RandomPerspective(0.5, p=1)]
+    objects = transformed(transforms, [49, 49, 51, 51], 4.0)
+    left, top, right, bottom = objects.columns["boxes"][0]
+    box_area = (right - left) * (bottom - top)
+    assert 0.3 * box_area < objects.columns["area"][0] <= box_area

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ TEXTS = [[f"{'x' * (n % 5)}{n} {k}" for k in range(1 + n % 3)] for n in range(N)
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images with one to three captions as bytes, and the first of them as a column of texts."""
     root: Path = tmp_path_factory.mktemp("captions")
     with stoker.Writer(root / "d", caption_column="texts", tokenizer="bytes") as writer:
@@ -34,91 +35,90 @@ def _loader(source: Any, **options: Any) -> ImageLoader:
     )
 
 
-def _drawn(loader: ImageLoader) -> dict[int, str]:
-    """The caption of each sample of a pass."""
+def _drawn(batches: Iterable[Any]) -> dict[int, str]:
+    """The caption of each sample of some batches, such as those of a loader's next epoch."""
     return {
-        int(row): bytes(ids.tolist()).decode()
-        for rows, captions in loader
-        for row, ids in zip(rows, captions, strict=True)
-    }
-
-
-def test_each_epoch_draws_one_of_the_captions_of_a_sample_by_seed_epoch_and_sample(shards: Path) -> None:
-    loader = _loader(shards, seed=3)
-    epochs = [_drawn(loader) for _ in range(30)]
-    for n in range(N):
-        assert {epoch[n] for epoch in epochs} == set(TEXTS[n])
-    assert epochs[0] == _drawn(_loader(shards, seed=3, batch_size=7, num_threads=1))
-    assert epochs[0] != _drawn(_loader(shards, seed=4))
-    first = Tokens(12, form="ragged", choose="first")
-    assert _drawn(_loader(shards, caption=first)) == {n: TEXTS[n][0] for n in range(N)}
-
-
-@pytest.mark.parametrize("engine", ["native", "reference", "dali"])
-def test_every_engine_hands_out_a_caption_of_the_image_beside_it(shards: Path, engine: Any) -> None:
-    if engine == "dali":
-        pytest.importorskip("nvidia.dali")
-    columns = ("row", "image", "caption")
-    with _loader(shards, seed=3, engine=engine, columns=columns, num_threads=2) as loader:
-        batches = list(loader)
-    captions = {
         int(row): bytes(ids.tolist()).decode()
         for batch in batches
         for row, ids in zip(batch.row, batch.caption, strict=True)
     }
-    assert captions == _drawn(_loader(shards, seed=3))
+
+
+def test_each_epoch_draws_one_of_the_captions_of_a_sample_by_seed_epoch_and_sample(captioned: Path) -> None:
+    loader = _loader(captioned, seed=3)
+    epochs = [_drawn(loader) for _ in range(30)]
+    for n in range(N):
+        assert {epoch[n] for epoch in epochs} == set(TEXTS[n])
+    assert epochs[0] == _drawn(_loader(captioned, seed=3, batch_size=7, num_threads=1))
+    assert epochs[0] != _drawn(_loader(captioned, seed=4))
+    first = Tokens(12, form="ragged", choose="first")
+    assert _drawn(_loader(captioned, caption=first)) == {n: TEXTS[n][0] for n in range(N)}
+
+
+@pytest.mark.parametrize("engine", ["native", "reference", "dali"])
+def test_every_engine_hands_out_a_caption_of_the_image_beside_it(captioned: Path, engine: Any) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    columns = ("row", "image", "caption")
+    with _loader(captioned, seed=3, engine=engine, columns=columns, num_threads=2) as loader:
+        batches = list(loader)
+    assert _drawn(batches) == _drawn(_loader(captioned, seed=3))
     assert all((np.asarray(batch.image) == batch.row[:, None, None, None]).all() for batch in batches)
 
 
-def test_ranks_and_a_resume_hand_out_the_captions_of_one_rank(shards: Path) -> None:
-    whole = _drawn(_loader(shards, seed=5))
-    ranks = [_loader(shards, seed=5, rank=rank, world_size=3, batch_size=2) for rank in range(3)]
-    assert {n: text for rank in ranks for n, text in _drawn(rank).items()} == whole
-    loader = _loader(shards, seed=5)
+def test_several_ranks_hand_out_the_captions_of_one_rank(captioned: Path) -> None:
+    ranks = [_loader(captioned, seed=5, rank=rank, world_size=3, batch_size=2) for rank in range(3)]
+    assert {n: text for rank in ranks for n, text in _drawn(rank).items()} == _drawn(
+        _loader(captioned, seed=5)
+    )
+
+
+def test_a_resumed_loader_hands_out_the_captions_of_the_rest_of_the_epoch(captioned: Path) -> None:
+    loader = _loader(captioned, seed=5)
     for _ in zip(range(3), loader, strict=False):
         pass
-    state = loader.state_dict()
-    rest = _loader(shards, seed=5, batch_size=6)
-    rest.load_state_dict(state)
-    found = _drawn(rest)
-    assert len(found) == N - 12
-    assert found.items() <= whole.items()
-    other = _loader(shards, seed=5, caption=Tokens(11, form="ragged"))
+    resumed = _loader(captioned, seed=5, batch_size=6)
+    resumed.load_state_dict(loader.state_dict())
+    rest = _drawn(resumed)
+    assert len(rest) == N - 12
+    assert rest.items() <= _drawn(_loader(captioned, seed=5)).items()
+
+
+def test_a_state_refuses_other_captions(captioned: Path) -> None:
+    state = _loader(captioned).state_dict()
     with pytest.raises(CheckpointError, match="caption"):
-        other.load_state_dict(state)
+        _loader(captioned, caption=Tokens(11, form="ragged")).load_state_dict(state)
 
 
 @pytest.mark.parametrize("form", ["padded", "longest"])
-def test_padded_captions_have_a_mask_and_one_length(form: Any, shards: Path) -> None:
+def test_padded_captions_have_a_mask_and_one_length(form: Any, captioned: Path) -> None:
     columns = ("caption", "caption_mask", "image")
-    loader = _loader(shards, caption=Tokens(5, form=form, choose="first"), columns=columns, shuffle=False)
-    at = 0
-    for ids, mask, _images in loader:
-        texts = [one[0].encode()[:5] for one in TEXTS[at : at + 4]]
+    loader = _loader(captioned, caption=Tokens(5, form=form, choose="first"), columns=columns, shuffle=False)
+    for step, (ids, mask, _images) in enumerate(loader):
+        texts = [captions[0].encode()[:5] for captions in TEXTS[4 * step : 4 * step + 4]]
         width = 5 if form == "padded" else max(map(len, texts))
         assert ids.dtype == np.int64
-        assert [bytes(row[here].tolist()) for row, here in zip(ids, mask, strict=True)] == texts
+        assert [bytes(row[real].tolist()) for row, real in zip(ids, mask, strict=True)] == texts
         assert ids.shape == mask.shape == (4, width)
         assert (ids[~mask] == 256).all()
-        at += 4
 
 
-def test_a_column_of_texts_is_tokenized_by_the_tokenizer_that_is_given(shards: Path) -> None:
+def test_a_column_of_texts_is_tokenized_by_the_tokenizer_that_is_given(captioned: Path) -> None:
     stored = {n: TEXTS[n][0] for n in range(N)}
     for tokenizer in ("bytes", lambda texts: [list(text.encode()) for text in texts]):
-        given = Tokens(12, form="ragged", tokenizer=tokenizer, column="text")
-        assert _drawn(_loader(shards, caption=given)) == stored
+        tokens = Tokens(12, form="ragged", tokenizer=tokenizer, column="text")
+        assert _drawn(_loader(captioned, caption=tokens)) == stored
 
 
-def test_a_mixture_draws_the_captions_of_each_dataset(shards: Path, tmp_path: Path) -> None:
+def test_a_mixture_draws_the_captions_of_each_dataset(captioned: Path, tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "b", caption_column="c", tokenizer="bytes") as writer:
         writer.write(np.zeros((8, 8, 3), np.uint8), c=["other", "another"], label=0)
-    found = _drawn(_loader(stoker.mix([(shards, N), (tmp_path / "b", 1)])))
-    assert found.pop(N) in ("other", "another")
-    assert all(text in TEXTS[n] for n, text in found.items())
+    drawn = _drawn(_loader(stoker.mix([(captioned, N), (tmp_path / "b", 1)])))
+    assert drawn.pop(N) in ("other", "another")
+    assert all(text in TEXTS[n] for n, text in drawn.items())
 
 
-def test_a_cut_caption_keeps_the_token_at_its_end(tmp_path: Path) -> None:
+def test_a_cut_caption_keeps_the_special_token_at_its_end(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "d", caption_column="c", tokenizer="bytes", eos=True) as writer:
         writer.write(np.zeros((8, 8, 3), np.uint8), c="abcdef")
     (batch,) = _loader(tmp_path / "d", caption=Tokens(4), columns=("caption",))
@@ -127,8 +127,8 @@ def test_a_cut_caption_keeps_the_token_at_its_end(tmp_path: Path) -> None:
         _loader(tmp_path / "d", caption=Tokens(1))
 
 
-def test_captions_and_labels_are_the_columns_by_default(shards: Path) -> None:
-    loader = _loader(shards, caption=Tokens(12), columns=None)
+def test_captions_and_labels_are_the_columns_by_default(captioned: Path) -> None:
+    loader = _loader(captioned, caption=Tokens(12), columns=None)
     assert next(iter(loader))._fields == ("image", "caption", "label")
 
 
@@ -143,10 +143,10 @@ def test_captions_and_labels_are_the_columns_by_default(shards: Path) -> None:
     ],
 )
 def test_captions_that_cannot_be_handed_out_are_refused(
-    options: dict[str, Any], message: str, shards: Path
+    options: dict[str, Any], message: str, captioned: Path
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        _loader(shards, **options)
+        _loader(captioned, **options)
 
 
 @pytest.mark.parametrize(

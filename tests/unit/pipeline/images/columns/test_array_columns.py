@@ -12,6 +12,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
 from stoker.formats.dataset.columns.array_columns import range_columns
+from stoker.pipeline.execution.batch import ColumnSpec
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -30,8 +31,8 @@ def write(target: Path, container: str = "tfrecord", samples: range = range(10))
 
 
 def load(dataset: Any, columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[Any]:
-    given = {"batch_size": 4, "transforms": [Resize((8, 8))], "num_threads": 1, **options}
-    with stoker.ImageLoader(dataset, columns=columns, **given) as loader:
+    arguments = {"batch_size": 4, "transforms": [Resize((8, 8))], "num_threads": 1, **options}
+    with stoker.ImageLoader(dataset, columns=columns, **arguments) as loader:
         return list(loader)
 
 
@@ -53,59 +54,61 @@ def test_padded_arrays_come_with_their_shapes(tmp_path: Path) -> None:
         assert batch._fields == (*COLUMNS, "points_shape", "depth_shape")
         for name, arrays in (("points", POINTS), ("depth", DEPTHS)):
             padded, shapes = getattr(batch, name), getattr(batch, f"{name}_shape")
-            own = [arrays[row] for row in batch.row.tolist()]
-            assert shapes.tolist() == [list(one.shape) for one in own]
-            assert padded.shape == (len(own), *np.max([one.shape for one in own], axis=0))
-            for row, one in zip(padded, own, strict=True):
-                expected = np.zeros_like(row)
-                expected[: one.shape[0], : one.shape[1]] = one
-                np.testing.assert_array_equal(row, expected)
+            written = [arrays[row] for row in batch.row.tolist()]
+            assert shapes.tolist() == [list(array.shape) for array in written]
+            assert padded.shape == (len(written), *shapes.max(axis=0))
+            for found, array in zip(padded, written, strict=True):
+                expected = np.zeros_like(found)
+                expected[: array.shape[0], : array.shape[1]] = array
+                np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("form", ["ragged", "padded"])
-def test_element_spec_says_what_batches_have(tmp_path: Path, form: Any) -> None:
+def test_element_spec_describes_array_columns(tmp_path: Path, form: Any) -> None:
     with stoker.ImageLoader(
         write(tmp_path / "out"), batch_size=4, transforms=[Resize((8, 8))], columns=COLUMNS, arrays=form
     ) as loader:
         specs = {spec.name: spec for spec in loader.element_spec()}
-    assert (specs["embedding"].dtype, specs["embedding"].shape, specs["embedding"].ragged) == (
-        "float16",
-        (3,),
-        False,
-    )
-    assert (specs["points"].dtype, specs["points"].shape) == ("int32", (None, 2))
-    assert specs["points"].ragged == (form == "ragged")
+    assert specs["embedding"] == ColumnSpec("embedding", "float16", (3,))
+    assert specs["points"] == ColumnSpec("points", "int32", (None, 2), ragged=form == "ragged")
     assert ("depth_shape" in specs) == (form == "padded")
 
 
-def test_a_damaged_array_is_a_bad_sample_and_verify_names_it(tmp_path: Path) -> None:
+@pytest.fixture
+def damaged(tmp_path: Path) -> stoker.Dataset:
+    """The dataset with a changed byte in the array "depth" of sample 5."""
     dataset = stoker.open(write(tmp_path / "out"))
     offset, _, _ = (int(dataset.column(name)[5]) for name in range_columns("depth"))
     file = dataset.data_files[1]
     data = bytearray(file.read_bytes())
     data[offset + 3] ^= 1
     file.write_bytes(data)
+    return dataset
+
+
+def test_a_damaged_array_makes_a_bad_sample_of_loaders_that_read_it(damaged: stoker.Dataset) -> None:
     with pytest.raises(CorruptRecordError, match="the array 'depth' cannot be read") as caught:
-        load(dataset)
+        load(damaged)
     assert caught.value.key == "k5"
-    with pytest.raises(CorruptRecordError, match="'depth''s checksum does not match"):
-        dataset.array("depth", 5)
     with pytest.warns(UserWarning, match="k5"):
-        batches = load(dataset, on_error="skip", max_bad=1)
+        batches = load(damaged, on_error="skip", max_bad=1)
     assert np.concatenate([batch.row for batch in batches]).tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     with pytest.warns(UserWarning, match="k5"):
-        batches = load(dataset, on_error="replace", max_bad=1)
+        batches = load(damaged, on_error="replace", max_bad=1)
     np.testing.assert_array_equal(batches[1].depth[1], DEPTHS[6])
-    load(dataset, columns=("row", "points"))  # which does not read it
-    problems = stoker.verify(tmp_path / "out").problems
+    load(damaged, columns=("row", "points"))
+
+
+def test_a_dataset_and_verify_name_a_damaged_array(damaged: stoker.Dataset) -> None:
+    with pytest.raises(CorruptRecordError, match="'depth''s checksum does not match"):
+        damaged.array("depth", 5)
+    problems = stoker.verify(damaged.path).problems
     assert any(problem.key == "k5" and "depth" in problem.message for problem in problems)
 
 
 def test_selections_and_mixtures_have_the_arrays_of_their_samples(tmp_path: Path) -> None:
-    odd, even = (
-        write(tmp_path / "odd", samples=range(1, 10, 2)),
-        write(tmp_path / "even", samples=range(0, 10, 2)),
-    )
+    odd = write(tmp_path / "odd", samples=range(1, 10, 2))
+    even = write(tmp_path / "even", samples=range(0, 10, 2))
     selected = stoker.open(odd).select("number > 4")
     assert selected.array("points", 0).tolist() == POINTS[5].tolist()
     mixture = stoker.mix([(selected, 1), (even, 1)])
@@ -118,7 +121,7 @@ def test_selections_and_mixtures_have_the_arrays_of_their_samples(tmp_path: Path
             np.testing.assert_array_equal(depth, DEPTHS[number])
 
 
-def test_columns_that_are_not_there_and_unknown_forms_are_refused(tmp_path: Path) -> None:
+def test_unknown_columns_and_forms_are_refused(tmp_path: Path) -> None:
     target = write(tmp_path / "out")
     with pytest.raises(ConfigError, match="there is no 'dept'") as caught:
         load(target, columns=("dept",))

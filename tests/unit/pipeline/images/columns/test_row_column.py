@@ -14,7 +14,7 @@ from stoker import ImageLoader, Repeated, Weighted
 
 @pytest.fixture
 def sources(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> dict[str, Any]:
-    """A dataset of twelve samples in three classes, and what can be made of it and of a smaller one."""
+    """A dataset of twelve samples in three classes, and selections and mixtures of it and a smaller one."""
     dataset = stoker.open(make_dataset("tfrecord", [make_jpeg(i) for i in range(12)], name="twelve"))
     small = stoker.open(make_dataset("lmdb", [make_jpeg(i) for i in range(5)], name="five"))
     selected = dataset.select("label != 1")
@@ -29,19 +29,19 @@ def sources(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) 
     }
 
 
-@pytest.mark.parametrize("given", [{}, {"sampler": Repeated(2)}, {"shuffle": True, "steps_per_epoch": 5}])
+@pytest.mark.parametrize("options", [{}, {"sampler": Repeated(2)}, {"shuffle": True, "steps_per_epoch": 5}])
 def test_keys_and_classes_of_a_batch_are_those_of_its_rows(
-    load: Callable[..., ImageLoader], sources: dict[str, Any], given: dict[str, Any]
+    load: Callable[..., ImageLoader], sources: dict[str, Any], options: dict[str, Any]
 ) -> None:
     for name, source in sources.items():
-        loader = load(dataset=source, batch_size=4, columns=("row", "key", "label"), **given)
+        loader = load(dataset=source, batch_size=4, columns=("row", "key", "label"), **options)
         dataset = loader.dataset
         for batch in loader:
             assert dataset.keys(batch.row) == batch.key, name
             assert dataset.labels[batch.row].tolist() == batch.label.tolist(), name
 
 
-def test_a_weight_for_each_row_is_that_of_the_sampler(
+def test_a_sampler_weighs_samples_by_their_rows(
     load: Callable[..., ImageLoader], sources: dict[str, Any]
 ) -> None:
     selected = sources["condition"]

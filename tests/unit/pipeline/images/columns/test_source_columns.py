@@ -32,16 +32,16 @@ def test_boxes_of_a_batch_lead_back_to_their_sources(pack_images: Callable[..., 
         (batch,) = loader
         assert batch.to_source.dtype == np.float64
         assert batch.source_size.tolist() == [[HEIGHT, WIDTH]] * N
-        found = 0
+        checked = 0
         for row, boxes, matrix in zip(batch.row, batch.boxes, batch.to_source, strict=True):
             stored = whole.boxes[whole.owner == row]
             for box in to_source(boxes, matrix):
                 assert np.abs(stored - box).max(axis=1).min() < 1e-4
-                found += 1
-        assert found > N / 2
+                checked += 1
+        assert checked > N / 2
 
 
-def test_each_view_leads_back_by_itself(pack_images: Callable[..., Path]) -> None:
+def test_each_view_has_a_matrix_to_its_source(pack_images: Callable[..., Path]) -> None:
     dataset = write_annotated(pack_images)
     transforms = {"large": Views(2, UPRIGHT), "turned": [RandomResizedCrop(30), RandomRotation(20)]}
     columns = ("large", "large_to_source", "turned_to_source", "source_size")
@@ -54,7 +54,7 @@ def test_each_view_leads_back_by_itself(pack_images: Callable[..., Path]) -> Non
     assert not np.array_equal(batch.large_to_source[0], batch.large_to_source[1])
 
 
-def test_a_sample_in_the_place_of_a_bad_one_has_its_own_matrix(
+def test_a_sample_that_replaces_a_bad_one_keeps_its_matrix(
     make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     payloads = [make_jpeg(0), b"no image", make_jpeg(1), make_jpeg(2)]
@@ -68,7 +68,7 @@ def test_a_sample_in_the_place_of_a_bad_one_has_its_own_matrix(
     assert not np.array_equal(batch.to_source[0], batch.to_source[3])
 
 
-def test_an_image_of_several_sources_has_no_way_back(pack_images: Callable[..., Path]) -> None:
+def test_to_source_is_refused_beside_images_of_several_sources(pack_images: Callable[..., Path]) -> None:
     dataset = write_annotated(pack_images)
     with pytest.raises(ConfigError, match="Mosaic cannot mix the column 'to_source'"):
         ImageLoader(dataset, batch_size=4, transforms=[*UPRIGHT, Mosaic()], columns=("image", "to_source"))

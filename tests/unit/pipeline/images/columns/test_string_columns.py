@@ -29,11 +29,12 @@ def noted(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
-    given = {"batch_size": 2, "transforms": [Resize((8, 8))], "columns": ("note", "key", "weight")}
-    return stoker.ImageLoader(dataset, **{**given, **options})
+    arguments = {"batch_size": 2, "transforms": [Resize((8, 8))], "columns": ("note", "key", "weight")}
+    return stoker.ImageLoader(dataset, **{**arguments, **options})
 
 
 def pairs(loader: stoker.ImageLoader) -> list[tuple[str, str]]:
+    """The key and the note of each sample of an epoch."""
     batches = list(loader)
     assert all(type(batch.note) is list for batch in batches)
     return [pair for batch in batches for pair in zip(batch.key, batch.note, strict=True)]

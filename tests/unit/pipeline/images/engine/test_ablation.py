@@ -35,6 +35,7 @@ MIXED = [RandomResizedCrop(16), RandomRotation(9), MixUp(), lambda images: image
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A turn has one epoch, as users cannot shorten it; rates are cached in the folder of the test."""
     monkeypatch.setattr(ablation, "_SECONDS", 0.0)
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
 
@@ -53,30 +54,30 @@ def _short_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_the_verdict_says_what_each_stage_costs(rates: tuple[int, ...], words: str) -> None:
-    named = dict(zip(("as it is", *STAGES), rates, strict=True))
-    said = Ablation(named, "native", 2, "shards/train", 192).verdict
-    assert said.startswith("Engine 'native', shards in shards/train: ")
-    assert words in said
+    by_stage = dict(zip(("as it is", *STAGES), rates, strict=True))
+    verdict = Ablation(by_stage, "native", 2, "shards/train", 192).verdict
+    assert verdict.startswith("Engine 'native', shards in shards/train: ")
+    assert words in verdict
 
 
 @pytest.mark.parametrize(
-    ("options", "stages"),
+    "options",
     [
-        ({"transforms": MIXED, "columns": ("image",)}, STAGES),
-        ({"transforms": VIEWS}, STAGES),
-        ({"transforms": [RandomResizedCrop(16)], "color": "rgba"}, STAGES),
-        ({"transforms": [RandomResizedCrop(16)], "engine": "reference"}, STAGES),
-        ({"sizes": stoker.Patches(size=8, most=64, row=128), "batch_size": 2}, STAGES),
+        {"transforms": MIXED, "columns": ("image",)},
+        {"transforms": VIEWS},
+        {"transforms": [RandomResizedCrop(16)], "color": "rgba"},
+        {"transforms": [RandomResizedCrop(16)], "engine": "reference"},
+        {"sizes": stoker.Patches(size=8, most=64, row=128), "batch_size": 2},
     ],
     ids=["mixed", "views", "rgba", "reference", "patches"],
 )
-def test_a_loader_is_measured_with_its_own_arguments(
-    thumbnails: Path, options: dict[str, Any], stages: list[str]
+def test_a_loader_of_any_arguments_is_measured_without_each_stage(
+    thumbnails: Path, options: dict[str, Any]
 ) -> None:
     with ImageLoader(thumbnails, **{"batch_size": 8, "rank": 1, "world_size": 2, **options}) as loader:
-        found = loader.ablate(images=16, rounds=1)
-        assert (list(found.factors), found.images, found.engine) == (stages, 16, loader.engine)
-        assert loader.stats().ablated == pytest.approx(found.factors)
+        rates = loader.ablate(images=16, rounds=1)
+        assert (list(rates.factors), rates.images, rates.engine) == (STAGES, 16, loader.engine)
+        assert loader.stats().ablated == pytest.approx(rates.factors)
         assert loader.state_dict()["epoch"] == 0
 
 
@@ -92,11 +93,15 @@ def test_images_of_several_samples_have_no_rate_without_augmentation(
 def test_without_decoding_batches_are_the_same_and_are_decoded_once(
     squares: Path, options: dict[str, Any]
 ) -> None:
-    given = {"batch_size": 4, "transforms": [RandomResizedCrop(16)], "shuffle": True, **options}
+    arguments = {"batch_size": 4, "transforms": [RandomResizedCrop(16)], "shuffle": True, **options}
     ablated = AblatedStage("decoding")
-    with ImageLoader(squares, **given) as loader, loader._with_ablated(squares, ablated, **given) as other:
-        for whole, kept in zip(loader, other, strict=True):
-            np.testing.assert_array_equal(kept.image, whole.image)
+    # An ablation returns rates, and no batches of the loaders that it measures.
+    with (
+        ImageLoader(squares, **arguments) as loader,
+        loader._with_ablated(squares, ablated, **arguments) as other,
+    ):
+        for batch, expected in zip(other, loader, strict=True):
+            np.testing.assert_array_equal(batch.image, expected.image)
         assert len(ablated.pixels) == 12
         for location in ablated.pixels:
             ablated.pixels[location] = np.zeros_like(ablated.pixels[location])
@@ -105,9 +110,10 @@ def test_without_decoding_batches_are_the_same_and_are_decoded_once(
 
 
 def test_without_augmentation_nothing_is_written_into_images(squares: Path) -> None:
-    given = {"batch_size": 12, "transforms": [RandomResizedCrop(16)], "engine": "reference"}
-    with ImageLoader(squares, **given) as loader:  # type: ignore[arg-type]  # of several types
-        with loader._with_ablated(squares, AblatedStage("augmentation"), **given) as other:
+    arguments: dict[str, Any] = {"batch_size": 12, "transforms": [RandomResizedCrop(16)]}
+    with ImageLoader(squares, engine="reference", **arguments) as loader:
+        ablated = AblatedStage("augmentation")
+        with loader._with_ablated(squares, ablated, engine="reference", **arguments) as other:
             assert not next(iter(other)).image.any()
         assert next(iter(loader)).image.any()
 
@@ -120,14 +126,14 @@ def test_the_verdict_of_a_loader_has_the_factors_of_the_command(thumbnails: Path
             pass
         command = f"stoker bench {thumbnails} --ablate --transforms RECIPE, measures how much faster"
         assert not loader.stats().ablated
-        assert command in str(loader.stats()._command())
+        assert command in loader.stats()._command()  # part of a verdict that depends on the speed
         arguments = ["bench", str(thumbnails), "--ablate", "--transforms", str(tmp_path / "mine.json")]
-        arguments += ["--rounds", "1", "--batch-size", "4", "--json", str(tmp_path / "found.json")]
+        arguments += ["--rounds", "1", "--batch-size", "4", "--json", str(tmp_path / "report.json")]
         done = CliRunner().invoke(app, arguments, catch_exceptions=False)
-        found = json.loads((tmp_path / "found.json").read_text())
-        assert found["verdict"] in done.output.replace("\n", " ")
-        assert (list(found["factors"]), found["engine"]) == (STAGES, "native")
-        assert loader.stats().ablated == pytest.approx(found["factors"])
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert report["verdict"] in done.output.replace("\n", " ")
+        assert (list(report["factors"]), report["engine"]) == (STAGES, "native")
+        assert loader.stats().ablated == pytest.approx(report["factors"])
     with ImageLoader(thumbnails, batch_size=8, transforms=transforms[:1]) as other:
         assert not other.stats().ablated, "other transforms"
 
@@ -141,17 +147,17 @@ def test_recipes_with_boxes_and_views_are_measured(annotated: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ("--ablate --against torch --device cuda --workers ray", "takes no --against, --device, --workers"),
         ("--ablate --transforms coco-ssd --size 32", "exclude each other"),
         ("--views dino-v1", "--views is for --ablate"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(thumbnails: Path, given: str, words: str) -> None:
-    done = CliRunner().invoke(app, ["bench", str(thumbnails), *given.split()])
+def test_options_that_do_not_fit_are_refused(thumbnails: Path, options: str, message: str) -> None:
+    done = CliRunner().invoke(app, ["bench", str(thumbnails), *options.split()])
     assert isinstance(done.exception, ConfigError)
-    assert words in str(done.exception)
+    assert message in str(done.exception)
 
 
 def test_a_mixture_is_refused(thumbnails: Path) -> None:

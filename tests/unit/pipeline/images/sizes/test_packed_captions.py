@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.command_line import run
+from helpers.planned import stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens
@@ -26,7 +31,7 @@ ALL = (
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of different shapes with one to three captions of 0 to 14 bytes."""
     root: Path = tmp_path_factory.mktemp("packed")
     rng = np.random.default_rng(3)
@@ -38,141 +43,141 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "d"
 
 
-def make(shards: Any, **options: Any) -> ImageLoader:
+def make(captioned: Any, **options: Any) -> ImageLoader:
     usual = {"sizes": PATCHES, "caption": TOKENS, "batch_size": 2, "shuffle": True, "columns": ALL}
-    return ImageLoader(shards, **{"last_batch": "pad", "transforms": (), "seed": 5, **usual, **options})
+    return ImageLoader(captioned, **{"last_batch": "pad", "transforms": (), "seed": 5, **usual, **options})
 
 
-def real(batch: Any) -> list[int]:
-    """The samples of a batch in rows that are no repeats."""
-    return [row for row in batch.row[batch.mask].reshape(-1).tolist() if row >= 0]
+def samples(batch: Any) -> list[int]:
+    """The samples of a batch in packed rows that are no repeats."""
+    return [sample for sample in batch.row[batch.mask].reshape(-1).tolist() if sample >= 0]
+
+
+def packed(loader: ImageLoader) -> Iterator[tuple[SimpleNamespace, list[int]]]:
+    """Each packed row of an epoch: its values of the columns, and its samples in order."""
+    for batch in loader:
+        columns = {name: getattr(batch, name) for name in batch._fields if not name.endswith("cu_seqlens")}
+        for number, row in enumerate(batch.row):
+            values = {name: column[number] for name, column in columns.items()}
+            yield SimpleNamespace(**values), row[row >= 0].tolist()
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-@pytest.mark.parametrize("choose", ["random", "first"])
-def test_a_row_holds_its_images_and_their_captions_in_one_order(
-    shards: Path, engine: str, choose: Any
-) -> None:
-    loader = make(shards, engine=engine, caption=Tokens(12, form="packed", row=18, choose=choose))
-    alone = {
-        row: batch.patches[place][batch.segment_ids[place] == segment + 1]
-        for batch in make(shards, engine=engine, caption=None, columns=("patches", "segment_ids", "row"))
-        for place, rows in enumerate(batch.row)
-        for segment, row in enumerate(rows[rows >= 0].tolist())
-    }
-    ragged = Tokens(12, form="ragged", choose=choose)
-    options = {
-        "sizes": None,
-        "transforms": [Resize((4, 4))],
-        "columns": ("row", "caption"),
-        "caption": ragged,
-    }
-    captions = make(shards, engine=engine, **options)
-    shapes = set()
-    for _ in range(4):
-        drawn = {
-            int(row): ids for batch in captions for row, ids in zip(batch.row, batch.caption, strict=True)
+def test_the_images_of_a_row_are_those_of_rows_without_captions(captioned: Path, engine: str) -> None:
+    def patches(**options: Any) -> dict[int, Any]:
+        return {
+            sample: row.patches[row.segment_ids == segment]
+            for row, shown in packed(make(captioned, engine=engine, **options))
+            for segment, sample in enumerate(shown, 1)
         }
-        for batch in loader:
-            shapes.add((batch.row.shape[1], len(batch.caption_cu_seqlens) / len(batch.row)))
-            bounds = set(batch.caption_cu_seqlens.tolist())
-            for place, rows in enumerate(batch.row):
-                begin = 0
-                for segment, row in enumerate(rows[rows >= 0].tolist()):
-                    assert np.array_equal(
-                        batch.patches[place][batch.segment_ids[place] == segment + 1], alone[row]
-                    )
-                    own = slice(begin, begin := begin + len(drawn[row]))
-                    assert batch.caption[place][own].tolist() == drawn[row].tolist()
-                    assert (batch.caption_segment_ids[place][own] == segment + 1).all()
-                    assert batch.caption_position_ids[place][own].tolist() == list(range(len(drawn[row])))
-                    assert batch.caption_labels[place][own].tolist() == [-100, *drawn[row][1:].tolist()]
-                    assert {place * 18 + own.start, place * 18 + own.stop} <= bounds
-                assert not batch.caption_segment_ids[place][begin:].any()
-                assert (batch.caption[place][begin:] == 256).all()
-                assert batch.caption_mask[place].tolist() == [True] * begin + [False] * (18 - begin)
-    assert len({m for m, _ in shapes}) == 1
+
+    alone = patches(caption=None, columns=("patches", "segment_ids", "row"))
+    beside_captions = patches()
+    assert beside_captions.keys() == alone.keys() == set(range(N))
+    assert all(np.array_equal(beside_captions[sample], alone[sample]) for sample in alone)
+
+
+@pytest.mark.parametrize("choose", ["random", "first"])
+def test_a_row_holds_the_captions_of_its_images_in_their_order(captioned: Path, choose: Any) -> None:
+    loader = make(captioned, caption=Tokens(12, form="packed", row=18, choose=choose))
+    ragged = Tokens(12, form="ragged", choose=choose)
+    options = {"sizes": None, "transforms": [Resize((4, 4))], "columns": ("row", "caption")}
+    unpacked = make(captioned, caption=ragged, **options)
+    for _ in range(4):
+        captions = {
+            int(sample): ids.tolist()
+            for batch in unpacked
+            for sample, ids in zip(batch.row, batch.caption, strict=True)
+        }
+        for row, shown in packed(loader):
+            texts = [captions[sample] for sample in shown]
+            padding = 18 - sum(map(len, texts))
+            segments = [[segment] * len(ids) for segment, ids in enumerate(texts, 1)]
+            assert row.caption.tolist() == [*chain(*texts), *[256] * padding]
+            assert row.caption_segment_ids.tolist() == [*chain(*segments), *[0] * padding]
+            assert row.caption_mask.tolist() == [True] * (18 - padding) + [False] * padding
+            positions = [*chain(*(range(len(ids)) for ids in texts))]
+            assert row.caption_position_ids[: 18 - padding].tolist() == positions
+            labels = [*chain(*([-100, *ids[1:]] for ids in texts))]
+            assert row.caption_labels[: 18 - padding].tolist() == labels
+
+
+def test_cu_seqlens_hold_the_bounds_of_all_captions_and_batches_have_one_shape(captioned: Path) -> None:
+    loader = make(captioned)
+    shapes = set()
+    for batch in chain(*(loader for _ in range(4))):
+        shapes.add((batch.row.shape[1], len(batch.caption_cu_seqlens)))
+        bounds = np.flatnonzero(np.diff(batch.caption_segment_ids, axis=1, prepend=-1))
+        assert np.array_equal(np.unique(batch.caption_cu_seqlens), [*bounds, batch.caption.size])
+    assert len(shapes) == 1
 
 
 @pytest.mark.parametrize(
     ("last_batch", "stop", "ranks"), [("partial", 3, 3), ("drop", 2, 1), ("pad", 0, 2), ("pad", 4, 3)]
 )
 def test_any_ranks_and_any_stop_hand_out_every_sample_once(
-    shards: Path, last_batch: str, stop: int, ranks: int
+    captioned: Path, last_batch: str, stop: int, ranks: int
 ) -> None:
     options = {"last_batch": last_batch, "batch_size": 1, "columns": ("caption", "row", "mask")}
-    loaders = [make(shards, rank=rank, world_size=2, **options) for rank in range(2)]
-    for loader in loaders:
-        loader.set_epoch(3)
-    seen, state = [], loaders[0].state_dict()
-    for step, (one, other) in enumerate(zip(*loaders, strict=True)):
-        if step < stop:
-            seen += real(one) + real(other)
-            state = loaders[0].state_dict()
-    rests = [make(shards, rank=rank, world_size=ranks, **options) for rank in range(ranks)]
-    for rest in rests:
-        rest.load_state_dict(json.loads(json.dumps(state)))
-    steps = [list(rest) for rest in rests]
-    assert len({len(one) for one in steps}) == 1
-    seen += [row for one in steps for batch in one for row in real(batch)]
+    stopped, resumed = stop_and_resume(partial(make, captioned, **options), stop, ranks, epoch=3)
+    assert len({len(batches) for batches in resumed}) == 1
+    seen = [sample for batches in stopped for batch in batches[:stop] for sample in samples(batch)]
+    seen += [sample for batches in resumed for batch in batches for sample in samples(batch)]
     assert len(set(seen)) == len(seen)
     assert len(seen) == N or (last_batch == "drop" and len(seen) > N // 2)
 
 
-def test_a_batch_of_any_epoch_is_made_again(shards: Path) -> None:
-    options: dict[str, Any] = {
-        "rank": 1,
-        "world_size": 2,
-        "batch_size": 1,
-        "columns": ("caption", "row", "mask"),
-    }
-    loader = make(shards, **options)
+def test_a_batch_of_any_epoch_is_made_again(captioned: Path) -> None:
+    options = {"rank": 1, "world_size": 2, "batch_size": 1, "columns": ("caption", "row", "mask")}
+    loader = make(captioned, **options)
     list(loader)
     steps = len(loader)  # of the epoch that follows
     epoch = [(batch.caption.tolist(), batch.row.tolist()) for batch in loader]
     assert len(epoch) == steps
-    for other in (make(shards, **options), make_loader(json.loads(json.dumps(loader.describe())), 1, 2)):
+    for other in (make(captioned, **options), make_loader(json.loads(json.dumps(loader.describe())), 1, 2)):
         again = [other.batch(1, step) for step in range(len(epoch))]
         assert [(batch.caption.tolist(), batch.row.tolist()) for batch in again] == epoch
 
 
-def test_a_selection_has_the_captions_that_its_samples_have_in_the_whole(shards: Path) -> None:
+def test_a_selection_has_the_captions_that_its_samples_have_in_the_whole(captioned: Path) -> None:
     def drawn(source: Any) -> dict[str, list[int]]:
         loader = make(source, shuffle=False)
         return {
-            key: batch.caption[place][batch.caption_segment_ids[place] == segment + 1].tolist()
-            for batch in loader
-            for place, rows in enumerate(batch.row)
-            for segment, key in enumerate(loader.dataset.keys(rows[rows >= 0]))
+            key: row.caption[row.caption_segment_ids == segment].tolist()
+            for row, shown in packed(loader)
+            for segment, key in enumerate(loader.dataset.keys(shown), 1)
         }
 
-    whole = drawn(shards)
-    chosen = drawn(stoker.open(shards).select(np.arange(N)[::-3]))
+    whole = drawn(captioned)
+    chosen = drawn(stoker.open(captioned).select(np.arange(N)[::-3]))
     assert len(chosen) == len(range(0, N, 3))
     assert chosen.items() <= whole.items()
 
 
-def test_samples_cannot_be_left_out_in_mid_run(shards: Path) -> None:
-    with make(shards) as loader, pytest.raises(ConfigError, match="captions are packed beside their patches"):
+def test_exclude_is_refused_beside_packed_captions(captioned: Path) -> None:
+    with (
+        make(captioned) as loader,
+        pytest.raises(ConfigError, match="captions are packed beside their patches"),
+    ):
         loader.exclude(3)
 
 
-def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
-    state = make(shards).state_dict()
+def test_a_state_refuses_other_rows_of_tokens(captioned: Path) -> None:
+    state = make(captioned).state_dict()
     for other, named in (
         ({"caption": Tokens(12, form="packed", row=31)}, "caption.row was 18 and is 31"),
         ({"draw_seed": 6}, "draw_seed"),
     ):
         with pytest.raises(CheckpointError, match=named):
-            make(shards, **other).load_state_dict(state)
+            make(captioned, **other).load_state_dict(state)
 
 
-def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_path: Path) -> None:
+def test_the_command_buckets_prints_the_fill_of_both_budgets(captioned: Path, tmp_path: Path) -> None:
     sizes, caption = "Patches(4, most=12, row=64)", 'Tokens(12, form="packed", row=18)'
-    words = ["buckets", shards, "--sizes", sizes, "--seed", 5, "--json", tmp_path / "f.json"]
+    words = ["buckets", captioned, "--sizes", sizes, "--seed", 5, "--json", tmp_path / "f.json"]
     shown = run(*words, "--caption", caption, env={"COLUMNS": "200"})
     found = json.loads((tmp_path / "f.json").read_text())
-    batches = list(make(shards, batch_size=1))
+    batches = list(make(captioned, batch_size=1))
     filled = [100 * np.mean([batch[k] > 0 for batch in batches]) for k in (1, 3)]
     assert [one["filled"] for one in found["fields"]] == pytest.approx(filled)
     assert found["rows"] == len(batches) >= found["least"]
@@ -181,14 +186,14 @@ def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_p
         run(*words[:2], "--caption", caption)
 
 
-def test_a_preview_shows_the_caption_under_each_image_of_a_row(shards: Path, tmp_path: Path) -> None:
+def test_a_preview_shows_the_caption_under_each_image_of_a_row(captioned: Path, tmp_path: Path) -> None:
     caption = ["--caption", 'Tokens(12, form="packed", row=18, choose="first")']
-    words = ["preview", shards, "--out", tmp_path / "sheet.html", *caption]
+    words = ["preview", captioned, "--out", tmp_path / "sheet.html", *caption]
     run(*words, "--sizes", "Patches(4, most=12, row=64)", "--draws", 1)
     first = Tokens(12, form="packed", row=18, choose="first")
-    rows = make(shards, seed=0, batch_size=1, caption=first).batch(0, 0).row[0]
+    rows = make(captioned, seed=0, batch_size=1, caption=first).batch(0, 0).row[0]
     page = (tmp_path / "sheet.html").read_text()
-    for text in stoker.open(shards).strings("text", rows[rows >= 0]):
+    for text in stoker.open(captioned).strings("text", rows[rows >= 0]):
         assert f"<div>{text[:12]}</div>" in page
     with pytest.raises(ConfigError, match="captions of packed patches"):
         run(*words)
@@ -204,9 +209,11 @@ def test_a_preview_shows_the_caption_under_each_image_of_a_row(shards: Path, tmp
         ({"engine": "dali", "device": "cpu"}, "dali"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(shards: Path, options: dict[str, Any], message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused(
+    captioned: Path, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
-        make(shards, **options)
+        make(captioned, **options)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +232,16 @@ def test_a_row_of_tokens_that_cannot_be_is_refused(arguments: dict[str, Any], me
 
 
 @pytest.mark.parametrize("form", ["packed", "padded"])
-def test_a_caption_that_shall_not_be_cut_is_an_error(shards: Path, form: Any) -> None:
+def test_a_caption_that_is_too_long_is_an_error_if_too_long_says_so(captioned: Path, form: Any) -> None:
     """The longest caption has 15 bytes."""
     options: dict[str, Any] = {"columns": ("row", "caption", "mask")}
     if form == "padded":
         options |= {"sizes": None, "transforms": [Resize((8, 8))]}
     row = 30 if form == "packed" else None
     allowed, long = (Tokens(most, form=form, row=row, too_long="error") for most in (15, 14))
-    assert sum(len(batch.row[batch.row >= 0]) for batch in make(shards, caption=allowed, **options)) >= N
+    assert sum(len(batch.row[batch.row >= 0]) for batch in make(captioned, caption=allowed, **options)) >= N
     with pytest.raises(
         ConfigError, match=r"the caption of '\d+' has 15 tokens, more than Tokens\(max_length=14"
     ):
-        for _ in zip(range(20), make(shards, caption=long, **options), strict=False):
+        for _ in zip(range(20), make(captioned, caption=long, **options), strict=False):
             pass

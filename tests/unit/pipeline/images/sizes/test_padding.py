@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import write_annotated
+from helpers.data.annotations.annotated_scenes import bounding_box, write_annotated
 
 from stoker import ImageLoader
 from stoker.augment import (
@@ -52,14 +52,14 @@ def test_a_padded_image_is_the_image_alone_and_zeros(
     assert len(np.unique(batch.image_size, axis=0)) > 2
     alone = list(load(engine=engine, **{**OPTIONS, "batch_size": 1}, **form))
     for image, (height, width), single in zip(batch.image, batch.image_size.tolist(), alone, strict=False):
-        own = (slice(None),) * (first - 1) + (slice(height), slice(width))
-        assert np.array_equal(image[own], single.image[0])
-        rest = image.copy()
-        rest[own] = 0
-        assert not rest.any()
+        content = (slice(None),) * (first - 1) + (slice(height), slice(width))
+        assert np.array_equal(image[content], single.image[0])
+        padding = image.copy()
+        padding[content] = 0
+        assert not padding.any()
 
 
-def test_a_list_has_the_images_without_their_padding(load: Callable[..., ImageLoader]) -> None:
+def test_ragged_images_are_padded_images_without_their_padding(load: Callable[..., ImageLoader]) -> None:
     padded = next(iter(load(**OPTIONS)))
     loader = load(**{**OPTIONS, "sizes": "ragged"})
     ragged = next(iter(loader))
@@ -82,20 +82,19 @@ def test_annotations_follow_images_of_different_sizes(pack_images: Callable[...,
         if sizes == "ragged":
             assert masks.shape[1:] == classes.shape == image.shape[1:] == (height, width)
         lit = image[0, :height, :width] > 100  # the first object is a bright rectangle
-        rows, places = np.flatnonzero(lit.any(axis=1)), np.flatnonzero(lit.any(axis=0))
-        found = [places[0], rows[0], places[-1] + 1, rows[-1] + 1]
-        assert np.abs(batch.boxes[i][0] - found).max() <= 1.5
+        box = bounding_box(lit)
+        assert np.abs(batch.boxes[i][0] - box).max() <= 1.5
         assert (masks[0, :height, :width] == lit).mean() > 0.97
         assert ((classes[:height, :width] == 1) == lit).mean() > 0.97
         assert (classes[height:] == 255).all()
         points = batch.keypoints[i][0, :, :2]
-        assert ((points > found[:2]) & (points < found[2:])).all()
+        assert ((points > box[:2]) & (points < box[2:])).all()
         corner = batch.to_source[i] @ [*batch.boxes[i][0, :2], 1]
         assert -1 <= corner[0] <= 80
         assert -1 <= corner[1] <= 60
 
 
-def test_an_empty_last_batch_of_padded_images(load: Callable[..., ImageLoader]) -> None:
+def test_an_empty_last_batch_has_arrays_without_images(load: Callable[..., ImageLoader]) -> None:
     with pytest.warns(UserWarning, match="an empty last batch"):
         *_, last = load(rank=1, world_size=2, **{**OPTIONS, "batch_size": 6})
     assert last.image.shape[:2] == (0, 3)

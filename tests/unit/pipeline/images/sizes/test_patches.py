@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
+from helpers.planned import stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches
@@ -42,7 +44,7 @@ def test_patches_put_together_are_the_image_alone(
     assert not batch.patches[batch.segment_ids == 0].any()
     for row in range(2):
         for segment, position in enumerate(batch.row[row][batch.row[row] >= 0].tolist()):
-            own = batch.segment_ids[row] == segment + 1
+            inside = batch.segment_ids[row] == segment + 1
             height, width = (patch_grids(sizes[[position]], 20)[0] * SIZE).tolist()
             transforms = [Resize((height, width)), *changes]
             if (height, width) not in alone:
@@ -50,10 +52,11 @@ def test_patches_put_together_are_the_image_alone(
                 alone[height, width] = next(iter(load(engine=engine, transforms=transforms, **options))).image
             image = alone[height, width][position]
             whole = np.zeros_like(image)
-            for patch, (y, x) in zip(batch.patches[row][own], batch.patch_positions[row][own], strict=True):
+            coordinates = batch.patch_positions[row][inside]
+            for patch, (y, x) in zip(batch.patches[row][inside], coordinates, strict=True):
                 tile = patch.reshape(SIZE, SIZE, -1)
                 whole[y * SIZE : (y + 1) * SIZE, x * SIZE : (x + 1) * SIZE] = tile
-            assert own.sum() == height * width // SIZE**2
+            assert inside.sum() == height * width // SIZE**2
             assert np.array_equal(whole, image)
 
 
@@ -83,7 +86,7 @@ def test_ranks_share_an_epoch_of_every_image_once(
         assert {len(run) for run in runs} == {len(loaders[0])}
         for batches in zip(*runs, strict=True):
             assert len({batch.patches.shape for batch in batches}) == 1
-        rows = [row for run in runs for batch in run for row in _rows(batch)]
+        rows = [row for run in runs for batch in run for row in _samples(batch)]
         assert len(set(rows)) == len(rows)
         assert len(rows) == 61 or (last_batch == "drop" and len(rows) > 30)
         epochs.append(rows)
@@ -92,28 +95,16 @@ def test_ranks_share_an_epoch_of_every_image_once(
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("stop", [0, 2])
-def test_a_stopped_epoch_goes_on_with_what_is_left(
+def test_an_epoch_that_stopped_goes_on_with_the_other_samples(
     load: Callable[..., ImageLoader], ranks: int, stop: int
 ) -> None:
     options = {**OPTIONS, "columns": ("patches", "row", "mask"), "batch_size": 1}
-    first, second = (load(rank=rank, world_size=2, **options) for rank in range(2))
-    state, seen, whole = first.state_dict(), [], []
-    for step, (one, other) in enumerate(zip(first, second, strict=True)):
-        if step < stop:
-            seen += _rows(one) + _rows(other)
-            state = first.state_dict()
-        whole.append(one)
-    rest: list[int] = []
-    for rank in range(ranks):
-        loader = load(rank=rank, world_size=ranks, **options)
-        loader.load_state_dict(state)
-        batches = list(loader)
-        rest += [row for batch in batches for row in _rows(batch)]
-        if ranks == 2 and rank == 0:
-            assert all(
-                np.array_equal(a.patches, b.patches) for a, b in zip(batches, whole[stop:], strict=True)
-            )
-    assert sorted(seen + rest) == list(range(61))
+    stopped, resumed = stop_and_resume(partial(load, **options), stop, ranks)
+    if ranks == 2:
+        for batch, expected in zip(resumed[0], stopped[0][stop:], strict=True):
+            assert np.array_equal(batch.patches, expected.patches)
+    batches = [batch for run in stopped for batch in run[:stop]] + [batch for run in resumed for batch in run]
+    assert sorted(row for batch in batches for row in _samples(batch)) == list(range(61))
 
 
 def test_a_state_refuses_other_patches(load: Callable[..., ImageLoader]) -> None:
@@ -124,7 +115,7 @@ def test_a_state_refuses_other_patches(load: Callable[..., ImageLoader]) -> None
         load(**OPTIONS).load_state_dict(load().state_dict())
 
 
-def test_a_bad_image_leaves_its_row(pack_images: Callable[..., Path]) -> None:
+def test_a_bad_image_is_left_out_of_its_row(pack_images: Callable[..., Path]) -> None:
     good = [jpeg(20 + i, 24) for i in range(4)]
     folder = pack_images([good[0], good[1], good[2][: len(good[2]) // 3], good[3]])
     options = {**OPTIONS, "columns": ("segment_ids", "row"), "batch_size": 1}
@@ -132,7 +123,7 @@ def test_a_bad_image_leaves_its_row(pack_images: Callable[..., Path]) -> None:
         pytest.warns(UserWarning, match="'k2'"),
         ImageLoader(folder, on_error="skip", max_bad=2, **options) as loader,
     ):
-        rows = [row for batch in loader for row in _rows(batch)]
+        rows = [row for batch in loader for row in _samples(batch)]
     assert sorted(rows) == [0, 1, 3]
 
 
@@ -140,11 +131,11 @@ def test_a_bad_image_leaves_its_row(pack_images: Callable[..., Path]) -> None:
 def test_a_grid_has_the_largest_scale_that_fits(most: int) -> None:
     rng = np.random.default_rng(most)
     sizes = np.concatenate([rng.integers(1, 90, (60, 2)), [[1, 4000], [4000, 1], [64, 64]]])
-    for (height, width), found in zip(sizes.tolist(), patch_grids(sizes, most).tolist(), strict=True):
+    for (height, width), grid in zip(sizes.tolist(), patch_grids(sizes, most).tolist(), strict=True):
         scales = {Fraction(k, side) for side in (height, width) for k in range(1, most + 1)}
         grids = {s: (-(-height * s // 1), -(-width * s // 1)) for s in scales}
         fitting = [s for s, (a, b) in grids.items() if a * b <= most]
-        assert tuple(found) == grids[max(fitting)] if fitting else tuple(found) == (1, 1)
+        assert tuple(grid) == (grids[max(fitting)] if fitting else (1, 1))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +167,7 @@ def test_a_row_must_hold_an_image() -> None:
         Patches(row=128)
 
 
-def _rows(batch: Any) -> list[int]:
-    """The images of a batch in rows that are no repeats."""
+def _samples(batch: Any) -> list[int]:
+    """The samples of a batch in packed rows that are no repeats."""
     rows = batch.row[batch.mask] if "mask" in batch._fields else batch.row
     return [row for row in rows.reshape(-1).tolist() if row >= 0]

@@ -25,9 +25,9 @@ def test_an_epoch_has_the_images_of_a_loader_with_its_size(load: Callable[..., I
         epoch = loader.state_dict()["epoch"]
         alone = load(**{**COLUMNS, "transforms": [RandomResizedCrop(size), RandomHorizontalFlip()]})
         alone.set_epoch(epoch)
-        for found, expected in zip(loader, alone, strict=True):
-            assert np.array_equal(found.image, expected.image)
-            assert found.row.tolist() == expected.row.tolist()
+        for batch, expected in zip(loader, alone, strict=True):
+            assert np.array_equal(batch.image, expected.image)
+            assert batch.row.tolist() == expected.row.tolist()
 
 
 def test_a_random_size_lasts_for_some_steps_and_each_occurs(load: Callable[..., ImageLoader]) -> None:
@@ -51,7 +51,9 @@ def test_the_samples_of_a_batch_follow_its_size(load: Callable[..., ImageLoader]
 
 @pytest.mark.filterwarnings("ignore:.*an empty last batch")
 @pytest.mark.parametrize(("last_batch", "steps"), [("partial", 16), ("drop", 15), ("pad", 16)])
-def test_the_last_batch_of_many_pixels(load: Callable[..., ImageLoader], last_batch: str, steps: int) -> None:
+def test_last_batch_decides_the_end_of_an_epoch_of_pixels_per_batch(
+    load: Callable[..., ImageLoader], last_batch: str, steps: int
+) -> None:
     for rank in (0, 1):
         options = {"pixels_per_batch": 128, "batch_size": None, "last_batch": last_batch, **COLUMNS}
         loader = load(sizes={0: 8}, rank=rank, world_size=2, **options)
@@ -62,19 +64,17 @@ def test_the_last_batch_of_many_pixels(load: Callable[..., ImageLoader], last_ba
             assert counts[15] == (2 if last_batch == "pad" else 1 - rank)
 
 
-def test_annotations_and_transforms_of_batches_have_the_size_of_the_batch(
+def test_annotations_have_the_size_of_the_batch(
     pack_images: Callable[..., Path],
 ) -> None:
     folder = write_annotated(pack_images)
-    seen = []
     options = {"columns": ("image", "boxes", "masks", "segmentation"), "sizes": {0: (30, 40), 1: (15, 20)}}
     with ImageLoader(folder, batch_size=7, transforms=[Resize((60, 80))], **options) as loader:
-        for _ in range(2):
-            seen += list(loader)
-    for batch, (height, width) in zip(seen, [(30, 40), (15, 20)], strict=True):
+        epochs = [*loader, *loader]  # of one batch each
+    for batch, (height, width) in zip(epochs, [(30, 40), (15, 20)], strict=True):
         assert batch.segmentation.shape == (7, height, width)
         assert {masks.shape[1:] for masks in batch.masks} == {(height, width)}
-    for large, small in zip(seen[0].boxes, seen[1].boxes, strict=True):
+    for large, small in zip(epochs[0].boxes, epochs[1].boxes, strict=True):
         assert np.allclose(large, 2 * small)
 
 
@@ -82,7 +82,7 @@ def test_functions_and_mixing_get_the_size_of_the_batch(load: Callable[..., Imag
     transforms = [*CROP, Normalize(), MixUp(), lambda images: images[:, :, ::2]]
     loader = load(**{**COLUMNS, "transforms": transforms, "columns": ("image",), "sizes": {0: 8, 1: (16, 8)}})
     assert loader.element_spec()[0].shape == (3, None, 8)
-    assert [next(iter(loader)).image.shape for _ in range(1)] == [(16, 3, 4, 8)]
+    assert next(iter(loader)).image.shape == (16, 3, 4, 8)
     loader.set_epoch(1)
     assert next(iter(loader)).image.shape == (16, 3, 8, 8)
 
