@@ -133,45 +133,47 @@ def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngi
 
 class TestPipelinesDoNotMultiply:
     @pytest.fixture
-    def count(self) -> Callable[[], int]:
-        """``count()``: pipelines that the test has built and that an engine keeps."""
+    def kept(self) -> Callable[[], set[BuiltPipeline]]:
+        """``kept()``: the pipelines that the test has built and that an engine still has."""
         before = weakref.WeakSet(BuiltPipeline.alive)
-        return lambda: len([pipeline for pipeline in BuiltPipeline.alive if pipeline not in before])
+        return lambda: {pipeline for pipeline in BuiltPipeline.alive if pipeline not in before}
 
     def test_what_batches_happen_to_need_builds_no_pipeline_after_a_typical_batch(
-        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
+        self, opened: Dataset, make: Callable[..., DaliEngine], kept: Callable[[], set[BuiltPipeline]]
     ) -> None:
         transforms: list[Any] = [Resize((8, 8)), RandomVerticalFlip(0.2), augment.RandomGrayscale(0.2)]
         engine = make(typical=work(opened, 0, transforms, 61))
-        assert count() == 1
+        first = kept()
+        assert len(first) == 1
         works = [work(opened, 2 * i, transforms, 2) for i in range(12)]
         assert len({PipelineSpec.of(batch.params) for batch in works}) > 2
         made = images(engine, *works[:2]) + [images(engine, batch)[0] for batch in works[2:]]
-        assert count() == 1
+        assert kept() == first
         for batch, pixels in zip(works, made, strict=True):
             (expected,) = images(make(), batch)
             assert np.abs(pixels.astype(int) - expected).max() <= 1
 
     def test_a_bad_sample_builds_no_pipeline(
-        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
+        self, opened: Dataset, make: Callable[..., DaliEngine], kept: Callable[[], set[BuiltPipeline]]
     ) -> None:
         engine = make()
         images(engine, work(opened, 0, PLAIN))
+        first = kept()
         bad = work(opened, 4, PLAIN)
         bad.samples.crc[1] ^= 1
         engine.submit(bad)
         result = engine.collect()
         assert result.status.tolist() == [0, Status.CHECKSUM_MISMATCH, 0, 0]
         assert not result.images[1].any()
-        assert count() == 1
+        assert kept() == first
 
     def test_three_pipelines_of_five_are_kept(
-        self, opened: Dataset, make: Callable[..., DaliEngine], count: Callable[[], int]
+        self, opened: Dataset, make: Callable[..., DaliEngine], kept: Callable[[], set[BuiltPipeline]]
     ) -> None:
         engine = make(depth=5)
         works = [work(opened, 0, [Resize((8, width))]) for width in (4, 5, 6, 7, 8)]
         assert [array.shape[2] for array in images(engine, *works)] == [4, 5, 6, 7, 8]
-        assert count() == 3
+        assert len(kept()) == 3
 
 
 class TestDecoding:
