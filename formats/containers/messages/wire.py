@@ -116,6 +116,8 @@ def fields(data: memoryview, span: Span) -> Iterator[Field]:
             at += _WIDTH[wire]
         else:
             raise CorruptRecordError(f"the message has a field of the unknown wire type {wire}")
-        if at > end or not 0 < number < 1 << 29:
+        if at > end:
             raise CorruptRecordError("the message has a field that reaches beyond its end")
+        if not 0 < number < 1 << 29:
+            raise CorruptRecordError(f"the message has a field with the number {number}, which no field has")
         yield Field(number, wire, Span(start, at - start), value)

@@ -40,25 +40,28 @@ def test_fields_of_every_wire_type_are_read() -> None:
     ]
 
 
+BEYOND = "a field that reaches beyond its end"
+
+
 @pytest.mark.parametrize(
-    "message",
+    ("message", "problem"),
     [
-        b"\x0a\x05abc",  # longer than the message
-        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # a length of 2**64 - 1
-        b"\x11" + bytes(7),
-        b"\x25" + bytes(3),
-        b"\x0b",  # a group
-        b"\x0f",
-        b"\x00\x00",  # field 0
-        b"\x08",
+        (b"\x0a\x05abc", BEYOND),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", BEYOND),  # a length of 2**64 - 1
+        (b"\x11" + bytes(7), BEYOND),
+        (b"\x25" + bytes(3), BEYOND),
+        (b"\x0b", "the unknown wire type 3"),  # a group
+        (b"\x0f", "the unknown wire type 7"),
+        (b"\x00\x00", "a field with the number 0"),
+        (b"\x08", "a number that does not end"),
     ],
 )
-def test_a_field_that_its_message_cannot_hold_is_refused(message: bytes) -> None:
-    with pytest.raises(CorruptRecordError):
+def test_a_field_that_its_message_cannot_hold_is_refused(message: bytes, problem: str) -> None:
+    with pytest.raises(CorruptRecordError, match=problem):
         list(fields(memoryview(message), Span(0, len(message))))
 
 
 def test_a_message_within_a_buffer_does_not_reach_beyond_itself() -> None:
     data = memoryview(delimited(1, b"abc") + b"xyz")
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(CorruptRecordError, match=BEYOND):
         list(fields(data, Span(0, 4)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +42,20 @@ def test_different_selections_have_different_fingerprints(make_dataset: Make) ->
     assert other.select([0]).fingerprint not in fingerprints
 
 
-@pytest.mark.parametrize("which", [[True], [6], [-1], [0.5], [[0, 1]]])
-def test_invalid_selections_are_refused(make_dataset: Make, which: list) -> None:
-    with pytest.raises((ConfigError, IndexError)):
+@pytest.mark.parametrize(
+    ("which", "error", "message"),
+    [
+        ([True], ConfigError, "a mask must have one entry a sample, 6"),
+        ([6], IndexError, "positions go from 0 to 5, found 6"),
+        ([-1], IndexError, "positions go from 0 to 5, found -1"),
+        ([0.5], ConfigError, "positions must be integers, not float64"),
+        ([[0, 1]], ConfigError, "positions must have one dimension"),
+    ],
+)
+def test_a_mask_or_positions_that_do_not_fit_are_refused(
+    make_dataset: Make, which: list[Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         stoker.open(make_dataset()).select(which)
 
 

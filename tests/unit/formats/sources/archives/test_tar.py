@@ -86,7 +86,7 @@ def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None
     }
     lines = (tmp_path / "target" / "skipped.jsonl").read_text().splitlines()
     assert [line.split('"')[3] for line in lines] == ["cut", "link", "text"]
-    with pytest.raises(SourceError):
+    with pytest.raises(SourceError, match="1 x image that is a link in the archive"):
         stoker.convert(path, tmp_path / "strict", strict=True)
     cut = write_members(tmp_path / "cut.tar", [("cut.jpg", jpeg(1)[:-40])])
     with pytest.raises(DecodeError, match="broken image"):

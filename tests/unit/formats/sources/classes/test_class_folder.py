@@ -71,8 +71,16 @@ def test_hidden_files_and_folders_are_left_out(tree: Callable[..., Path]) -> Non
     assert reasons(listing) == {"a/.2.jpg": "hidden", ".git": "hidden"}
 
 
-@pytest.mark.parametrize("kind", ["missing", "file", "empty", "text only"])
-def test_a_source_without_images_is_refused(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "the folder cannot be read: No such file"),
+        ("file", "the folder cannot be read: Not a directory"),
+        ("empty", "no image in a class folder; left out: 1 x empty folder"),
+        ("text only", "no image in a class folder; left out: 1 x not an image"),
+    ],
+)
+def test_a_source_without_images_is_refused(tmp_path: Path, kind: str, message: str) -> None:
     root = tmp_path / "source"
     if kind == "file":
         root.write_text("x")
@@ -80,7 +88,7 @@ def test_a_source_without_images_is_refused(tmp_path: Path, kind: str) -> None:
         (root / "a").mkdir(parents=True)
     if kind == "text only":
         (root / "a/readme.jpg").write_text("x")
-    with pytest.raises(SourceError, match="source"):
+    with pytest.raises(SourceError, match=message):
         list_folder(root)
 
 
