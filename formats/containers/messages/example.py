@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any, TypeGuard, TypeVar
 
 from stoker.errors import CorruptRecordError
 
@@ -18,6 +19,8 @@ from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint,
 __all__ = ["Feature", "encode_example", "encode_image_example", "parse_example"]
 
 Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
+
+_Item = TypeVar("_Item", bytes, int, float)
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
@@ -72,13 +75,17 @@ def _encode_feature(name: str, value: Feature) -> bytes:
         return delimited(_BYTES_LIST, delimited(1, value))
     if not value:
         return b""
-    if all(isinstance(item, int) for item in value):
-        return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))  # type: ignore[arg-type]  # are ints
-    if all(isinstance(item, float) for item in value):
+    if _are(value, int):
+        return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))
+    if _are(value, float):
         return delimited(_FLOAT_LIST, delimited(1, struct.pack(f"<{len(value)}f", *value)))
-    if all(isinstance(item, bytes) for item in value):
-        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in value))  # type: ignore[arg-type]  # are bytes
+    if _are(value, bytes):
+        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in value))
     raise TypeError(f"feature {name!r} must be bytes, integers or floats")
+
+
+def _are(values: Sequence[Any], kind: type[_Item]) -> TypeGuard[Sequence[_Item]]:
+    return all(isinstance(value, kind) for value in values)
 
 
 def encode_image_example(
