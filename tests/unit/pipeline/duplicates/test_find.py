@@ -26,7 +26,7 @@ def changed(file: Path, factor: float, quality: int, kind: str = "JPEG") -> byte
     return encode(image.resize(size, Image.Resampling.LANCZOS), kind, quality=quality)
 
 
-def write(folder: Path, images: dict[str, Any]) -> Path:
+def convert_images(folder: Path, images: dict[str, Any]) -> Path:
     stoker.convert(({"image": image, "key": key} for key, image in images.items()), folder)
     return folder
 
@@ -37,7 +37,7 @@ def test_copies_of_photographs_are_found_and_no_others(photographs: list[Path], 
     for number, file in enumerate(chosen):
         images[f"{number} half"] = changed(file, 0.5, 90)
         images[f"{number} coarse"] = changed(file, 1, 50)
-    result = stoker.duplicates(write(tmp_path / "photos", images))
+    result = stoker.duplicates(convert_images(tmp_path / "photos", images))
     names = [{image.key.split()[0] for image in group} for group in result.groups]
     assert all(len(group) == 1 for group in names), "precision is 1"
     assert len(result.surplus) >= 0.95 * 2 * len(chosen), "recall"
@@ -50,8 +50,8 @@ def train_and_val(photographs: list[Path], tmp_path: Path) -> tuple[Path, Path]:
     """Two datasets that share a photograph: as it is, as PNG, and at half its size."""
     shared, unique = photographs[0], photographs[40]
     pixels = changed(shared, 1, 0, "PNG")
-    train = write(tmp_path / "train", {"a": shared, "b": unique})
-    return train, write(tmp_path / "val", {"d": shared, "e": pixels, "f": changed(shared, 0.5, 95)})
+    train = convert_images(tmp_path / "train", {"a": shared, "b": unique})
+    return train, convert_images(tmp_path / "val", {"d": shared, "e": pixels, "f": changed(shared, 0.5, 95)})
 
 
 def test_the_images_of_the_first_or_the_kept_dataset_stay(train_and_val: tuple[Path, Path]) -> None:
@@ -69,7 +69,9 @@ def test_the_images_of_the_first_or_the_kept_dataset_stay(train_and_val: tuple[P
 
 
 def test_exclude_takes_the_written_keys(photographs: list[Path], tmp_path: Path) -> None:
-    folder = write(tmp_path / "photos", {"a": photographs[0], "b": photographs[0], "c": photographs[9]})
+    folder = convert_images(
+        tmp_path / "photos", {"a": photographs[0], "b": photographs[0], "c": photographs[9]}
+    )
     stoker.duplicates(str(folder)).write(tmp_path / "keys.txt")
     stoker.exclude(folder, keys=tmp_path / "keys.txt")
     assert stoker.open(folder).keys([0, 1]) == ["a", "c"]
@@ -77,7 +79,7 @@ def test_exclude_takes_the_written_keys(photographs: list[Path], tmp_path: Path)
 
 
 def test_versions_and_folders_of_images_are_compared(photographs: list[Path], tmp_path: Path) -> None:
-    folder = write(tmp_path / "photos", {"a": photographs[0], "b": photographs[9]})
+    folder = convert_images(tmp_path / "photos", {"a": photographs[0], "b": photographs[9]})
     stoker.exclude(folder, keys=["a"])
     plain = tmp_path / "plain" / "class"
     plain.mkdir(parents=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.batches import rows_of
 from helpers.data.annotations.annotated_folders import FOLDERS, truth
 
 import stoker
@@ -39,27 +40,23 @@ def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     return stoker.ImageLoader(dataset, **{**defaults, **options})
 
 
-def drawn(loader: stoker.ImageLoader) -> list[int]:
-    return [row for batch in loader for row in batch.row.tolist()]
-
-
 def test_classes_of_objects_are_drawn_equally_often(dataset: Any) -> None:
     with load(dataset) as loader:
-        assert Counter(drawn(loader)) == {0: 6 + 2, 1: 2, 2: 2}
-    some = dataset.select(classes=["person"])
-    with load(some) as loader:
-        assert Counter(drawn(loader)) == {0: 12}
+        assert Counter(rows_of(loader)) == {0: 6 + 2, 1: 2, 2: 2}
+    people = dataset.select(classes=["person"])
+    with load(people) as loader:
+        assert Counter(rows_of(loader)) == {0: 12}
 
 
 def test_a_state_resumes_with_the_same_classes_only(dataset: Any) -> None:
     with load(dataset) as loader, load(dataset) as again:
-        whole = drawn(loader)
+        whole = rows_of(loader)
         steps = iter(again)
         first = next(steps).row.tolist()
         state = again.state_dict()
     with load(dataset) as resumed, load(dataset, sampler=ClassBalanced("image_id", samples=12)) as other:
         resumed.load_state_dict(state)
-        assert first + drawn(resumed) == whole
+        assert first + rows_of(resumed) == whole
         with pytest.raises(CheckpointError, match="order was"):
             other.load_state_dict(state)
 

@@ -19,7 +19,7 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root: Path = tmp_path_factory.mktemp("texts")
     (root / "t.jsonl").write_text("\n".join(map(json.dumps, PAIRS)))
     options = {"fields": ["q", "a"], "tokenizer": "bytes", "eos": True, "label": "kind"}
@@ -28,8 +28,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_trained_tokens_are_marked_and_a_packed_row_has_its_segments(shards: Path, tmp_path: Path) -> None:
-    sheet = preview_text(shards / "sft", tmp_path / "a.html", positions=[3], pack_length=64)
+def test_trained_tokens_are_marked_and_a_packed_row_has_its_segments(texts: Path, tmp_path: Path) -> None:
+    sheet = preview_text(texts / "sft", tmp_path / "a.html", positions=[3], pack_length=64)
     page = (tmp_path / "a.html").read_text("utf-8")
     assert '<p class="text">&lt;3&gt; plus one? <mark>4 &amp; ☀[EOS]</mark></p>' in page
     assert "t.jsonl:4" in page
@@ -41,17 +41,17 @@ def test_trained_tokens_are_marked_and_a_packed_row_has_its_segments(shards: Pat
     assert len(re.findall(r'<i style="width:34.38%', page)) == 2
 
 
-def test_the_command_prints_texts_and_marks_trained_ones(shards: Path) -> None:
-    packed = run("preview", shards / "sft", "--rows", 2, "--pack", 64)
+def test_the_command_prints_texts_and_marks_trained_ones(texts: Path) -> None:
+    packed = run("preview", texts / "sft", "--rows", 2, "--pack", 64)
     assert "<2> plus one? ⟦3 & ☀[EOS]⟧" in packed
     assert "a packed row of 64 tokens" in packed
-    words = run("preview", shards / "words", "--samples", 8)
+    words = run("preview", texts / "words", "--samples", 8)
     assert "<7> plus one?" in words
     assert "⟦" not in words
 
 
-def test_a_preview_of_text_refuses_images_and_unknown_samples(shards: Path, tmp_path: Path) -> None:
+def test_a_preview_of_text_refuses_a_png_and_unknown_samples(texts: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must end in"):
-        preview_text(shards / "sft", tmp_path / "a.png")
+        preview_text(texts / "sft", tmp_path / "a.png")
     with pytest.raises(ConfigError, match="no sample 8"):
-        preview_text(shards / "sft", positions=[8])
+        preview_text(texts / "sft", positions=[8])

@@ -26,9 +26,9 @@ CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")
 
 
-def write(loader: Any, path: Path, *, state: bool = False) -> Path:
+def write_description(loader: Any, path: Path) -> Path:
     with loader:
-        path.write_text(json.dumps(loader.state_dict() if state else loader.describe()))
+        path.write_text(json.dumps(loader.describe()))
     return path
 
 
@@ -37,7 +37,7 @@ def described(thumbnails: Path, tmp_path: Path) -> Path:
     """The description of a loader, in a file."""
     options: dict[str, Any] = {"transforms": [*CROP, Normalize()], "columns": COLUMNS, "shuffle": True}
     loader = ImageLoader(thumbnails, batch_size=6, rank=1, world_size=2, **options)
-    return write(loader, tmp_path / "state.json")
+    return write_description(loader, tmp_path / "state.json")
 
 
 def test_the_command_shows_keys_and_parameters(described: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def shown_loader(case: str, thumbnails: Path, pack_images: Callable[..., Path]) 
 def test_a_page_has_a_picture_of_each_image(
     thumbnails: Path, pack_images: Callable[..., Path], tmp_path: Path, case: str, pictures: int | None
 ) -> None:
-    state = write(shown_loader(case, thumbnails, pack_images), tmp_path / "state.json")
+    state = write_description(shown_loader(case, thumbnails, pack_images), tmp_path / "state.json")
     run("replay", "--state", state, "--step", 1, "--out", tmp_path / "page.html")
     figures = (tmp_path / "page.html").read_text().count("<figure")
     assert figures == (pictures or len(replay(state, 1).samples))
@@ -98,7 +98,7 @@ def test_a_page_has_a_picture_of_each_image(
 
 def test_a_replay_of_text_shows_decoded_sequences(tmp_path: Path) -> None:
     shards = text_shards.write_shards(tmp_path)
-    state = write(text_shards.make(shards, pack=32, batch_size=4), tmp_path / "state.json")
+    state = write_description(text_shards.make(shards, pack=32, batch_size=4), tmp_path / "state.json")
     output = run("replay", "--state", state, "--step", 2, "--out", tmp_path / "spike.html")
     sequence: Any = replay(state, 2).samples[0]
     assert sequence.fields["q"] in (tmp_path / "t.q").read_text().splitlines()
@@ -111,7 +111,7 @@ def test_a_replay_of_text_shows_decoded_sequences(tmp_path: Path) -> None:
 def test_a_replay_decodes_tokens_with_the_tokenizer_of_the_dataset(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one two\nthree four\n")
     stoker.convert_text(tmp_path / "t.txt", tmp_path / "words", tokenizer="whitespace")
-    state = write(stoker.TextLoader(tmp_path / "words", batch_size=2), tmp_path / "state.json")
+    state = write_description(stoker.TextLoader(tmp_path / "words", batch_size=2), tmp_path / "state.json")
     sequences: Any = replay(state, 0).samples
     assert {sequence.fields["tokens"] for sequence in sequences} == {"one two", "three four"}
 
@@ -173,7 +173,7 @@ def test_wrong_arguments_and_functions_are_refused(described: Path, thumbnails: 
         with pytest.raises(ConfigError, match=message):
             replay(described, **arguments)
     loader = ImageLoader(thumbnails, batch_size=2, transforms=[*CROP, lambda images: images], columns=COLUMNS)
-    lacking = write(loader, tmp_path / "lacking.json")
+    lacking = write_description(loader, tmp_path / "lacking.json")
     with pytest.raises(CheckpointError, match="lacks what JSON cannot hold: transforms: function"):
         replay(lacking, 0)
 
@@ -190,7 +190,7 @@ def test_each_part_of_a_mosaic_has_its_parameters(thumbnails: Path, tmp_path: Pa
     loader = ImageLoader(
         thumbnails, batch_size=3, transforms=[DetectionMosaic(32, p=1.0), *CROP], columns=COLUMNS
     )
-    state = write(loader, tmp_path / "state.json")
+    state = write_description(loader, tmp_path / "state.json")
     samples = replay(state, 0).samples
     assert [len(sample.parameters["image"]) for sample in samples] == [4, 4, 4]
     assert [sample.words[0].count(" | ") for sample in samples] == [3, 3, 3]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> dict[str, Path]:
+def by_format(tmp_path: Path) -> dict[str, Path]:
     """COCO's objects with keypoints and polygons; VOC's with run lengths and class masks; boxes alone."""
     converted = {}
     for name in ("coco", "voc SegmentationObject", "yolo"):
@@ -31,10 +31,10 @@ def convert(source: AnnotatedSource, target: Path) -> Path:
     return target
 
 
-def test_objects_of_polygons_and_of_run_lengths_share_a_column_of_masks(folders: dict[str, Path]) -> None:
-    mixture = stoker.mix([(folders["coco"], 1), (folders["voc"], 1)])
+def test_objects_of_polygons_and_of_run_lengths_share_a_column_of_masks(by_format: dict[str, Path]) -> None:
+    mixture = stoker.mix([(by_format["coco"], 1), (by_format["voc"], 1)])
     assert mixture.tasks == {"boxes", "instances"}
-    voc, coco = (folders["voc"],), (folders["coco"],)
+    voc, coco = (by_format["voc"],), (by_format["coco"],)
     assert mixture.left_out == {"keypoints": voc, "image_id": voc, "segmentation": coco}
     assert repr(mixture).endswith("; without image_id, keypoints, segmentation>")
     columns = ("image", "boxes", "box_labels", "masks", "segmentation")
@@ -47,8 +47,8 @@ def test_objects_of_polygons_and_of_run_lengths_share_a_column_of_masks(folders:
     assert names == [{"person", "car"}] * 6
 
 
-def test_a_column_that_one_dataset_lacks_names_this_dataset(folders: dict[str, Path]) -> None:
-    mixture = stoker.mix([(folder, 1) for folder in folders.values()])
+def test_a_column_that_one_dataset_lacks_names_this_dataset(by_format: dict[str, Path]) -> None:
+    mixture = stoker.mix([(folder, 1) for folder in by_format.values()])
     assert mixture.tasks == {"boxes"}
     with pytest.raises(
         ConfigError, match=r"no 'masks', which \S+yolo lacks; a mixture has the columns"
@@ -58,20 +58,20 @@ def test_a_column_that_one_dataset_lacks_names_this_dataset(folders: dict[str, P
 
 
 def test_masks_of_classes_mix_with_objects_without_a_column_of_labels(
-    folders: dict[str, Path], tmp_path: Path
+    by_format: dict[str, Path], tmp_path: Path
 ) -> None:
     source = tmp_path / "source voc SegmentationObject"
     masks = convert(
         AnnotatedSource(source / "JPEGImages", {"masks": source / "SegmentationClass"}), tmp_path / "masks"
     )
-    mixture = stoker.mix([(masks, 1), (folders["voc"], 1)])
+    mixture = stoker.mix([(masks, 1), (by_format["voc"], 1)])
     assert (mixture.tasks, mixture.classes) == ({"segmentation"}, ())
     columns = ("image", "segmentation")
     with stoker.ImageLoader(mixture, batch_size=6, columns=columns, transforms=[Letterbox(64)]) as loader:
         assert set(np.unique(next(iter(loader)).segmentation)) == {0, 7, 15, 255}
 
 
-def test_keypoints_with_different_names_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_keypoints_with_different_names_are_refused(by_format: dict[str, Path], tmp_path: Path) -> None:
     source = FOLDERS["coco"](tmp_path / "other")
     content = truth()
     for category in content["categories"]:
@@ -79,5 +79,5 @@ def test_keypoints_with_different_names_are_refused(folders: dict[str, Path], tm
     source.src.write_text(json.dumps(content))
     other = convert(source, tmp_path / "tails")
     with pytest.raises(ConfigError, match="have different meanings: keypoints and swap differ"):
-        stoker.mix([(folders["coco"], 1), (other, 1)])
-    assert stoker.mix([(folders["yolo"], 1), (other, 1)]).tasks == {"boxes"}
+        stoker.mix([(by_format["coco"], 1), (other, 1)])
+    assert stoker.mix([(by_format["yolo"], 1), (other, 1)]).tasks == {"boxes"}
