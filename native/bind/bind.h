@@ -63,9 +63,9 @@ auto without_gil(Work work) {
 template <class T>
 nb::capsule capsule_of(std::unique_ptr<T> owned) {
     using Pointer = typename std::unique_ptr<T>::pointer;
-    const nb::capsule made(owned.get(), [](void* p) noexcept { std::default_delete<T>()(static_cast<Pointer>(p)); });
+    const nb::capsule capsule(owned.get(), [](void* p) noexcept { std::default_delete<T>()(static_cast<Pointer>(p)); });
     owned.release();
-    return made;
+    return capsule;
 }
 
 // Returns a NumPy array that owns its values.

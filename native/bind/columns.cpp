@@ -40,11 +40,11 @@ std::string shape_text(std::span<const std::size_t> shape) {
 }
 
 [[noreturn]] void refuse_shape(const Column& column, std::size_t count, const nb::ndarray<nb::ro>& array) {
-    std::vector<std::size_t> needed, found;
+    std::vector<std::size_t> needed, shape;
     if (column.per_sample) needed.push_back(count);
     needed.insert(needed.end(), column.row_shape().begin(), column.row_shape().end());
-    for (std::size_t i = 0; i < array.ndim(); ++i) found.push_back(array.shape(i));
-    refuse(column.name, "must have the shape " + shape_text(needed) + "; found " + shape_text(found));
+    for (std::size_t i = 0; i < array.ndim(); ++i) shape.push_back(array.shape(i));
+    refuse(column.name, "must have the shape " + shape_text(needed) + "; found " + shape_text(shape));
 }
 
 bool has_shape(const nb::ndarray<nb::ro>& array, const Column& column, std::size_t count) {
@@ -63,9 +63,9 @@ bool is_contiguous(const nb::ndarray<nb::ro>& array) {
     return true;
 }
 
-ColumnValue check(const Column& column, std::size_t count, nb::handle given, KeptArrays& kept) {
+ColumnValue check(const Column& column, std::size_t count, nb::handle object, KeptArrays& kept) {
     nb::ndarray<nb::ro> array;
-    if (!nb::try_cast(given, array, false)) refuse(column.name, "must be a NumPy array");
+    if (!nb::try_cast(object, array, false)) refuse(column.name, "must be a NumPy array");
     if (array.device_type() != nb::device::cpu::value) refuse(column.name, "must lie in the memory of the CPU");
     const TypeName& type = type_name(column.type);
     if (array.dtype() != type.dtype) refuse(column.name, std::string("must be of dtype ") + type.name);
@@ -100,18 +100,18 @@ nb::tuple shape_of(const Column& column) {
 std::vector<ColumnValue> check_columns(const nb::dict& arrays, std::span<const Column> columns, std::size_t count,
                                        KeptArrays& kept) {
     std::vector<ColumnValue> values(columns.size());
-    std::size_t found = 0;
+    std::size_t known = 0;
     for (std::size_t i = 0; i < columns.size(); ++i) {
         const nb::str name(columns[i].name);
-        PyObject* given = PyDict_GetItemWithError(arrays.ptr(), name.ptr());
-        if (given != nullptr) {
-            values[i] = check(columns[i], count, given, kept);
-            ++found;
+        PyObject* array = PyDict_GetItemWithError(arrays.ptr(), name.ptr());
+        if (array != nullptr) {
+            values[i] = check(columns[i], count, array, kept);
+            ++known;
         } else if (!columns[i].optional) {
             refuse(columns[i].name, "is missing");
         }
     }
-    if (found != arrays.size()) check_names(arrays, columns);
+    if (known != arrays.size()) check_names(arrays, columns);
     return values;
 }
 

@@ -31,12 +31,12 @@ nb::ndarray<nb::numpy, std::int32_t> probe_jpeg_files(const std::string& root, c
                                                       const Numbers& sizes) {
     require(starts.size() == sizes.size() + 1, "starts must have one more number than sizes");
     const std::size_t count = sizes.size();
-    auto found = std::make_unique<std::int32_t[]>(4 * count);
+    auto rows = std::make_unique<std::int32_t[]>(4 * count);
     without_gil([&] {
         const Paths paths{root, starts, text};
         for (std::size_t i = 0; i < count; ++i) {
             Header header;
-            std::int32_t* row = found.get() + 4 * i;
+            std::int32_t* row = rows.get() + 4 * i;
             const bool known = probe_jpeg_file(paths.at(i), sizes.data()[i], header);
             row[0] = static_cast<std::int32_t>(known ? header.codec : Codec::other);
             row[1] = header.height;
@@ -44,7 +44,7 @@ nb::ndarray<nb::numpy, std::int32_t> probe_jpeg_files(const std::string& root, c
             row[3] = header.orientation;
         }
     });
-    return array_of(std::move(found), {count, 4});
+    return array_of(std::move(rows), {count, 4});
 }
 
 std::int64_t first_changed(const std::string& root, const Numbers& starts, const Text& text, const Numbers& sizes,

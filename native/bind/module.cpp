@@ -31,10 +31,10 @@ std::int64_t start_trace() {
 }
 
 nb::list take_trace() {
-    nb::list found;
+    nb::list spans;
     for (const StageSpan& span : StageTrace::take())
-        found.append(nb::make_tuple(span.thread, static_cast<int>(span.stage), span.began, span.end));
-    return found;
+        spans.append(nb::make_tuple(span.thread, static_cast<int>(span.stage), span.began, span.end));
+    return spans;
 }
 
 // Zeros end the display of ranges. The struct is never freed, because threads may be inside a range.

@@ -140,16 +140,16 @@ nb::object capsule(const Owner& memory, const Bytes& array, std::size_t i) {
     tensor.shape = shared->shape.data();
     shared->managed.context = shared.get();
     shared->managed.deleter = free_shared;
-    PyObject* made = PyCapsule_New(&shared->managed, kFresh, free_capsule);
-    if (made == nullptr) throw nb::python_error();
+    PyObject* object = PyCapsule_New(&shared->managed, kFresh, free_capsule);
+    if (object == nullptr) throw nb::python_error();
     shared.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it
-    return nb::steal(made);
+    return nb::steal(object);
 }
 
 nb::list capsules(const Owner& memory, const std::vector<Bytes>& arrays) {
-    nb::list made;
-    for (std::size_t i = 0; i < arrays.size(); ++i) made.append(capsule(memory, arrays[i], i));
-    return made;
+    nb::list objects;
+    for (std::size_t i = 0; i < arrays.size(); ++i) objects.append(capsule(memory, arrays[i], i));
+    return objects;
 }
 
 }  // namespace

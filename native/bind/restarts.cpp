@@ -38,12 +38,12 @@ std::optional<std::tuple<nb::bytes, int, int, std::size_t>> splice_of(nb::handle
     const Rectangle rectangle{crop[0], crop[1], crop[2], crop[3]};
     CheckResult check;
     const Bands bands({numbers.data(), numbers.shape(0)});
-    const std::optional<Spliced> found =
+    const std::optional<Spliced> spliced =
         without_gil([&] { return splice({buffer.data(), buffer.size()}, bands, rectangle, verify, check); });
     if (!check.ok()) throw nb::value_error(check.reason.c_str());
-    if (!found) return {};
-    return std::tuple{nb::bytes(found->jpeg.data(), found->jpeg.size()), found->top, found->left,
-                      found->bytes_looked_at};
+    if (!spliced) return {};
+    return std::tuple{nb::bytes(spliced->jpeg.data(), spliced->jpeg.size()), spliced->top, spliced->left,
+                      spliced->bytes_looked_at};
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
         const bool has_rows = array.ndim() == 2;
         require((array.ndim() == 1 && ids.size() == fields) || (has_rows && array.shape(0) == payloads_of_batch),
                 "ids must be (tokens,) or (payloads, row)");
-        require(!has_rows || array.shape(1) > 0, "rows must have a place");
+        require(!has_rows || array.shape(1) > 0, "rows must hold at least one token");
         arrays.push_back({array.data(), array.size(), array.itemsize(), has_rows ? array.shape(1) : 0});
     }
     require(rows == count, "the batches must have a row for each payload");
@@ -48,20 +48,20 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
 
 using FieldArrays = std::tuple<std::string, Vector<std::int32_t>, Vector<std::int64_t>>;
 
-nb::list encode_records(const std::vector<FieldArrays>& given, const std::string& payload_name,
+nb::list encode_records(const std::vector<FieldArrays>& arrays, const std::string& payload_name,
                         std::size_t stored_bytes) {
     require(stored_bytes == 2 || stored_bytes == 4, "stored ids have 2 or 4 bytes");
     std::vector<FieldTokens> fields;
-    for (const auto& [name, ids, lengths] : given)
+    for (const auto& [name, ids, lengths] : arrays)
         fields.push_back({name, {ids.data(), ids.size()}, {lengths.data(), lengths.size()}});
-    const TokenRecords found =
+    const TokenRecords encoded =
         without_gil([&] { return encode_token_records(fields, payload_name, stored_bytes); });
     nb::list records;
     std::size_t begin = 0;
-    for (std::size_t i = 0; i < found.ends.size(); ++i) {
-        const std::size_t middle = found.prefix_ends[i], end = found.ends[i];
-        records.append(nb::make_tuple(nb::bytes(found.bytes.data() + begin, middle - begin),
-                                      nb::bytes(found.bytes.data() + middle, end - middle)));
+    for (std::size_t i = 0; i < encoded.ends.size(); ++i) {
+        const std::size_t middle = encoded.prefix_ends[i], end = encoded.ends[i];
+        records.append(nb::make_tuple(nb::bytes(encoded.bytes.data() + begin, middle - begin),
+                                      nb::bytes(encoded.bytes.data() + middle, end - middle)));
         begin = end;
     }
     return records;

@@ -26,26 +26,26 @@ class Texts {
     std::vector<std::string_view> views_;
 };
 
-// The id of a word is its position in the given list.
+// The id of a word is its index in the list.
 class WordIds {
   public:
     explicit WordIds(nb::handle words) {
         const Texts texts(words);
         for (const std::string_view word : texts.views()) table_.add(word);
     }
-    nb::tuple encode(nb::handle given, bool with_offsets) const {
-        const Texts texts(given);
-        EncodedWords found = without_gil([&] { return encode_words(table_, texts.views(), with_offsets); });
-        return nb::make_tuple(array_of(std::move(found.ids)), array_of(std::move(found.lengths)),
-                              array_of(std::move(found.starts)), array_of(std::move(found.ends)));
+    nb::tuple encode(nb::handle python_texts, bool with_offsets) const {
+        const Texts texts(python_texts);
+        EncodedWords encoded = without_gil([&] { return encode_words(table_, texts.views(), with_offsets); });
+        return nb::make_tuple(array_of(std::move(encoded.ids)), array_of(std::move(encoded.lengths)),
+                              array_of(std::move(encoded.starts)), array_of(std::move(encoded.ends)));
     }
 
   private:
     WordTable table_;
 };
 
-void add_texts(WordCounts& counts, nb::handle given) {
-    const Texts texts(given);
+void add_texts(WordCounts& counts, nb::handle python_texts) {
+    const Texts texts(python_texts);
     const nb::gil_scoped_release release;
     counts.add(texts.views());
 }

@@ -8,7 +8,7 @@
 
 #include "channels/filter_weights.h"
 #include "pixels/rectangle.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 

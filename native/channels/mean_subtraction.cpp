@@ -11,9 +11,9 @@ using Four [[gnu::vector_size(16)]] = float;
 constexpr std::size_t kFour = 4;
 
 Four four(const float* from) {
-    Four made;
-    std::memcpy(&made, from, sizeof made);
-    return made;
+    Four values;
+    std::memcpy(&values, from, sizeof values);
+    return values;
 }
 
 }  // namespace

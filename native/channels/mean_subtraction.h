@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "channels/filter_weights.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 

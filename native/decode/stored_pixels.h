@@ -36,9 +36,9 @@ struct StoredRequest {
     Window window{};              // the part to decode; its part outside of the image is left out
 };
 
-// Decodes a part of an image, without its orientation. The levels outside of the window are undefined. `found` has no
+// Decodes a part of an image, without its orientation. The levels outside of the window are undefined. `pixels` has no
 // channels if Pillow must decode the image.
-using DecodeStored = CheckResult (*)(const Payload& payload, const StoredRequest& request, StoredPixels& found);
+using DecodeStored = CheckResult (*)(const Payload& payload, const StoredRequest& request, StoredPixels& pixels);
 
 // Returns the part of a window that lies within an image.
 inline Window within(const Window& window, int height, int width) {

@@ -17,8 +17,8 @@ struct Spans {
 };
 
 Spans& spans() {
-    static Spans made;
-    return made;
+    static Spans instance;
+    return instance;
 }
 
 std::int64_t thread_number() {

@@ -82,10 +82,10 @@ void make_displacement(std::uint64_t key, Size size, const double* alpha, const 
     const std::size_t line = padded(width), plane = line * static_cast<std::size_t>(size.height);
     static thread_local std::vector<double> noise;  // new pages cost more than writing them
     if (noise.size() < 2 * plane) noise.resize(2 * plane);
-    std::uint64_t place = 0;
+    std::uint64_t pixel = 0;
     for (double *down = noise.data(), *end = down + plane; down < end; down += line)
-        for (double* at = down; at < down + width; ++at, ++place) {
-            const std::uint64_t bits = splitmix(key, place);
+        for (double* at = down; at < down + width; ++at, ++pixel) {
+            const std::uint64_t bits = splitmix(key, pixel);
             at[0] = 2.0 * static_cast<double>(bits >> 16 & 0xFFFF) + (1 - kOne);
             at[plane] = 2.0 * static_cast<double>(bits & 0xFFFF) + (1 - kOne);
         }

@@ -20,7 +20,7 @@ struct Target {
     Layout layout = Layout::nchw;
     int height = 0;
     int width = 0;
-    int array_height = 0;  // of the image's place in the array: the rest of it is zeros
+    int array_height = 0;  // of the image's slot in the array: the rest of it is zeros
     int array_width = 0;
     const float* color = nullptr;  // 3x4, row-major
     const std::uint8_t* fill = nullptr;  // RGB

@@ -1,4 +1,4 @@
-// Normal noise, as a function of a key and of the position of a pixel; see stoker.augment.formulas.noise.
+// Normal noise, as a function of a key and of a pixel; see stoker.augment.formulas.noise.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@ namespace stoker {
 // Quantiles of the normal distribution, from which the noise is drawn.
 constexpr std::size_t kNoiseQuantiles = 1 << 16;
 
-// Returns 64 random bits for a place (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
-constexpr std::uint64_t splitmix(std::uint64_t key, std::uint64_t place) {
-    std::uint64_t bits = key + (place + 1) * 0x9E3779B97F4A7C15;
+// Returns 64 random bits, number `index` of the sequence of a key (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+constexpr std::uint64_t splitmix(std::uint64_t key, std::uint64_t index) {
+    std::uint64_t bits = key + (index + 1) * 0x9E3779B97F4A7C15;
     bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
     bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
     return bits ^ bits >> 31;

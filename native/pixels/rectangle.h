@@ -1,4 +1,4 @@
-// Sizes, rectangles and places, in pixels.
+// Sizes, rectangles and windows, in pixels.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ inline Window united(const Window& a, const Window& b) {
     return {std::min(a.left, b.left), std::min(a.top, b.top), std::max(a.right, b.right), std::max(a.bottom, b.bottom)};
 }
 
-// Returns the place at `at` of an axis of `size` places that is continued by reflection about its first and last place.
+// Returns the pixel that an axis of `size` pixels shows at `at` if it is continued by reflection about its first and last
+// pixel.
 inline int reflect(int at, int size) {
     if (size == 1) return 0;
     const int period = 2 * (size - 1);

@@ -79,7 +79,7 @@ struct Member<RowsOfAnySize<T> Struct::*> {
 template <auto member>
 constexpr Column column(const char* name, bool per_sample, std::initializer_list<std::size_t> row_shape) {
     using Of = Member<decltype(member)>;
-    Column made{.name = name,
+    Column column{.name = name,
                 .type = element_type<typename Of::Element>(),
                 .per_sample = per_sample,
                 .optional = false,
@@ -89,8 +89,8 @@ constexpr Column column(const char* name, bool per_sample, std::initializer_list
                     static_cast<typename Of::Owner*>(columns)->*member = Of::value(value);
                 }};
     std::size_t i = 0;
-    for (const std::size_t size : row_shape) made.shape[i++] = size;
-    return made;
+    for (const std::size_t size : row_shape) column.shape[i++] = size;
+    return column;
 }
 
 }  // namespace detail

@@ -54,7 +54,7 @@ class Writer {
         if (begin < 0 || end < begin || static_cast<std::size_t>(end) > payload.size)
             throw std::length_error("a sequence lies outside its payload");
         const std::size_t count = static_cast<std::size_t>(end - begin) / stored_bytes_;
-        if (count > limit_ - filled_[field]) throw std::length_error("there are more tokens than places");
+        if (count > limit_ - filled_[field]) throw std::length_error("there are more tokens than the array has room for");
         widen_[field](payload.data + begin, count, arrays_[field].data, filled_[field]);
         filled_[field] += count;
     }
@@ -72,14 +72,15 @@ class Writer {
 
     void finish() const {
         for (std::size_t field = 0; field < arrays_.size(); ++field)
-            if (!arrays_[field].row && filled_[field] != arrays_[field].size) throw std::length_error("there are fewer tokens than places");
+            if (!arrays_[field].row && filled_[field] != arrays_[field].size)
+                throw std::length_error("there are fewer tokens than the array holds");
     }
 
   private:
     std::span<const TokenArray> arrays_;
     std::size_t stored_bytes_;
     std::vector<std::size_t> filled_;
-    std::size_t limit_ = 0;  // the place after the last that the current payload may fill
+    std::size_t limit_ = 0;  // the index after the last that the current payload may fill
     std::vector<Widen> widen_;
 };
 

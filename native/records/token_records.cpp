@@ -108,7 +108,7 @@ void check(std::span<const FieldTokens> fields) {
 TokenRecords encode_token_records(std::span<const FieldTokens> fields, std::string_view payload_name,
                                   std::size_t stored_bytes) {
     check(fields);
-    TokenRecords found;
+    TokenRecords records;
     std::vector<std::size_t> at(fields.size());
     std::vector<std::span<const std::int32_t>> ids(fields.size());
     const std::size_t samples = fields.empty() ? 0 : fields.front().lengths.size();
@@ -117,10 +117,10 @@ TokenRecords encode_token_records(std::span<const FieldTokens> fields, std::stri
             ids[i] = fields[i].ids.subspan(at[i], static_cast<std::size_t>(fields[i].lengths[sample]));
             at[i] += ids[i].size();
         }
-        found.prefix_ends.push_back(put_record(found.bytes, fields, ids, payload_name, stored_bytes));
-        found.ends.push_back(found.bytes.size());
+        records.prefix_ends.push_back(put_record(records.bytes, fields, ids, payload_name, stored_bytes));
+        records.ends.push_back(records.bytes.size());
     }
-    return found;
+    return records;
 }
 
 }  // namespace stoker

@@ -25,15 +25,15 @@ void split_into_planes(const HorizontalPass& pass, const std::uint8_t* rgb, std:
 
 }  // namespace
 
-Window Resampler::set(const Placement& placement) {
-    const Span &x = placement.x, &y = placement.y;
-    x_.set(x, x.reversed, placement.interpolation);
+Window Resampler::set(const Resize& resize) {
+    const Span &x = resize.x, &y = resize.y;
+    x_.set(x, x.reversed, resize.interpolation);
     // Rows always come from the top; the row orienter mirrors them.
-    y_.set(y, false, placement.interpolation);
+    y_.set(y, false, resize.interpolation);
     const Window window{x_.begin(), y_.begin(), std::min(x_.end(), x.high), std::min(y_.end(), y.high)};
     x_.translate(-window.left);
     y_.translate(-window.top);
-    vertical_first_ = placement.transposed;
+    vertical_first_ = resize.transposed;
     source_bytes_ = 3 * (window.right - window.left);
     return window;
 }

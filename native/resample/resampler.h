@@ -9,7 +9,7 @@
 #include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 #include "resample/axis.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 
@@ -19,7 +19,7 @@ namespace stoker {
 class Resampler {
   public:
     // Prepares a resize, before begin(). Returns the window of the source that push() needs.
-    Window set(const Placement& placement);
+    Window set(const Resize& resize);
     void begin(RowSink& sink, int source_rows);
     // Takes the next row of the window, interleaved RGB, followed by kRowSlack readable bytes.
     void push(const std::uint8_t* rgb);

@@ -6,12 +6,12 @@
 
 namespace stoker {
 
-void RowOrienter::begin(RowSink& sink, const Placement& placement) {
+void RowOrienter::begin(RowSink& sink, const Resize& resize) {
     sink_ = &sink;
-    transposed_ = placement.transposed;
-    reversed_ = placement.y.reversed;
-    rows_ = placement.y.outputs;
-    columns_ = placement.x.outputs;
+    transposed_ = resize.transposed;
+    reversed_ = resize.y.reversed;
+    rows_ = resize.y.outputs;
+    columns_ = resize.x.outputs;
     plane_ = plane_stride(rows_);
     const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) * static_cast<std::size_t>(columns_) + kRowSlack;
     if (transposed_ && transposed_rows_.size() < bytes) transposed_rows_.resize(bytes);

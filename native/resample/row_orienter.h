@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "pixels/row_sink.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 
 // Mirrors rows vertically, or transposes them in a buffer.
 class RowOrienter final : public RowSink {
   public:
-    void begin(RowSink& sink, const Placement& placement);
+    void begin(RowSink& sink, const Resize& resize);
     void row(int y, const std::uint8_t* planes, int plane) override;
     void finish();
 

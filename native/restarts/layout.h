@@ -1,4 +1,4 @@
-// The positions of MCUs, rows and restart intervals in a JPEG.
+// The offsets of MCUs, rows and restart intervals in a JPEG.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct RestartLayout {
     int height = 0, width = 0;      // of the stored image
     int mcu_height = 8, mcu_width = 8;
     int interval = 0;               // MCUs between two restart markers
-    std::size_t size_at = 0;        // the position of the height in the payload; the width follows
-    std::size_t scan = 0;           // the position of the entropy-coded data
+    std::size_t size_at = 0;        // the offset of the height in the payload; the width follows
+    std::size_t scan = 0;           // the offset of the entropy-coded data
 
     int rows() const { return (height + mcu_height - 1) / mcu_height; }
     int mcus_per_row() const { return (width + mcu_width - 1) / mcu_width; }

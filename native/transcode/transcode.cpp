@@ -101,7 +101,7 @@ class OutputImage {
         const std::int32_t crop[4] = {0, 0, source_height, source_width};
         const std::int32_t dest[4] = {plan.dest.top, plan.dest.left, plan.dest.height, plan.dest.width};
         const bool flip[2] = {false, false};
-        geometry_.placement = placement_of({crop, plan.region, dest, flip}, orientation,
+        geometry_.resize = resize_of({crop, plan.region, dest, flip}, orientation,
                                            {source_height, source_width}, {plan.height, plan.width});
         static const float identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
         static const std::uint8_t black[3] = {0, 0, 0};
@@ -115,7 +115,7 @@ class OutputImage {
         target_.fill = black;
     }
     RowSink& begin(ImageWriter& writer) {
-        writer.begin(target_, geometry_.placement.dest);
+        writer.begin(target_, geometry_.resize.dest);
         return writer;
     }
     const Geometry& geometry() const { return geometry_; }

@@ -23,11 +23,11 @@ void paint(std::vector<std::uint8_t>& row, int pixels, const std::uint8_t* fill)
 
 const Window& AlignedWarp::begin(const WarpMap& map, int height, int width, const std::uint8_t* fill, RowSink& sink) {
     const Window& seen = map.window();
-    Placement placement{};
-    placement.x = span_of(map.axis_x(), seen.left, seen.right, width);
-    placement.y = span_of(map.axis_y(), seen.top, seen.bottom, height);
-    placement.dest = {0, 0, height, width};
-    const Window wanted = resampler_.set(placement);
+    Resize resize{};
+    resize.x = span_of(map.axis_x(), seen.left, seen.right, width);
+    resize.y = span_of(map.axis_y(), seen.top, seen.bottom, height);
+    resize.dest = {0, 0, height, width};
+    const Window wanted = resampler_.set(resize);
     window_ = {std::clamp(wanted.left, seen.left, seen.right), std::clamp(wanted.top, seen.top, seen.bottom),
                std::clamp(wanted.right, seen.left, seen.right), std::clamp(wanted.bottom, seen.top, seen.bottom)};
     if (window_.left == window_.right || window_.top == window_.bottom)
@@ -36,7 +36,7 @@ const Window& AlignedWarp::begin(const WarpMap& map, int height, int width, cons
     below_ = wanted.bottom - window_.bottom;
     paint(row_, wanted.right - wanted.left, fill);
     paint(margin_row_, wanted.right - wanted.left, fill);
-    orienter_.begin(sink, placement);
+    orienter_.begin(sink, resize);
     resampler_.begin(orienter_, wanted.bottom - wanted.top);
     push_margin(window_.top - wanted.top);
     return window_;

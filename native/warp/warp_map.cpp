@@ -23,12 +23,12 @@ WarpMap::WarpMap(const double* matrix, const Window& window) : window_(window) {
     std::copy(matrix, matrix + 9, m_.begin());
 }
 
-WarpMap::WarpMap(const double* matrix, const Placement& placement) : WarpMap(matrix, Window{}) {
-    const Span &x = placement.x, &y = placement.y;
-    if (placement.transposed)
+WarpMap::WarpMap(const double* matrix, const Resize& resize) : WarpMap(matrix, Window{}) {
+    const Span &x = resize.x, &y = resize.y;
+    if (resize.transposed)
         for (std::size_t i = 0; i < 3; ++i) std::swap(m_[i], m_[3 + i]);
-    const auto [left, top] = placement.transposed ? std::make_pair(placement.dest.top, placement.dest.left)
-                                                  : std::make_pair(placement.dest.left, placement.dest.top);
+    const auto [left, top] = resize.transposed ? std::make_pair(resize.dest.top, resize.dest.left)
+                                                  : std::make_pair(resize.dest.left, resize.dest.top);
     compose_axis(0, x.begin, x.end, left, x.outputs, x.reversed);
     compose_axis(3, y.begin, y.end, top, y.outputs, y.reversed);
     const auto low = [](const Span& span) { return std::max(span.low, static_cast<int>(std::floor(span.begin))); };

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "pixels/rectangle.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 
@@ -34,8 +34,8 @@ class WarpMap {
     WarpMap() = default;
     // `matrix`, 3x3, row-major, maps points of the output to the source. Only `window` of the source is visible.
     WarpMap(const double* matrix, const Window& window);
-    // `matrix` maps points of the output to a canvas. The stored image lies on the canvas at `placement`.
-    WarpMap(const double* matrix, const Placement& placement);
+    // `matrix` maps points of the output to a canvas. `resize` maps the stored image onto the canvas.
+    WarpMap(const double* matrix, const Resize& resize);
 
     bool affine() const { return m_[6] == 0 && m_[7] == 0 && m_[8] == 1; }
     // Whether the map is axis-aligned. Then axis_x() and axis_y() describe it.

@@ -57,15 +57,15 @@ std::int32_t count_characters(const char* from, const char* to) {
         std::count_if(from, to, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
 }
 
-void find_offsets(std::string_view text, EncodedWords& found) {
+void find_offsets(std::string_view text, EncodedWords& encoded) {
     const char* at = text.data();
     std::int32_t characters = 0;
     for_each_word(text, [&](std::string_view word) {
         characters += count_characters(at, word.data());
-        found.starts.push_back(characters);
+        encoded.starts.push_back(characters);
         at = word.data() + word.size();
         characters += count_characters(word.data(), at);
-        found.ends.push_back(characters);
+        encoded.ends.push_back(characters);
     });
 }
 
@@ -132,22 +132,22 @@ std::vector<std::string> WordCounts::frequent(std::int64_t least, std::size_t mo
         return counts_[a] != counts_[b] ? counts_[a] > counts_[b] : words_.word(a) < words_.word(b);
     });
     order.resize(std::min(order.size(), most));
-    std::vector<std::string> found;
-    found.reserve(order.size());
-    for (const std::size_t i : order) found.emplace_back(words_.word(i));
-    return found;
+    std::vector<std::string> words;
+    words.reserve(order.size());
+    for (const std::size_t i : order) words.emplace_back(words_.word(i));
+    return words;
 }
 
 EncodedWords encode_words(const WordTable& table, std::span<const std::string_view> texts, bool with_offsets) {
-    EncodedWords found;
-    found.lengths.reserve(texts.size());
+    EncodedWords encoded;
+    encoded.lengths.reserve(texts.size());
     for (const std::string_view text : texts) {
-        const std::size_t before = found.ids.size();
-        for_each_word(text, [&](std::string_view word) { found.ids.push_back(std::max(table.find(word), 0)); });
-        found.lengths.push_back(static_cast<std::int64_t>(found.ids.size() - before));
-        if (with_offsets) find_offsets(text, found);
+        const std::size_t before = encoded.ids.size();
+        for_each_word(text, [&](std::string_view word) { encoded.ids.push_back(std::max(table.find(word), 0)); });
+        encoded.lengths.push_back(static_cast<std::int64_t>(encoded.ids.size() - before));
+        if (with_offsets) find_offsets(text, encoded);
     }
-    return found;
+    return encoded;
 }
 
 }  // namespace stoker

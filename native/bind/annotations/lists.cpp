@@ -15,10 +15,10 @@ Bounds bounds_of(const Starts& starts, std::size_t values, const Vector<std::int
     for (std::size_t i = 0; i < bounds.size(); ++i) {
         const std::int64_t row = rows.data()[i];
         if (row < 0 || row >= static_cast<std::int64_t>(starts.shape(0)) - 1)
-            throw nb::index_error("rows must hold positions of lists of the column");
+            throw nb::index_error("rows must hold indices of lists of the column");
         const std::int64_t start = starts.data()[row], stop = starts.data()[row + 1];
         if (start < 0 || stop < start || stop > static_cast<std::int64_t>(values))
-            throw nb::value_error("starts must be positions in the values, in ascending order");
+            throw nb::value_error("starts must be indices of the values, in ascending order");
         bounds[i] = {start, stop};
     }
     return bounds;

@@ -54,7 +54,7 @@ ObjectMasks masks_of(const Masks& out, const Vector<std::int64_t>& owner, const 
     require(owner.shape(0) == out.shape(0), "owner must have one row for each mask");
     for (std::size_t k = 0; k < owner.shape(0); ++k)
         require(owner.data()[k] >= 0 && static_cast<std::size_t>(owner.data()[k]) < images.count,
-                "owner must hold positions of images");
+                "owner must hold indices of images");
     return {out.shape(0), static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)), owner.data(), out.data()};
 }
 
@@ -104,7 +104,7 @@ void draw_runs(const Masks& out, const Vector<std::int64_t>& owner, const Double
     fill_runs(masks, images, height.data(), width.data(), runs.data(), counts.data());
 }
 
-// Returns the positions of masks that were not drawn, because MaskPng does not decode them.
+// Returns the indices of masks that were not drawn, because MaskPng does not decode them.
 std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, const Doubles<3, 3>& matrix,
                                      const Doubles<4>& region, const Flags& shown,
                                      const Vector<std::int32_t>& height, const Vector<std::int32_t>& width,

@@ -130,16 +130,16 @@ nb::object stored_pixels(int codec, const nb::object& data, bool alpha, std::int
     if (entry == nullptr || entry->decode_stored == nullptr) return nb::none();
     const Buffer buffer(data);
     const StoredRequest request{alpha, max_pixels, window_of(window)};
-    StoredPixels found;
+    StoredPixels pixels;
     const CheckResult result =
-        without_gil([&] { return entry->decode_stored({buffer.data(), buffer.size()}, request, found); });
+        without_gil([&] { return entry->decode_stored({buffer.data(), buffer.size()}, request, pixels); });
     if (!result.ok()) throw nb::value_error(result.reason.c_str());
-    if (found.channels == 0) return nb::none();
-    const std::size_t shape[] = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width),
-                                 static_cast<std::size_t>(found.channels)};
-    std::uint8_t* levels = found.levels.get();
-    const nb::capsule owner = capsule_of(std::move(found.levels));
-    if (found.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(levels, 3, shape, owner));
+    if (pixels.channels == 0) return nb::none();
+    const std::size_t shape[] = {static_cast<std::size_t>(pixels.height), static_cast<std::size_t>(pixels.width),
+                                 static_cast<std::size_t>(pixels.channels)};
+    std::uint8_t* levels = pixels.levels.get();
+    const nb::capsule owner = capsule_of(std::move(pixels.levels));
+    if (pixels.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(levels, 3, shape, owner));
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(levels, 3, shape, owner));
 }
 

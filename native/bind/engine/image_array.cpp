@@ -62,14 +62,14 @@ namespace {
 
 // Returns the first byte of each image of this size.
 std::vector<const std::uint8_t*> images_of(const std::vector<PlanarImages>& parts, Size size) {
-    std::vector<const std::uint8_t*> found;
+    std::vector<const std::uint8_t*> images;
     for (const PlanarImages& part : parts) {
         require(part.shape(2) == static_cast<std::size_t>(size.height) &&
                     part.shape(3) == static_cast<std::size_t>(size.width),
                 "pixels must have the size of out");
-        for (std::size_t i = 0; i < part.shape(0); ++i) found.push_back(part.data() + 3 * i * size.pixels());
+        for (std::size_t i = 0; i < part.shape(0); ++i) images.push_back(part.data() + 3 * i * size.pixels());
     }
-    return found;
+    return images;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void set_decoded(BatchWork& work, const nb::dict& decoded, KeptArrays& kept) {
     work.decoded.resize(work.count);
     for (const auto& [key, value] : decoded) {
         const auto i = nb::cast<std::size_t>(key);
-        require(i < work.count, "the keys of decoded must be positions in the batch");
+        require(i < work.count, "the keys of decoded must be indices in the batch");
         RgbArray pixels;
         // Without conversion: a converted copy would be freed before the batch reads it.
         if (!nb::try_cast(nb::handle(value), pixels, false))

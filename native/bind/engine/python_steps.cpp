@@ -31,9 +31,9 @@ void PythonSteps::run(std::span<const std::size_t> rows, std::span<PlanarImage> 
     const auto type = nb::dtype<std::uint8_t>();
     nb::object changed;
     if (takes_several_) {
-        auto positions = std::make_unique<Lease>(memory_, rows.size() * sizeof(std::int64_t));
-        std::ranges::copy(rows, static_cast<std::int64_t*>(positions->memory()));
-        changed = function_(array_of(std::move(positions), {rows.size()}, nb::dtype<std::int64_t>()),
+        auto indices = std::make_unique<Lease>(memory_, rows.size() * sizeof(std::int64_t));
+        std::ranges::copy(rows, static_cast<std::int64_t*>(indices->memory()));
+        changed = function_(array_of(std::move(indices), {rows.size()}, nb::dtype<std::int64_t>()),
                             array_of(std::move(pixels), {images.size(), height, width, 3}, type));
     } else {
         changed = function_(rows.front(), array_of(std::move(pixels), {height, width, 3}, type));

@@ -64,7 +64,7 @@ bool has_end(const Payload& jpeg) {
 
 CheckResult TurboDecoder::check(const EncodedImage& image) {
     Header header;
-    if (CheckResult found = probe_as(image, Codec::jpeg, header); !found.ok()) return found;
+    if (CheckResult header_check = probe_as(image, Codec::jpeg, header); !header_check.ok()) return header_check;
     if (CheckResult size = check_oriented_size(header, image); !size.ok()) return size;
     // Other decoders fill the missing part of a truncated JPEG with grey and report no error.
     if (!has_end(image.payload)) return {Status::truncated, "the JPEG has no end"};

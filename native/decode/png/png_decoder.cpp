@@ -43,7 +43,7 @@ void spread(const std::uint8_t* pixels, int count, std::size_t bits, std::uint8_
 
 CheckResult PngDecoder::check(const EncodedImage& image) {
     Header header;
-    if (CheckResult found = probe_as(image, Codec{2}, header); !found.ok()) return found;
+    if (CheckResult header_check = probe_as(image, Codec{2}, header); !header_check.ok()) return header_check;
     png::PngFile file;
     const Outcome read = file.read(image.payload);
     if (!read.ok()) return {read.status, read.message};
@@ -81,18 +81,18 @@ bool PngDecoder::start(const Window& window, int) {
 bool PngDecoder::inflate(std::size_t bytes) {
     for (std::size_t room = bytes;; room = 2 * room + (1 << 16)) {
         filtered_.resize(room + kRowSlack);
-        std::size_t made = 0, read = 0;
+        std::size_t written = 0, read = 0;
         auto result = libdeflate_zlib_decompress(decompressor_.get(), file_.stream, file_.stream_size,
-                                                 filtered_.data(), room, &made);
+                                                 filtered_.data(), room, &written);
         // Pillow also decodes a stream whose checksum is cut off.
         if (result == LIBDEFLATE_BAD_DATA && file_.stream_size > kZlibHeader) {
             result = libdeflate_deflate_decompress_ex(decompressor_.get(), file_.stream + kZlibHeader,
                                                       file_.stream_size - kZlibHeader, filtered_.data(), room, &read,
-                                                      &made);
+                                                      &written);
             if (file_.stream_size - kZlibHeader - read >= kZlibChecksum) result = LIBDEFLATE_BAD_DATA;
         }
         if (result == LIBDEFLATE_SUCCESS)
-            return made >= bytes || fail(Status::truncated, "the data ends before the image does");
+            return written >= bytes || fail(Status::truncated, "the data ends before the image does");
         if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room > 8 * bytes + (1 << 20))
             return fail(Status::not_decodable, "the compressed pixels are damaged or cut off");
     }
@@ -111,7 +111,7 @@ bool PngDecoder::undo_filters() {
     return true;
 }
 
-// Puts the pixels of all passes into their places.
+// Puts the pixels of all passes into their rows and columns.
 bool PngDecoder::interlace() {
     const std::size_t bits = file_.pixel_bits(), line = file_.row_bytes(file_.width), step = std::max<std::size_t>(1, bits / 8);
     whole_.assign(static_cast<std::size_t>(file_.height) * line, 0);

@@ -53,6 +53,6 @@ class PngDecoder final : public Decoder {
 
 // Decodes with the stored channels and bits, or with alpha; see DecodeStored. Grey of 16 bits keeps its bits; other images
 // keep the higher 8. Pillow decodes PNGs with transparent colours (a tRNS chunk).
-CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& found);
+CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& pixels);
 
 }  // namespace stoker

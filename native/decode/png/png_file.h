@@ -32,7 +32,7 @@ struct PngFile {
     std::vector<std::uint8_t> joined;  // holds the stream of several chunks
 
     // Reads the chunks. The payload must outlive the file. Like Pillow, it compares the checksums of all chunks but IDAT,
-    // because the stream has a checksum of its own.
+    // because the stream has another checksum.
     Outcome read(const Payload& payload);
     int samples() const;  // of a pixel
     std::size_t row_bytes(int pixels) const { return (static_cast<std::size_t>(pixels) * pixel_bits() + 7) / 8; }

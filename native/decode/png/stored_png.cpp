@@ -90,7 +90,7 @@ class RowConverter {
 
 }  // namespace
 
-CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& found) {
+CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& pixels) {
     static thread_local PngDecoder decoder;  // keeps its memory
     EncodedImage image;
     image.payload = payload;
@@ -101,10 +101,10 @@ CheckResult decode_stored_png(const Payload& payload, const StoredRequest& reque
     const Window window = within(request.window, height, width);
     if (!decoder.start(window, 8)) return {decoder.failure().status, decoder.failure().message};
     const RowConverter converter(decoder.file(), request.alpha);
-    found = {height, width, converter.channels, converter.keeps_bits ? 16 : 8, nullptr};
-    found.allocate();
+    pixels = {height, width, converter.channels, converter.keeps_bits ? 16 : 8, nullptr};
+    pixels.allocate();
     for (int y = window.top; y < window.bottom; ++y)
-        converter.run(decoder.next_row(), window.left, window.right - window.left, found.at(y, window.left));
+        converter.run(decoder.next_row(), window.left, window.right - window.left, pixels.at(y, window.left));
     return {};
 }
 

@@ -26,7 +26,7 @@ std::string library() {
 }
 
 // Decodes with the stored channels, or with alpha: an image with alpha has four channels, others have three.
-CheckResult decode_stored(const Payload& payload, const StoredRequest& request, StoredPixels& found) {
+CheckResult decode_stored(const Payload& payload, const StoredRequest& request, StoredPixels& pixels) {
     static thread_local WebpDecoder decoder;  // keeps its memory
     EncodedImage image;
     image.payload = payload;
@@ -34,12 +34,12 @@ CheckResult decode_stored(const Payload& payload, const StoredRequest& request, 
     const int height = decoder.height(), width = decoder.width();
     if (CheckResult size = check_size(height, width, height, width, request.max_pixels); !size.ok()) return size;
     const Window window = within(request.window, height, width);
-    found = {height, width, request.alpha || decoder.file().header().channels == 4 ? 4 : 3, 8, nullptr};
-    found.allocate();
+    pixels = {height, width, request.alpha || decoder.file().header().channels == 4 ? 4 : 3, 8, nullptr};
+    pixels.allocate();
     if (window.empty()) return {};
-    if (!decoder.decode(window, found.channels)) return {decoder.failure().status, decoder.failure().message};
-    const std::size_t bytes = found.pixel_bytes() * static_cast<std::size_t>(window.right - window.left);
-    for (int y = window.top; y < window.bottom; ++y) std::memcpy(found.at(y, window.left), decoder.next_row(), bytes);
+    if (!decoder.decode(window, pixels.channels)) return {decoder.failure().status, decoder.failure().message};
+    const std::size_t bytes = pixels.pixel_bytes() * static_cast<std::size_t>(window.right - window.left);
+    for (int y = window.top; y < window.bottom; ++y) std::memcpy(pixels.at(y, window.left), decoder.next_row(), bytes);
     return {};
 }
 

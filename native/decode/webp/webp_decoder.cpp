@@ -52,7 +52,7 @@ bool WebpDecoder::decode(const Window& window, int channels) {
     if (is_covered) return decode_part(part);
     const bool is_free = part.left >= part.right || part.top >= part.bottom;
     if (!is_free && !decode_part(part)) return false;
-    place(is_free ? Window{} : part);
+    paste(is_free ? Window{} : part);
     return true;
 }
 
@@ -87,8 +87,8 @@ bool WebpDecoder::decode_part(const Window& part) {
     return true;
 }
 
-// Copies the decoded part of the image to its place in a window that is black or transparent.
-void WebpDecoder::place(const Window& part) {
+// Copies the decoded part of the image into a window that is otherwise black or transparent.
+void WebpDecoder::paste(const Window& part) {
     const std::size_t stride = channels_ * static_cast<std::size_t>(window_.right - window_.left);
     std::vector<std::uint8_t> canvas(stride * static_cast<std::size_t>(window_.bottom - window_.top) + kRowSlack, 0);
     const auto left = static_cast<std::size_t>(part.left + file_.frame().x_offset - window_.left);

@@ -30,7 +30,7 @@ class WebpDecoder final : public Decoder {
 
   private:
     bool decode_part(const Window& part);
-    void place(const Window& part);
+    void paste(const Window& part);
 
     webp::WebpFile file_;
     bool grey_ = false;

@@ -32,19 +32,19 @@ const std::uint8_t* Composition::mask(std::size_t part, Size output) const {
 }
 
 Composition Composition::of(const CompositionColumns& columns, std::size_t parts, std::size_t images, Size output) {
-    Composition made{columns, {}};
+    Composition composition{columns, {}};
     for (std::size_t part = 0; part < parts; ++part) {
         const bool begins = part == 0 || columns.image[part] != columns.image[part - 1];
         if (begins) {
-            require(columns.image[part] == static_cast<std::int32_t>(made.first.size()), part,
+            require(columns.image[part] == static_cast<std::int32_t>(composition.first.size()), part,
                     "images must be numbered from 0, in the order of their parts");
-            made.first.push_back(part);
+            composition.first.push_back(part);
         }
         check_layer(columns, part, begins, output);
     }
-    if (made.first.size() != images) throw std::invalid_argument("each image must have a part");
-    made.first.push_back(parts);
-    return made;
+    if (composition.first.size() != images) throw std::invalid_argument("each image must have a part");
+    composition.first.push_back(parts);
+    return composition;
 }
 
 }  // namespace stoker

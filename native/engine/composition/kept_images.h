@@ -36,7 +36,7 @@ class KeptImages {
     // Larger images are not kept, which bounds the memory.
     static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 
-    // The payload's place, and the size at which it is decoded.
+    // The shard and the offset of the payload, and the size at which it is decoded.
     struct Key {
         std::int32_t shard;
         std::int64_t offset;

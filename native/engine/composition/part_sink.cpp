@@ -28,7 +28,7 @@ int column_from(double edge, int count) {
 
 void PartSink::begin(PlanarImage& image, const Geometry& geometry) {
     image_ = &image;
-    dest_ = geometry.placement.dest;
+    dest_ = geometry.resize.dest;
     warp_ = geometry.warp;
 }
 

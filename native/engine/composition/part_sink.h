@@ -1,4 +1,4 @@
-// The place of one sample in an image that is made of several.
+// The writer of one sample into an image that is made of several.
 #pragma once
 
 #include "engine/images/renderer.h"

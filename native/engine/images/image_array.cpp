@@ -40,7 +40,7 @@ Geometry ImageArray::geometry(std::size_t i, Orientation orientation, Size sourc
     geometry.canvas = canvas_size(i);
     geometry.frame = frame_size(i);
     geometry.output = output_of(i);
-    geometry.placement = placement_of(parameters.at(i), orientation, source, geometry.frame);
+    geometry.resize = resize_of(parameters.at(i), orientation, source, geometry.frame);
     geometry.nearest = geometry.warp != nullptr && parameters.nearest != nullptr && parameters.nearest[i];
     geometry.border = border_of(i);
     geometry.fill = parameters.fill;
@@ -53,7 +53,7 @@ Geometry ImageArray::geometry(std::size_t i, Orientation orientation, Size sourc
 Rectangle ImageArray::dest(std::size_t i) const {
     const Size size = output_of(i);
     if (parameters.tile != nullptr || warp_of(i) != nullptr) return {0, 0, size.height, size.width};
-    return placement_of(parameters.at(i), {}, {}, size).dest;
+    return resize_of(parameters.at(i), {}, {}, size).dest;
 }
 
 bool ImageArray::uses_mean(std::size_t i) const {

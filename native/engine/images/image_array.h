@@ -34,7 +34,7 @@ struct ImageArray {
     // Throws std::invalid_argument for parameters that lead outside an image.
     void check(const SampleColumns& samples, std::size_t sample_count) const;
 
-    // Returns the size of image `i`, which lies at the top left of its place; the rest of that is zeros.
+    // Returns the size of image `i`, which lies at the top left of its slot in the array; the rest of the slot is zeros.
     Size output_of(std::size_t i) const;
     // Returns where and how image `i` is stored.
     Target target(std::size_t i) const;

@@ -1,4 +1,4 @@
-// The execution of one image of a batch: from the rows of a decoder to its place in the batch.
+// The execution of one image of a batch: from the rows of a decoder to its slot in the batch.
 #pragma once
 
 #include <cstddef>

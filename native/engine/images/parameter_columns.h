@@ -7,7 +7,7 @@
 #include "pixels/noise.h"
 #include "pixels/rectangle.h"
 #include "records/column.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 namespace stoker {
 

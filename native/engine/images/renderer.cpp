@@ -26,12 +26,12 @@ Footprint footprint_of(const WarpMap& map, const Geometry& geometry) {
 
 int Renderer::least_eighths(const Geometry& geometry) {
     if (geometry.margin == 0) return 8;
-    Placement placement = geometry.placement;
+    Resize resize = geometry.resize;
     if (geometry.warp != nullptr && !uses_canvas(geometry))
-        return reduced_eighths(footprint_of(WarpMap(geometry.warp, placement), geometry).support, geometry.margin);
-    if (placement.x.outputs == 0 || placement.y.outputs == 0) return 1;
-    const int eighths = dct_eighths(placement, geometry.margin);
-    return placement.x.reduce(eighths) && placement.y.reduce(eighths) ? eighths : 8;
+        return reduced_eighths(footprint_of(WarpMap(geometry.warp, resize), geometry).support, geometry.margin);
+    if (resize.x.outputs == 0 || resize.y.outputs == 0) return 1;
+    const int eighths = dct_eighths(resize, geometry.margin);
+    return resize.x.reduce(eighths) && resize.y.reduce(eighths) ? eighths : 8;
 }
 
 Window Renderer::begin(const Geometry& geometry, int eighths, RowSink* sink) {
@@ -43,13 +43,13 @@ Window Renderer::begin(const Geometry& geometry, int eighths, RowSink* sink) {
 
 Window Renderer::begin_resampler(const Geometry& geometry, int eighths, RowSink* sink) {
     path_ = Path::resampler;
-    Placement placement = geometry.placement;
-    if (sink != nullptr) orienter_.begin(*sink, placement);
-    if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
+    Resize resize = geometry.resize;
+    if (sink != nullptr) orienter_.begin(*sink, resize);
+    if (resize.x.outputs == 0 || resize.y.outputs == 0) return {};
     // This cannot happen: an output pixel shows at least four pixels of an image that is reduced.
-    if (eighths < 8 && (!placement.x.reduce(eighths) || !placement.y.reduce(eighths)))
+    if (eighths < 8 && (!resize.x.reduce(eighths) || !resize.y.reduce(eighths)))
         throw std::logic_error("a reduced image has no pixel");
-    const Window window = resampler_.set(placement);
+    const Window window = resampler_.set(resize);
     if (sink == nullptr) return window;
     resampler_.begin(orienter_, window.bottom - window.top);
     return window;
@@ -58,14 +58,14 @@ Window Renderer::begin_resampler(const Geometry& geometry, int eighths, RowSink*
 Window Renderer::begin_canvas(const Geometry& geometry, int eighths) {
     if (sink_ == nullptr) return begin_resampler(geometry, eighths, nullptr);
     canvas_.reset(geometry.frame.height, geometry.frame.width);
-    canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
+    canvas_sink_.begin(canvas_, geometry.resize.dest, geometry.fill);
     const Window window = begin_resampler(geometry, eighths, &canvas_sink_);
     path_ = Path::canvas;
     return window;
 }
 
 Window Renderer::begin_warp(const Geometry& geometry, int eighths, RowSink* sink) {
-    WarpMap map(geometry.warp, geometry.placement);
+    WarpMap map(geometry.warp, geometry.resize);
     if (eighths < 8) map.reduce(eighths);
     if (AlignedWarp::fits(map) && sink != nullptr) {
         path_ = Path::aligned;

@@ -11,7 +11,7 @@
 #include "pixels/row_sink.h"
 #include "resample/border.h"
 #include "resample/nearest_sampler.h"
-#include "resample/placement.h"
+#include "resample/resize.h"
 #include "resample/row_orienter.h"
 #include "resample/resampler.h"
 #include "warp/aligned_warp.h"
@@ -19,13 +19,13 @@
 
 namespace stoker {
 
-// What happens to the stored image: it is placed on the output, on the canvas of a warp, or on the tile of a border.
+// What happens to the stored image: it is resized onto the output, the canvas of a warp, or the tile of a border.
 struct Geometry {
-    Placement placement;
+    Resize resize;
     const double* warp = nullptr;  // 3x3, from the output to the canvas; null: no warp
     bool nearest = false;          // the warp takes the nearest pixel of the canvas
     Border border;
-    Size frame;  // of the image that the placement lies in
+    Size frame;  // of the image that resize.dest lies in
     Size canvas;
     Size output;
     const std::uint8_t* fill = nullptr;  // RGB
@@ -40,7 +40,7 @@ class Renderer {
     // Returns the least size, in eighths, at which a stored image may be decoded if its decoder can reduce.
     static int least_eighths(const Geometry& geometry);
     // Returns the window of the stored image, decoded at `eighths`/8 of its size, that push() needs. The sink gets
-    // the rows of placement.dest, or those of the whole output if there is a warp or a border. Without a sink, this
+    // the rows of resize.dest, or those of the whole output if there is a warp or a border. Without a sink, this
     // only computes the window.
     Window begin(const Geometry& geometry, int eighths, RowSink* sink);
     // Takes the next row of the window, interleaved RGB, followed by kRowSlack readable bytes.

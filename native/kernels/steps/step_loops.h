@@ -118,7 +118,7 @@ inline void round_all(const float* sums, int count, std::uint8_t* values) {
         for (int i = 0; i < kBlock; ++i) values[x + i] = to_uint8(sums[x + i]);
 }
 
-// Computes the first taps of a block of outputs from `first` on, and the positions of their weights. Within a
+// Computes the first taps of a block of outputs from `first` on, and the indices of their weights. Within a
 // block, 16 fraction bits are enough, and a coordinate is the sum of the block's and a small one.
 inline void locate(const LocateAxis& axis, int first, std::int32_t* __restrict pixels,
                    std::int32_t* __restrict weights) {

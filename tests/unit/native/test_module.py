@@ -32,7 +32,7 @@ class TestBufferPool:
         assert pool.array((4, 5), "float32").ctypes.data == address
 
     @pytest.mark.parametrize(("keep", "kept"), [(0, 1), (3, 3)])
-    def test_it_keeps_more_once_more_are_used(self, keep: int, kept: int) -> None:
+    def test_it_keeps_as_many_buffers_as_it_is_asked_to(self, keep: int, kept: int) -> None:
         pool = _native.BufferPool(1)
         pool.keep_at_least(keep)
         sizes = [(size << 20,) for size in (1, 2, 3)]
@@ -49,7 +49,7 @@ class TestBufferPool:
         array[:] = 7
         assert array.sum() == 7000
 
-    def test_impossible_shapes(self) -> None:
+    def test_impossible_shapes_are_refused(self) -> None:
         with pytest.raises(ValueError, match="too large"):
             _native.BufferPool(0).array((2**40, 2**40), "uint8")
         with pytest.raises(MemoryError):
@@ -59,7 +59,7 @@ class TestBufferPool:
 
 
 class TestPool:
-    def test_it_may_be_closed_twice(self) -> None:
+    def test_a_pool_may_be_closed_twice(self) -> None:
         pool = _native.Pool(2)
         pool.close()
         pool.close()

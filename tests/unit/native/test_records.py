@@ -28,17 +28,17 @@ class TestCrc32c:
             (b"123456789", 0xE3069283),
         ],
     )
-    def test_published_values(self, data: bytes, expected: int) -> None:
+    def test_checksums_are_the_published_ones(self, data: bytes, expected: int) -> None:
         assert _native.crc32c(data) == expected
 
     @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 1535, 1536, 1543, 12287, 12288, 14000])
-    def test_every_way_through_the_lanes(self, length: int) -> None:
+    def test_checksums_of_every_number_of_lanes_are_those_of_a_loop_over_bits(self, length: int) -> None:
         data = np.random.default_rng(length).bytes(length)
         assert _native.crc32c(data) == crc32c_by_bits(data)
         for cut in (0, length // 3, length):
             assert _native.crc32c(data[cut:], _native.crc32c(data[:cut])) == _native.crc32c(data)
 
-    def test_any_contiguous_buffer(self) -> None:
+    def test_any_contiguous_buffer_is_accepted_and_others_are_refused(self) -> None:
         data = np.arange(100, dtype=np.uint16)
         expected = _native.crc32c(data.tobytes())
         assert _native.crc32c(data) == _native.crc32c(memoryview(data)) == expected
@@ -62,7 +62,7 @@ class TestShards:
         return path
 
     @pytest.mark.parametrize("mapped", [True, False])
-    def test_view(self, path: Path, mapped: bool) -> None:
+    def test_a_view_outlives_the_shards(self, path: Path, mapped: bool) -> None:
         shards = _native.Shards([str(path)], [200], mapped)
         view = shards.view(0, 10, 5)
         assert bytes(view) == bytes(range(10, 15))
@@ -74,22 +74,22 @@ class TestShards:
             shards.view(0, 10, 5)
 
     @pytest.mark.parametrize(
-        "place", [(1, 0, 1), (-1, 0, 1), (0, 0, 201), (0, 200, 1), (0, -1, 1), (0, 1, -1), (0, 2**62, 2**62)]
+        ("shard", "offset", "length"),
+        [(1, 0, 1), (-1, 0, 1), (0, 0, 201), (0, 200, 1), (0, -1, 1), (0, 1, -1), (0, 2**62, 2**62)],
     )
-    def test_out_of_bounds(self, path: Path, place: tuple[int, int, int]) -> None:
+    def test_a_byte_range_outside_is_refused(self, path: Path, shard: int, offset: int, length: int) -> None:
         shards = _native.Shards([str(path)], [200])
         with pytest.raises(ValueError, match="shard"):
-            shards.view(*place)
-        shard, offset, length = place
+            shards.view(shard, offset, length)
         with pytest.raises(ValueError, match="shard"):
             shards.will_need(np.array([shard], np.int32), np.array([offset]), np.array([length]))
 
     @pytest.mark.parametrize("mapped", [True, False])
-    def test_will_need(self, path: Path, mapped: bool) -> None:
+    def test_every_byte_of_a_shard_may_be_announced(self, path: Path, mapped: bool) -> None:
         shards = _native.Shards([str(path)], [200], mapped)
         shards.will_need(np.array([0, 0], np.int32), np.array([150, 3]), np.array([50, 0]))
 
-    def test_ends_that_overflow(self, path: Path) -> None:
+    def test_a_byte_range_whose_end_overflows_is_refused(self, path: Path) -> None:
         shards = _native.Shards([str(path)], [200])
         with pytest.raises(ValueError, match="are not within the 200 bytes of shard 0"):
             shards.will_need(np.zeros(2, np.int32), np.full(2, 2**62), np.full(2, 2**62))

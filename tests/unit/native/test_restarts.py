@@ -31,7 +31,7 @@ BANDS = _native.make_bands(LARGE)
 
 
 class TestBands:
-    def test_they_follow_each_other_and_begin_with_intervals(self) -> None:
+    def test_bands_follow_each_other_and_begin_with_intervals(self) -> None:
         starts = BANDS[::2].tolist()
         assert starts[0] == 0
         scan = len(LARGE) - len(segments(LARGE)[-1][1])
@@ -52,7 +52,7 @@ class TestBands:
         assert len(tall) > 64 * 8192
         assert len(_native.make_bands(tall)) <= 130
 
-    def test_images_without_them(self) -> None:
+    def test_images_without_restart_markers_of_stoker_have_no_bands(self) -> None:
         assert _native.make_bands(encode(decode(LARGE))).shape == (0,)
         marked = encode(decode(LARGE), restart_marker_blocks=7)
         assert restart_interval(marked) == 7
@@ -99,7 +99,7 @@ class TestSplices:
             (2**31 - 1, 0, 1, 1),
         ],
     )
-    def test_there_is_none_for_a_whole_image_or_a_crop_outside(self, crop: tuple[int, int, int, int]) -> None:
+    def test_a_whole_image_and_a_crop_outside_have_no_splice(self, crop: tuple[int, int, int, int]) -> None:
         assert _native.splice(LARGE, BANDS, crop) is None
 
     @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class TestSplices:
         assert _native.splice(LARGE, bands, (0, 0, 20, 20), verify=False) is None
         assert not _native.bands_match(LARGE, bands)
 
-    def test_wrong_bands_are_refused_or_give_none(self) -> None:
+    def test_wrong_bands_never_give_wrong_pixels(self) -> None:
         rng = np.random.default_rng(0)
         for _ in range(200):
             bands = BANDS.copy()

@@ -75,7 +75,7 @@ def test_the_ids_of_each_payload_are_padded_in_its_row(tmp_path: Path, dtype: st
         mask = np.arange(found.shape[1]) < widths[:, field, None]
         assert (found[mask] == case.expected(field, dtype)).all()
         assert (found[~mask] == -7).all()
-    with pytest.raises(OSError, match="more tokens than places"):
+    with pytest.raises(OSError, match="more tokens than the array has room for"):
         read_tokens(case.shards, **case.columns, ids=[rows[0][:, :-1].copy(), rows[1]])
     with pytest.raises(ValueError, match="payloads, row"):
         read_tokens(case.shards, **case.columns, ids=[rows[0][:-1], rows[1]])
@@ -122,7 +122,7 @@ def test_arrays_and_edges_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     case = Case(tmp_path, "<u2")
     ids = [case.expected(field, "int32") for field in range(2)]
     for wrong in ([ids[0], ids[1][:-1]], [np.append(ids[0], 0).astype(np.int32), ids[1]]):
-        with pytest.raises(OSError, match="tokens than places"):
+        with pytest.raises(OSError, match="tokens than the array"):
             read_tokens(case.shards, **case.columns, ids=wrong)
     with pytest.raises(OSError, match="outside its payload"):
         read_tokens(case.shards, **{**case.columns, "edges": case.columns["edges"] + 4000}, ids=ids)

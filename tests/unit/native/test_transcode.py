@@ -24,7 +24,7 @@ class TestResize:
         assert np.abs(result - expected).max() <= 1
 
     @pytest.mark.parametrize("size", [20000, 100000])
-    def test_large_reductions(self, size: int) -> None:
+    def test_large_reductions_are_within_one_level_of_pillow(self, size: int) -> None:
         """The rounding errors of so many weights are small, but add up."""
         pixels = np.random.default_rng(0).integers(0, 2, (size, 2, 3), np.uint8) * np.uint8(255)
         expected = Image.fromarray(pixels).resize((2, 15), Image.Resampling.BILINEAR)
@@ -34,12 +34,12 @@ class TestResize:
     @pytest.mark.parametrize(
         "box", [(0, 0, 41, 60), (-1, 0, 40, 60), (5, 0, 5, 60), (0, float("nan"), 40, 60)]
     )
-    def test_boxes_outside(self, box: Any) -> None:
+    def test_boxes_outside_of_the_image_are_refused(self, box: Any) -> None:
         with pytest.raises(ValueError, match="box"):
             _native.resize(np.asarray(smooth(40, 60)), (5, 5), box)
 
     @pytest.mark.parametrize("size", [(0, 5), (5, -1), (1 << 17, 5)])
-    def test_invalid_sizes(self, size: tuple[int, int]) -> None:
+    def test_impossible_sizes_are_refused(self, size: tuple[int, int]) -> None:
         with pytest.raises(ValueError, match="size"):
             _native.resize(np.asarray(smooth(40, 60)), size)
 
@@ -59,7 +59,7 @@ class TestTranscode:
 
     @pytest.mark.parametrize(("mode", "height", "width", "expected"), SIZES)
     @pytest.mark.parametrize("encoding", ["jpeg", "raw"])
-    def test_sizes(
+    def test_each_mode_gives_its_size(
         self, mode: str, height: int, width: int, expected: tuple[int, int], encoding: str
     ) -> None:
         data = encode(smooth(60, 100))
@@ -98,14 +98,14 @@ class TestTranscode:
         assert rows.tolist() == [0] * 10 + [255] * 30 + [0] * 10
 
     @pytest.mark.parametrize("orientation", range(1, 9))
-    def test_orientation_is_applied(self, orientation: int) -> None:
+    def test_the_orientation_of_exif_is_applied(self, orientation: int) -> None:
         data = encode(smooth(20, 30), orientation=orientation, quality=95)
         raw, h, w = _native.transcode(data, "none", 0, 0, "raw", 90, "444", LIMIT)
         expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), np.int64)
         assert np.abs(np.frombuffer(raw, np.uint8).reshape(h, w, 3) - expected).max() <= 1
 
     @pytest.mark.parametrize(("subsampling", "factors"), [("444", 0x11), ("422", 0x21), ("420", 0x22)])
-    def test_subsampling_and_quality(self, subsampling: str, factors: int) -> None:
+    def test_a_jpeg_has_the_requested_subsampling_and_quality(self, subsampling: str, factors: int) -> None:
         data = encode(smooth(60, 100))
         sizes = []
         for quality in (20, 90):
@@ -140,7 +140,7 @@ class TestTranscode:
             ({"data": b"no image"}, "JPEG"),
         ],
     )
-    def test_errors(self, change: dict[str, Any], message: str) -> None:
+    def test_bad_arguments_and_images_are_named(self, change: dict[str, Any], message: str) -> None:
         arguments: dict[str, Any] = {
             "data": encode(smooth(60, 100)),
             "mode": "squash",

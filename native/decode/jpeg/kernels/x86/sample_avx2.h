@@ -44,7 +44,7 @@ inline void avx2_h2v2(const std::uint8_t* near, const std::uint8_t* far, int sam
 // Interleaves 16 samples each of red, green and blue.
 inline void store_rgb(std::uint8_t* out, __m128i red, __m128i green, __m128i blue) {
     // The sample that comes to each byte of each third; -1: one of another colour.
-    const __m128i places[3][3] = {
+    const __m128i shuffles[3][3] = {
         {_mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5),
          _mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1),
          _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1)},
@@ -56,8 +56,8 @@ inline void store_rgb(std::uint8_t* out, __m128i red, __m128i green, __m128i blu
          _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15)}};
     for (int i = 0; i < 3; ++i) {
         const __m128i third = _mm_or_si128(
-            _mm_or_si128(_mm_shuffle_epi8(red, places[i][0]), _mm_shuffle_epi8(green, places[i][1])),
-            _mm_shuffle_epi8(blue, places[i][2]));
+            _mm_or_si128(_mm_shuffle_epi8(red, shuffles[i][0]), _mm_shuffle_epi8(green, shuffles[i][1])),
+            _mm_shuffle_epi8(blue, shuffles[i][2]));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16 * i), third);
     }
 }

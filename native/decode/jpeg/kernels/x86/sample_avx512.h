@@ -28,19 +28,19 @@ inline void avx512_h2v2(const std::uint8_t* near, const std::uint8_t* far, int s
     }
 }
 
-// The places of three colours in 192 bytes: indexes into red and green, and then into these bytes and blue.
+// The order of three colours in 192 bytes: indices into red and green, and then into these bytes and blue.
 struct Interleaving {
     alignas(64) std::array<std::array<std::uint8_t, 64>, 3> red_green, blue;
 };
 constexpr Interleaving kInterleaving = [] {
-    Interleaving places{};
+    Interleaving indices{};
     for (unsigned third = 0; third < 3; ++third)
         for (unsigned i = 0; i < 64; ++i) {
             const unsigned byte = 64 * third + i, pixel = byte / 3, colour = byte % 3;
-            places.red_green[third][i] = static_cast<std::uint8_t>(pixel + 64 * (colour == 1));
-            places.blue[third][i] = static_cast<std::uint8_t>(colour == 2 ? 64 + pixel : i);
+            indices.red_green[third][i] = static_cast<std::uint8_t>(pixel + 64 * (colour == 1));
+            indices.blue[third][i] = static_cast<std::uint8_t>(colour == 2 ? 64 + pixel : i);
         }
-    return places;
+    return indices;
 }();
 
 inline void store_rgb512(std::uint8_t* out, __m512i red, __m512i green, __m512i blue) {

@@ -1,4 +1,4 @@
-#include "resample/placement.h"
+#include "resample/resize.h"
 
 #include <algorithm>
 #include <tuple>
@@ -21,35 +21,35 @@ bool Span::reduce(int eighths) {
     return low < high;
 }
 
-Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame) {
+Resize resize_of(const Parameters& parameters, Orientation orientation, Size source, Size frame) {
     const auto* dest = parameters.dest;
     const bool flip_x = parameters.flip[0], flip_y = parameters.flip[1];
-    Placement placement{};
-    placement.dest = {flip_y ? frame.height - dest[0] - dest[2] : dest[0],
+    Resize resize{};
+    resize.dest = {flip_y ? frame.height - dest[0] - dest[2] : dest[0],
                       flip_x ? frame.width - dest[1] - dest[3] : dest[1], dest[2], dest[3]};
-    placement.x = parameters.span(1);
-    placement.x.reversed = flip_x;
-    placement.y = parameters.span(0);
-    placement.y.reversed = flip_y;
-    placement.transposed = orientation.transposed;
-    placement.interpolation = parameters.interpolation;
+    resize.x = parameters.span(1);
+    resize.x.reversed = flip_x;
+    resize.y = parameters.span(0);
+    resize.y.reversed = flip_y;
+    resize.transposed = orientation.transposed;
+    resize.interpolation = parameters.interpolation;
     if (orientation.transposed) {
-        std::swap(placement.x, placement.y);
+        std::swap(resize.x, resize.y);
         std::swap(source.height, source.width);
     }
-    if (orientation.flip_x) placement.x.mirror(source.width);
-    if (orientation.flip_y) placement.y.mirror(source.height);
-    return placement;
+    if (orientation.flip_x) resize.x.mirror(source.width);
+    if (orientation.flip_y) resize.y.mirror(source.height);
+    return resize;
 }
 
 int reduced_eighths(double scale, int margin) {
     return scale >= 8 * margin ? 1 : scale >= 4 * margin ? 2 : scale >= 2 * margin ? 4 : 8;
 }
 
-int dct_eighths(const Placement& placement, int margin) {
-    if (is_plain(placement.interpolation)) return 8;
+int dct_eighths(const Resize& resize, int margin) {
+    if (is_plain(resize.interpolation)) return 8;
     // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for them.
-    const double scale = std::min(placement.x.scale(), placement.y.scale());
+    const double scale = std::min(resize.x.scale(), resize.y.scale());
     return reduced_eighths(scale, margin);
 }
 

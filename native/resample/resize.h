@@ -1,4 +1,4 @@
-// The placement of a stored image on the output, computed from a sample's parameters, which refer to the
+// The resize of a stored image onto the output, computed from a sample's parameters, which refer to the
 // oriented image.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Parameters {
 };
 
 // The resize of a stored image onto a rectangle.
-struct Placement {
+struct Resize {
     Span x, y;        // the axes of the stored image
     bool transposed;  // whether the stored y axis runs along the output's rows
     Rectangle dest;   // in the mirrored output
@@ -33,13 +33,13 @@ struct Placement {
 };
 
 // `source` is the size of the oriented image, `frame` the size of the image that parameters.dest lies in.
-Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame);
+Resize resize_of(const Parameters& parameters, Orientation orientation, Size source, Size frame);
 
-// Returns the size at which an image is decoded: 1, 2, 4 or 8 eighths of its own size. `scale` of its pixels become
+// Returns the size at which an image is decoded: 1, 2, 4 or 8 eighths of its size. `scale` of its pixels become
 // one pixel of the output. The decoded image has at least `margin` times the output's height and width.
 int reduced_eighths(double scale, int margin);
 
 // Returns reduced_eighths() of the smaller scale of both axes. Without antialiasing the full size is needed.
-int dct_eighths(const Placement& placement, int margin);
+int dct_eighths(const Resize& resize, int margin);
 
 }  // namespace stoker
