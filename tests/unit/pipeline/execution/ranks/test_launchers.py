@@ -129,20 +129,22 @@ def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.Monke
         find_ranks()
 
 
-@pytest.mark.parametrize(("rank", "size"), [("5", "2"), ("2", "2"), ("0", "0")])
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({**TORCHRUN, "RANK": "5", "WORLD_SIZE": "2"}, "rank 5 of 2: RANK and WORLD_SIZE"),
+        ({**TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2: RANK and WORLD_SIZE"),
+        ({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0: RANK and WORLD_SIZE"),
+        ({**MPICH, "PMI_SIZE": "2"}, "rank 3 of 2: PMI_RANK and PMI_SIZE"),
+    ],
+)
 def test_a_rank_outside_the_world_size_is_refused(
-    monkeypatch: pytest.MonkeyPatch, rank: str, size: str
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
-    set_all(monkeypatch, TORCHRUN, {"RANK": rank, "WORLD_SIZE": size})
-    with pytest.raises(ConfigError, match=f"rank {rank} of {size}: RANK and WORLD_SIZE") as caught:
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=message) as caught:
         find_ranks()
     assert "Unset" in str(caught.value)
-
-
-def test_a_rank_outside_the_world_size_of_pmi_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, MPICH, {"PMI_SIZE": "2"})
-    with pytest.raises(ConfigError, match="rank 3 of 2: PMI_RANK and PMI_SIZE"):
-        find_ranks()
 
 
 def test_a_rank_of_pmix_without_a_world_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolis
 
 
 def torch_distributed(initialized: bool) -> SimpleNamespace:
+    """A stand-in for the module torch.distributed."""
     return SimpleNamespace(
         is_available=lambda: True,
         is_initialized=lambda: initialized,
@@ -43,6 +44,7 @@ def torch_distributed(initialized: bool) -> SimpleNamespace:
 
 
 def jax_distributed(initialized: bool) -> SimpleNamespace:
+    """A stand-in for JAX."""
     return SimpleNamespace(
         distributed=SimpleNamespace(is_initialized=lambda: initialized),
         process_index=lambda: 2,
@@ -122,19 +124,20 @@ def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, in
         find_ranks(*arguments)
 
 
-def test_torch_distributed_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "make", "expected"),
+    [
+        ("torch.distributed", torch_distributed, Ranks(9, 10, 1, 4, "torch.distributed")),
+        ("jax", jax_distributed, Ranks(2, 3, 1, 4, "JAX")),
+    ],
+)
+def test_an_initialised_framework_takes_precedence_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[bool], SimpleNamespace], expected: Ranks
+) -> None:
     set_all(monkeypatch, TORCHRUN)
-    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_ranks() == Ranks(9, 10, 1, 4, "torch.distributed")
-    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(False))
-    assert find_ranks().source == "torchrun"
-
-
-def test_jax_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, TORCHRUN)
-    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    assert find_ranks() == Ranks(2, 3, 1, 4, "JAX")
-    monkeypatch.setitem(sys.modules, "jax", jax_distributed(False))
+    monkeypatch.setitem(sys.modules, module, make(True))
+    assert find_ranks() == expected
+    monkeypatch.setitem(sys.modules, module, make(False))
     assert find_ranks().source == "torchrun"
 
 
