@@ -87,14 +87,12 @@ def make_config(
         DatasetError: The path holds no dataset that can be read.
     """
     opened = open_source(dataset, "image")
-    on_error = bad_samples.on_error
     size_plan, transforms, layout = _planned(
-        size_plan, opened, epochs, on_error, transforms=transforms, layout=columns.layout
+        size_plan, opened, epochs, bad_samples.on_error, transforms=transforms, layout=columns.layout
     )
     form = _form_of(opened, columns.color)
-    compile_transforms = _compiler(columns.dtype, columns.color, form)
     images, batch_transform_plan = plan_columns(
-        transforms, compile_transforms, size_plan.sizes, size_plan.padding
+        transforms, _compiler(columns, form), size_plan.sizes, size_plan.padding
     )
     array_config = ArrayConfig(opened.arrays, columns.arrays)
     captions = find_captions(opened, columns.caption, mixes=bool(batch_transform_plan.transforms))
@@ -175,10 +173,10 @@ def _check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
             config.draw(column, positions, samples, samples.row, epoch=0)
 
 
-def _compiler(dtype: DType | None, color: Color, form: StoredForm) -> CompileTransforms:
-    """Return :func:`compile_image` for images of this dtype and form."""
-    deep = ImageFormat(color=color, channels=form.channels).is_deep
-    return partial(compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits)
+def _compiler(columns: ColumnArguments, form: StoredForm) -> CompileTransforms:
+    """Return :func:`compile_image` for images of the dtype and colour asked for, stored in this form."""
+    deep = ImageFormat(color=columns.color, channels=form.channels).is_deep
+    return partial(compile_image, dtype=columns.dtype, channels=form.channels, deep=deep, bits=form.bits)
 
 
 def _form_of(source: SampleSource, color: Color) -> StoredForm:
