@@ -1,6 +1,5 @@
 """Conversions with restart markers: the same images, and which images cannot have them."""
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.file_trees import read_files
 from helpers.data.payloads.jpeg_coefficients import coefficients, restart_interval, segments
 from helpers.data.pictures import decode, encode
 from PIL import Image, ImageCms
 
 import stoker
 from stoker import _native
-from stoker.errors import ConfigError, StaleIndexError
+from stoker.errors import ConfigError, DatasetError, StaleIndexError
 from stoker.formats.codecs.decode import decode_rgb
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index
@@ -48,10 +48,10 @@ def convert_one(data: bytes, folder: Path, name: str = "a.jpg", **options: Any) 
     return summary, stoker.open(folder / "out").read(0)
 
 
-class TestTheCopy:
+class TestJpegsWithMarkers:
     @pytest.mark.parametrize("quality", [30, 97])
     @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
-    def test_coefficients_and_pixels_are_the_same(self, subsampling: str, quality: int) -> None:
+    def test_markers_change_no_coefficient_and_no_pixel(self, subsampling: str, quality: int) -> None:
         for height, width in [(1, 1), (8, 64), (17, 33), (50, 70)]:
             data = encode(picture(height, width), quality=quality, subsampling=subsampling)
             copy = marked(data)
@@ -61,7 +61,7 @@ class TestTheCopy:
             assert marked(copy) == copy
 
     @pytest.mark.parametrize("mode", ["L", "CMYK"])
-    def test_grey_and_cmyk(self, mode: str) -> None:
+    def test_markers_change_nothing_of_grey_and_cmyk(self, mode: str) -> None:
         data = encode(picture(30, 50, mode))
         copy = marked(data)
         assert restart_interval(copy) > 0
@@ -69,13 +69,13 @@ class TestTheCopy:
             assert np.array_equal(before, after)
         assert np.array_equal(decode(data), decode(copy))
 
-    def test_a_progressive_image_becomes_the_sequential_one(self) -> None:
+    def test_a_progressive_image_becomes_sequential(self) -> None:
         image = picture(50, 70)
         copy = marked(encode(image, progressive=True))
         assert copy == marked(encode(image))
         assert 0xC0 in dict(segments(copy))
 
-    def test_photographs_become_smaller(self, photographs: list[Path]) -> None:
+    def test_photographs_become_one_to_five_percent_smaller(self, photographs: list[Path]) -> None:
         files = [file.read_bytes() for file in photographs[::20]]
         ratio = sum(len(marked(data)) for data in files) / sum(map(len, files))
         assert 0.95 < ratio < 0.99
@@ -95,19 +95,21 @@ class TestTheCopy:
         data = data[:2] + adobe + data[2:]
 
         def kept(data: bytes) -> list[tuple[int, bytes]]:
-            return [one for one in segments(data) if 0xE0 <= one[0] <= 0xEF or one[0] == 0xFE]
+            return [
+                (marker, body) for marker, body in segments(data) if 0xE0 <= marker <= 0xEF or marker == 0xFE
+            ]
 
         assert [marker for marker, _ in kept(data)] == [0xEE, 0xE0, 0xE1, 0xE2, 0xFE]
         assert kept(marked(data)) == kept(data)
 
-    def test_data_after_the_image_are_left_out(self) -> None:
+    def test_bytes_after_the_image_are_left_out(self) -> None:
         data = encode(picture(9, 30))
         assert marked(data + data) == marked(data)
 
 
-def with_precision(data: bytes) -> bytes:
-    at = data.index(b"\xff\xc0") + 4
-    return data[:at] + b"\x0c" + data[at + 1 :]
+def with_12_bits(data: bytes) -> bytes:
+    offset = data.index(b"\xff\xc0") + 4  # of the sample precision in the frame header
+    return data[:offset] + b"\x0c" + data[offset + 1 :]
 
 
 def cut(data: bytes) -> bytes:
@@ -120,31 +122,33 @@ def without_last_scan(data: bytes) -> bytes:
 
 def with_late_exif(data: bytes) -> bytes:
     exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
-    at = data.index(b"\xff\xda")
-    return data[:at] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[at:]
+    offset = data.index(b"\xff\xda")
+    return data[:offset] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[offset:]
 
 
-class TestImagesThatCannotBeCopied:
+class TestImagesThatCannotHaveMarkers:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
             (lambda data: data.replace(b"\xff\xc0", b"\xff\xc9"), "arithmetic coding"),
-            (with_precision, "more than 8 bits"),
+            (with_12_bits, "more than 8 bits"),
             (cut, "damaged, or of a kind that libjpeg-turbo cannot copy"),
             (with_late_exif, "EXIF after the frame header"),
         ],
     )
-    def test_they_stay_as_they_are_and_are_counted(self, change: Any, reason: str, tmp_path: Path) -> None:
+    def test_a_jpeg_that_cannot_have_markers_stays_as_it_is_and_is_counted(
+        self, change: Any, reason: str, tmp_path: Path
+    ) -> None:
         data = change(encode(picture(40, 60)))
         summary, payload = convert_one(data, tmp_path, restarts=True)
         assert payload == data
         assert (summary.written, summary.skipped) == (1, {f"restart markers ({reason})": 1})
 
-    def test_a_progressive_image_without_its_last_scan(self) -> None:
+    def test_a_progressive_image_without_its_last_scan_gets_no_markers(self) -> None:
         data = without_last_scan(encode(picture(40, 60), progressive=True))
         assert _native.mark_restarts(data)[1] == "incomplete progressive image"
 
-    def test_strict_accepts_them(self, tmp_path: Path) -> None:
+    def test_strict_accepts_a_jpeg_that_cannot_have_markers(self, tmp_path: Path) -> None:
         data = cut(encode(picture(40, 60)))
         assert convert_one(data, tmp_path, restarts=True, strict=True)[1] == data
 
@@ -155,13 +159,13 @@ class TestImagesThatCannotBeCopied:
         assert summary.skipped == {}
 
 
-class TestTheOption:
-    def test_bytes_are_kept_without_it(self, tmp_path: Path) -> None:
+class TestOption:
+    def test_bytes_are_kept_without_the_option(self, tmp_path: Path) -> None:
         data = encode(picture(40, 60))
         assert convert_one(data, tmp_path)[1] == data
         assert "restarts" not in Manifest.load(tmp_path / "out").options
 
-    def test_it_marks_images_that_are_not_encoded_anew(self, tmp_path: Path) -> None:
+    def test_the_option_marks_jpegs_that_are_not_encoded_anew(self, tmp_path: Path) -> None:
         data = encode(picture(40, 60))
         assert convert_one(data, tmp_path, restarts=True)[1] == marked(data)
         assert Manifest.load(tmp_path / "out").options["restarts"] is True
@@ -176,42 +180,40 @@ class TestTheOption:
             ({"resize": None, "encoding": "jpeg", "quality": 50, "restarts": True}, 1),
         ],
     )
-    def test_resized_jpegs_have_them_by_default(
+    def test_resized_jpegs_have_markers_by_default(
         self, options: dict[str, Any], interval: int, tmp_path: Path
     ) -> None:
         data = encode(picture(70, 64))
         _, payload = convert_one(data, tmp_path, **{"resize": "shorter=64", **options})
         assert restart_interval(payload) == interval
 
-    def test_they_change_no_pixel_of_resized_images(self, tmp_path: Path) -> None:
+    def test_markers_change_no_pixel_of_resized_images(self, tmp_path: Path) -> None:
         data = encode(picture(70, 90))
         stored = [
             convert_one(data, tmp_path / str(restarts), resize="shorter=48", restarts=restarts)[1]
             for restarts in (False, True)
         ]
-        one, two = (decode_rgb(payload, 1, 0, 0) for payload in stored)
-        assert np.array_equal(one, two)
+        without, marked_pixels = (decode_rgb(payload, 1, 0, 0) for payload in stored)
+        assert np.array_equal(without, marked_pixels)
         assert restart_interval(stored[1])
 
     @pytest.mark.parametrize("encoding", ["raw", "png"])
-    def test_it_is_refused_where_no_jpeg_is_stored(self, encoding: str, tmp_path: Path) -> None:
+    def test_the_option_is_refused_where_no_jpeg_is_stored(self, encoding: str, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"restarts is for JPEGs, and with encoding '{encoding}' none"):
             convert_one(encode(picture(9, 9)), tmp_path, encoding=encoding, restarts=True)
 
-    def test_the_same_command_is_recognised_and_another_is_refused(self, tmp_path: Path) -> None:
+    def test_a_dataset_with_markers_is_not_already_converted_without_them(self, tmp_path: Path) -> None:
         data = encode(picture(40, 60))
         convert_one(data, tmp_path, restarts=True)
         source = tmp_path / "source"
         assert stoker.convert(source, tmp_path / "out", restarts=True).already
-        with pytest.raises(stoker.errors.DatasetError):
+        with pytest.raises(DatasetError, match="already"):
             stoker.convert(source, tmp_path / "out")
 
-    def test_the_same_bytes_with_any_number_of_threads(self, photos: Path, tmp_path: Path) -> None:
+    def test_any_number_of_threads_gives_the_same_bytes(self, photos: Path, tmp_path: Path) -> None:
         for threads in (1, 3):
             stoker.convert(photos, tmp_path / str(threads), restarts=True, shards=2, num_threads=threads)
-        one, three = (stoker.open(tmp_path / str(threads)) for threads in (1, 3))
-        for a, b in itertools.zip_longest(one.data_files, three.data_files):
-            assert a.read_bytes() == b.read_bytes()
+        assert read_files(tmp_path / "1") == read_files(tmp_path / "3")
 
 
 class TestBands:
@@ -227,7 +229,7 @@ class TestBands:
         stoker.convert(tmp_path / "source", tmp_path / "out", restarts=True)
         return stoker.open(tmp_path / "out")
 
-    def test_they_are_those_of_the_payloads(self, dataset: Dataset) -> None:
+    def test_bands_in_the_index_are_those_of_the_payloads(self, dataset: Dataset) -> None:
         lists = dataset.lists("jpeg_bands", range(3))
         for position in range(3):
             stored = lists.values[lists.starts[position] : lists.starts[position + 1]]
@@ -240,22 +242,26 @@ class TestBands:
         assert not table[0].any()
 
     @pytest.mark.parametrize("restarts", [False, None])
-    def test_other_datasets_have_no_such_column(self, restarts: bool | None, tmp_path: Path) -> None:
+    def test_a_dataset_without_markers_has_no_column_of_bands(
+        self, restarts: bool | None, tmp_path: Path
+    ) -> None:
         convert_one(encode(picture(9, 9)), tmp_path, restarts=restarts)
         dataset = stoker.open(tmp_path / "out")
         assert "jpeg_bands" not in dataset.columns
         assert dataset.samples([0]).bands is None
 
-    def test_a_mixture_of_datasets_with_and_without_them(self, dataset: Dataset, tmp_path: Path) -> None:
+    def test_samples_without_markers_in_a_mixture_have_empty_bands(
+        self, dataset: Dataset, tmp_path: Path
+    ) -> None:
         convert_one(encode(picture(9, 9)), tmp_path / "plain")
-        other = stoker.open(tmp_path / "plain" / "out")
-        bands = stoker.mix([(other, 1), (dataset, 3)]).samples([0, 1, 3]).bands
+        plain = stoker.open(tmp_path / "plain" / "out")
+        bands = stoker.mix([(plain, 1), (dataset, 3)]).samples([0, 1, 3]).bands
         assert bands is not None
         assert not bands[0].any()
         assert np.array_equal(bands[1:], dataset.samples([0, 2]).bands)
-        assert stoker.mix([(other, 1), (other, 1)]).samples([0, 1]).bands is None
+        assert stoker.mix([(plain, 1), (plain, 1)]).samples([0, 1]).bands is None
 
-    def test_verify_compares_them(self, dataset: Dataset, tmp_path: Path) -> None:
+    def test_verification_compares_the_bands(self, dataset: Dataset, tmp_path: Path) -> None:
         assert stoker.verify(dataset.path).ok
         path = dataset.path / "index.arrow"
         number = dataset.lists("jpeg_bands", [2]).values[-1].tobytes()
@@ -271,7 +277,9 @@ class TestBands:
             "the checksums of its bands in the index do not match",
         )
 
-    def test_too_many_numbers_for_an_image_are_refused(self, dataset: Dataset, tmp_path: Path) -> None:
+    def test_an_index_with_too_many_bands_of_an_image_is_refused(
+        self, dataset: Dataset, tmp_path: Path
+    ) -> None:
         index = dataset.index
         columns: dict[str, Any] = {name: index.arrow(name) for name in index.schema.names}
         columns["jpeg_bands"] = pa.array([[0] * 131, [], []], pa.large_list(pa.uint32()))
@@ -279,7 +287,7 @@ class TestBands:
         with pytest.raises(StaleIndexError, match="131 numbers of bands"):
             Index.open(tmp_path / "index.arrow").samples([0])
 
-    def test_samples_of_a_writer_have_them(self, tmp_path: Path) -> None:
+    def test_jpegs_of_a_writer_have_bands(self, tmp_path: Path) -> None:
         image = picture(300, 400)
         with stoker.Writer(tmp_path / "out", restarts=True) as writer:
             writer.write(encode(image), label=0)

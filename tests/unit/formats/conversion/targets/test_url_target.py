@@ -49,18 +49,18 @@ def test_a_target_url_has_the_bytes_of_a_folder(
     photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
 ) -> None:
     options = {"shards": 3, **options}
-    here = stoker.convert(photos, tmp_path / "out", **options)
-    there = stoker.convert(photos, "memory://bucket/out", **options)
+    local = stoker.convert(photos, tmp_path / "out", **options)
+    remote = stoker.convert(photos, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
-    assert (there.written, there.bytes, there.skipped) == (here.written, here.bytes, here.skipped)
-    assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
+    assert (remote.written, remote.bytes, remote.skipped) == (local.written, local.bytes, local.skipped)
+    assert all(str(url).startswith("memory://bucket/out") for url in remote.datasets.values())
 
 
-def test_a_target_on_a_mounted_disk_is_made(photos: Path, tmp_path: Path) -> None:
-    here = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
-    stoker.convert(photos, f"file://{tmp_path}/there/out", shards=3, val="25%")
-    assert read_files(tmp_path / "there" / "out") == read_files(tmp_path / "out")
-    assert sorted(here.datasets) == ["train", "val"]
+def test_a_target_at_a_file_url_has_the_bytes_of_a_folder(photos: Path, tmp_path: Path) -> None:
+    summary = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
+    stoker.convert(photos, f"file://{tmp_path}/new/out", shards=3, val="25%")
+    assert read_files(tmp_path / "new" / "out") == read_files(tmp_path / "out")
+    assert sorted(summary.datasets) == ["train", "val"]
 
 
 def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path, memory: Any) -> None:
@@ -68,9 +68,9 @@ def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path
     stoker.convert(photos, tmp_path / "from-folder", shards=2, seed=1)
     summary = stoker.convert("memory://bucket/photos", tmp_path / "from-url", shards=2, seed=1)
     assert summary.skipped == {"broken image": 1, "not an image": 1}
-    here, there = (stoker.open(tmp_path / name) for name in ("from-folder", "from-url"))
-    assert there.manifest.shards == here.manifest.shards
-    assert there.manifest.classes == here.manifest.classes
+    expected, dataset = (stoker.open(tmp_path / name) for name in ("from-folder", "from-url"))
+    assert dataset.manifest.shards == expected.manifest.shards
+    assert dataset.manifest.classes == expected.manifest.classes
 
 
 @pytest.mark.parametrize("fails_at", range(2, 40, 3))
@@ -91,9 +91,9 @@ def test_an_upload_that_fails_is_resumed(
                 raise OSError("the storage is down")
             return original(self, *args, **options)
 
-        patched.setattr(type(memory), method, call)
+        patch.setattr(type(memory), method, call)
 
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patch:
         for method in ("put_file", "pipe_file", "mv"):
             failing(method)
         try:
@@ -116,8 +116,8 @@ def test_a_dataset_that_is_being_replaced_has_no_manifest(
         raise OSError("the storage is down")
 
     stoker.convert(photos, "memory://bucket/out", shards=4)
-    with monkeypatch.context() as patched:
-        patched.setattr(type(memory), "put_file", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "put_file", fail)
         with pytest.raises(StorageError):
             stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
     assert not memory.exists("/bucket/out/dataset.json")
@@ -134,19 +134,21 @@ def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memo
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_the_same_call_on_a_finished_url_says_so(photos: Path, memory: Any, container: Any) -> None:
+def test_the_same_call_on_a_finished_url_changes_nothing(photos: Path, memory: Any, container: Any) -> None:
     options: dict[str, Any] = {"format": container, "val": "25%", "seed": 3, "shards": 2}
-    made = stoker.convert(photos, "memory://bucket/out", **options)
+    first = stoker.convert(photos, "memory://bucket/out", **options)
     before = stored(memory, "/bucket/out")
-    found = stoker.convert(photos, "memory://bucket/out", **options)
-    assert found == dataclasses.replace(made, already=True, seconds=0, images_per_second=0)
+    second = stoker.convert(photos, "memory://bucket/out", **options)
+    assert second == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     assert stored(memory, "/bucket/out") == before
     with pytest.raises(DatasetError, match="already"):
         stoker.convert(photos, "memory://bucket/out", **{**options, "seed": 4})
 
 
 @pytest.mark.parametrize("lost", ["shard-00000-of-00002.tfrecord", "index.arrow", "skipped.jsonl", ""])
-def test_a_changed_source_or_a_damaged_url_is_refused(photos: Path, memory: Any, lost: str) -> None:
+def test_a_changed_source_or_a_damaged_dataset_at_a_url_is_not_already_converted(
+    photos: Path, memory: Any, lost: str
+) -> None:
     stoker.convert(photos, "memory://bucket/out", shards=2)
     if lost:
         memory.rm(f"/bucket/out/{lost}")
@@ -157,7 +159,7 @@ def test_a_changed_source_or_a_damaged_url_is_refused(photos: Path, memory: Any,
         stoker.convert(photos, "memory://bucket/out", shards=2)
 
 
-def test_a_storage_that_fails_does_not_look_like_another_dataset(
+def test_a_storage_that_fails_is_not_taken_for_another_dataset(
     photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -169,12 +171,12 @@ def test_a_storage_that_fails_does_not_look_like_another_dataset(
         stoker.convert(photos, "memory://bucket/out", shards=2)
 
 
-def test_text_at_urls_is_already_converted(memory: Any) -> None:
+def test_text_at_a_url_is_already_converted_until_it_changes(memory: Any) -> None:
     memory.pipe("/bucket/text.txt", b"one two\n \nthree\n")
     source, target = "memory://bucket/text.txt", "memory://bucket/out"
-    made = stoker.convert_text(source, target, val="50%")
-    found = stoker.convert_text(source, target, val="50%")
-    assert found == dataclasses.replace(made, already=True, seconds=0, images_per_second=0)
+    first = stoker.convert_text(source, target, val="50%")
+    second = stoker.convert_text(source, target, val="50%")
+    assert second == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     memory.pipe("/bucket/text.txt", b"one TWO\n \nthree\n")
     with pytest.raises(DatasetError, match="already"):
         stoker.convert_text(source, target, val="50%")
@@ -193,8 +195,8 @@ def test_a_source_url_without_images_is_refused(memory: Any) -> None:
     assert caught.value.path == "memory://bucket/photos"
 
 
-def listed(photos: Path, kind: str) -> tuple[str, bytes]:
-    """Name and content of a list of the photos: one is missing, one is named twice, one lies elsewhere."""
+def list_photos(photos: Path, kind: str) -> tuple[str, bytes]:
+    """Name and content of a list of the photos: one is missing, one is named twice, one is outside."""
     keys = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))
     entries = [{"path": key, "label": Path(key).parent.name, "number": i} for i, key in enumerate(keys)]
     extra = [{"path": key, "label": "class-0", "number": 9} for key in ("gone.jpg", keys[0], "../x.jpg")]
@@ -218,22 +220,21 @@ def listed(photos: Path, kind: str) -> tuple[str, bytes]:
 def test_a_list_at_a_url_gives_the_records_of_a_local_list(
     photos: Path, tmp_path: Path, memory: Any, kind: str
 ) -> None:
-    name, text = listed(photos, kind)
+    name, text = list_photos(photos, kind)
     (photos / name).write_bytes(text)
     memory.put(str(photos), "/bucket/photos", recursive=True)
-    here = stoker.convert(photos / name, tmp_path / "here", shards=2, seed=1, allow_loss=1)
-    there = stoker.convert(
-        f"memory://bucket/photos/{name}", tmp_path / "there", shards=2, seed=1, allow_loss=1
-    )
-    assert there.skipped == here.skipped
-    found, expected = (stoker.open(tmp_path / side) for side in ("there", "here"))
-    assert found.manifest.shards == expected.manifest.shards
-    assert (found.classes, found.types) == (expected.classes, expected.types)
-    assert found.tasks == expected.tasks
+    options: dict[str, Any] = {"shards": 2, "seed": 1, "allow_loss": 1}
+    local = stoker.convert(photos / name, tmp_path / "local", **options)
+    remote = stoker.convert(f"memory://bucket/photos/{name}", tmp_path / "remote", **options)
+    assert remote.skipped == local.skipped
+    dataset, expected = (stoker.open(tmp_path / folder) for folder in ("remote", "local"))
+    assert dataset.manifest.shards == expected.manifest.shards
+    assert (dataset.classes, dataset.types) == (expected.classes, expected.types)
+    assert dataset.tasks == expected.tasks
 
 
-def test_a_local_coco_json_of_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
-    name, text = listed(photos, "coco")
+def test_a_local_coco_file_can_have_its_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
+    name, text = list_photos(photos, "coco")
     (tmp_path / name).write_bytes(text)
     memory.put(str(photos), "/bucket/photos", recursive=True)
     images = "memory://bucket/photos/"
@@ -241,7 +242,9 @@ def test_a_local_coco_json_of_images_at_a_url(photos: Path, tmp_path: Path, memo
     assert len(stoker.open(tmp_path / "out")) == 24
 
 
-def test_a_list_of_full_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
+def test_a_list_at_a_url_can_name_urls_in_its_folder_and_no_others(
+    photos: Path, tmp_path: Path, memory: Any
+) -> None:
     memory.put(str(photos), "/bucket/photos", recursive=True)
     root = "memory://bucket/photos"
     lines = [f"{root}/class-0/0.jpg,1", "class-0/3.jpg,1", f"{root}-too/class-0/0.jpg,1", "/class-0/6.jpg,1"]
@@ -251,26 +254,28 @@ def test_a_list_of_full_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) -> None:
+def test_text_at_urls_gives_the_bytes_of_local_files(tmp_path: Path, memory: Any, compressed: bool) -> None:
     texts = ["".join(f"{side} {i * j} " for j in range(i % 7)) + "\n" for side in "ab" for i in range(40)]
     names = []
     for side, lines in enumerate((texts[:40], texts[40:])):
-        content_of = "".join(lines).encode()
+        content = "".join(lines).encode()
         names.append(f"text.{'ab'[side]}")
-        (tmp_path / names[-1]).write_bytes(gzip.compress(content_of) if compressed else content_of)
+        (tmp_path / names[-1]).write_bytes(gzip.compress(content) if compressed else content)
         memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
     options: dict[str, Any] = {"parallel": True, "shards": 2, "seed": 1, "val": "20%"}
     stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
     urls = [f"memory://bucket/{name}" for name in names]
     stoker.convert_text(urls, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
+
+
+def test_the_error_of_parallel_files_of_different_lengths_names_the_url(memory: Any, tmp_path: Path) -> None:
+    urls = ["memory://bucket/text.a", "memory://bucket/text.b"]
+    memory.pipe("/bucket/text.a", b"one\ntwo\n")
     memory.pipe("/bucket/text.b", b"one\n")
     with pytest.raises(SourceError, match="lines") as caught:
-        stoker.convert_text(urls, tmp_path / "other", parallel=True)
+        stoker.convert_text(urls, tmp_path / "out", parallel=True)
     assert caught.value.path == urls[1]
-    with pytest.raises(StorageError, match="does not exist") as missing:
-        stoker.convert_text("memory://bucket/none.txt", tmp_path / "other")
-    assert missing.value.path == "memory://bucket/none.txt"
 
 
 def test_the_error_of_a_broken_list_names_its_url(memory: Any, tmp_path: Path) -> None:
@@ -278,12 +283,20 @@ def test_the_error_of_a_broken_list_names_its_url(memory: Any, tmp_path: Path) -
     with pytest.raises(SourceError, match="the header has no path: it has file, class") as caught:
         stoker.convert("memory://bucket/list.csv", tmp_path / "out")
     assert caught.value.path == "memory://bucket/list.csv"
-    with pytest.raises(StorageError, match="does not exist") as missing:
-        stoker.convert("memory://bucket/none.json", tmp_path / "out")
-    assert missing.value.path == "memory://bucket/none.json"
 
 
-def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
+@pytest.mark.parametrize(
+    ("convert", "name"), [(stoker.convert, "none.json"), (stoker.convert_text, "none.txt")]
+)
+def test_the_error_of_a_missing_source_names_its_url(
+    memory: Any, tmp_path: Path, convert: Callable[..., Any], name: str
+) -> None:
+    with pytest.raises(StorageError, match="does not exist") as caught:
+        convert(f"memory://bucket/{name}", tmp_path / "out")
+    assert caught.value.path == f"memory://bucket/{name}"
+
+
+def test_a_strict_error_names_the_url_of_the_file_and_leaves_no_file(photos: Path, memory: Any) -> None:
     memory.put(str(photos / "class-1"), "/bucket/photos/class-1", recursive=True)
     memory.rm("/bucket/photos/class-1/notes.txt")
     with pytest.raises(stoker.errors.DecodeError, match="broken image") as caught:
