@@ -65,7 +65,8 @@ def pad_arrays(
     padded = np.full(shape, value, dtype or np.result_type(*arrays))
     within = (slice(None),) * axis
     for target, array in zip(padded, arrays, strict=True):
-        target[(*within, slice(array.shape[axis]))] = array
+        index = (*within, slice(array.shape[axis]))
+        target[index] = array
     return padded, lengths
 
 
