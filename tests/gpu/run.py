@@ -137,7 +137,10 @@ class Run:
         self.write()
 
     def _wait(self, process: subprocess.Popen[bytes], lines: Path) -> str:
-        """Wait for the process, until the limit of a test or the end; the outcome of an unfinished test."""
+        """Wait for the process, until the limit of a test or the end; the outcome of an unfinished test.
+
+        Imports before the first test have no limit but the end.
+        """
         while True:
             try:
                 process.wait(_POLL)
@@ -145,7 +148,8 @@ class Run:
             except subprocess.TimeoutExpired:
                 self._take(lines)
                 self.write()
-            if time.time() - lines.stat().st_mtime > self.limit:
+            has_begun = any(result["outcome"] == "begun" for result in self.results.values())
+            if has_begun and time.time() - lines.stat().st_mtime > self.limit:
                 return "hung"
             if time.monotonic() > self.end:
                 return "cut off"

@@ -42,7 +42,7 @@ def waits_for_the_gpu(): time.sleep(600)
 def test_hang(): waits_for_the_gpu()
 def test_last(): pass
 """)
-    found = run(folder, "--limit", "3")
+    found = run(folder, "--limit", "10")
     assert {name: result["outcome"] for name, result in found["tests"].items()} == {
         "test_first": "passed",
         "test_crash": "crashed",

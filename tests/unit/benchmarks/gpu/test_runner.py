@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stoker.benchmarks.gpu.processes import stop
 from stoker.benchmarks.gpu.runner import ResultsFile, Step, ends, run_steps
 from stoker.errors import ConfigError
 
@@ -55,10 +57,26 @@ def test_a_crash_costs_its_step_alone(tmp_path: Path) -> None:
     assert "no decoder" in found["error"]["said"]
 
 
-def test_a_step_that_hangs_says_where(tmp_path: Path) -> None:
-    program = "import time\ndef waits_for_the_gpu():\n    time.sleep(600)\nwaits_for_the_gpu()"
-    found = run(tmp_path, step("hangs", program, seconds=1.0))["hangs"]
-    assert "in waits_for_the_gpu" in found["said"]
+def test_a_step_that_is_stopped_says_where_it_was() -> None:
+    program = """
+import time
+def waits_for_the_gpu():
+    print(flush=True)
+    time.sleep(600)
+waits_for_the_gpu()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        stop(process)
+        assert b"in waits_for_the_gpu" in process.stderr.read()
+    assert process.returncode == -signal.SIGABRT
 
 
 def test_a_step_that_ignores_signals_is_killed(tmp_path: Path) -> None:
