@@ -1,7 +1,7 @@
 """Recognition of datasets that an earlier conversion with the same plan has made.
 
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
-options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
+options, classes, the names, order, labels and columns of the samples (none more, none less), the files that were left out and, where
 bytes are stored as they are, their number. No file of the source may be newer than the dataset. Up to 4,096
 samples of text are tokenized again, and must have the checksums in the index. Both targets, folders and URLs,
 call :func:`find_converted`.
@@ -23,7 +23,8 @@ from stoker._native import crc32c
 from stoker.errors import StorageError
 
 from ...containers.registry import find_container
-from ...dataset.index import Index
+from ...dataset.columns.origin_columns import ORIGIN_COLUMNS
+from ...dataset.index import KNOWN_COLUMNS, Index
 from ...dataset.manifest import SKIPPED_NAME, Manifest
 from ...sources.listing import Skip
 from ..options import ConvertOptions
@@ -127,7 +128,7 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
     if not set(planned.filter(pc.invert(kept)).to_pylist()) <= skipped:
         return False
     rows = rows[kept.to_numpy(zero_copy_only=False)]
-    if (listing.labels is None) == ("label" in index.types):
+    if set(index.types) - _columns(plan):
         return False
     labels = {} if listing.labels is None else {"label": listing.labels}
     columns = {"key": listing.keys, **labels, **listing.columns}
@@ -137,6 +138,13 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
         return _has_texts(plan, rows, index)
     sizes_known = options.keeps_bytes and listing.blocks is None
     return not sizes_known or np.array_equal(index.column("length"), listing.sizes[rows])
+
+
+def _columns(plan: ConversionPlan) -> set[str]:
+    """Names of the index columns that the plan may write."""
+    nothing = np.zeros(0, np.int64)
+    own = plan.encoder.columns(nothing, [], nothing)
+    return {*KNOWN_COLUMNS, *ORIGIN_COLUMNS, *plan.encoder.attributes, *own}
 
 
 def _has_texts(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index) -> bool:

@@ -128,6 +128,24 @@ def test_a_list_with_another_label_or_column_is_not_already_converted(photos: Pa
         assert stoker.convert(file, tmp_path / "out").already
 
 
+def test_a_list_without_a_column_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("path,label,score\nphotos/cat/0.jpg,3,0.5\n")
+    stoker.convert(file, tmp_path / "out")
+    file.write_text("path,label\nphotos/cat/0.jpg,3\n")
+    os.utime(file, (0, 0))
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(file, tmp_path / "out")
+
+
+def test_text_without_a_column_is_not_already_converted(tmp_path: Path) -> None:
+    (tmp_path / "lines.jsonl").write_text('{"text": "one", "score": 1}\n')
+    options: dict[str, Any] = {"fields": ("text",), "tokenizer": "bytes"}
+    stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), **options)
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", **options)
+
+
 def test_a_list_with_other_names_of_classes_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nphotos/cat/0.jpg,0\n")
     stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"])
