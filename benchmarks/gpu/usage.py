@@ -37,7 +37,7 @@ class GpuUsage:
         self._thread = threading.Thread(target=self._sample_until_the_end, daemon=True)
         self._samples: dict[str, list[int]] = {}
         self._handle = ctypes.c_void_p()
-        self._nvml = None if device == "cpu" else self._open(int(device.partition(":")[2] or 0))
+        self._nvml: Any = None if device == "cpu" else self._open(int(device.partition(":")[2] or 0))
 
     def __enter__(self) -> GpuUsage:
         if self._nvml:

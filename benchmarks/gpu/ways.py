@@ -49,7 +49,7 @@ def best_decoding(steps: Results) -> dict[str, Any] | None:
         ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if no way
         passed.
     """
-    rows = [
+    rows: list[dict[str, Any]] = [
         row
         for step in steps.values()
         for row in step.get("found", {}).get("decode", [])
