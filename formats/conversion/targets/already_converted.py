@@ -1,10 +1,10 @@
 """Recognition of datasets that an earlier conversion with the same plan has made.
 
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
-options, classes, the names, order, labels and columns of the samples (none more, none less), the files that were left out and, where
-bytes are stored as they are, their number. No file of the source may be newer than the dataset. Up to 4,096
-samples of text are tokenized again, and must have the checksums in the index. Both targets, folders and URLs,
-call :func:`find_converted`.
+options, classes, the names, order, labels and columns of the samples (none more, none less), the files that
+were left out and, where bytes are stored as they are, their number. No file of the source may be newer than
+the dataset. Up to 4,096 samples of text are tokenized again, and must have the checksums in the index. Both
+targets, folders and URLs, call :func:`find_converted`.
 """
 
 from __future__ import annotations
