@@ -98,8 +98,8 @@ SCALES = {
     ),
     "rehearsal": Scale(
         images=256,
-        batch_size=16,
-        side=96,
+        batch_size=8,
+        side=64,
         seconds=1.0,
         rounds=3,
         loads=(0.0, 0.65, 1.0),
