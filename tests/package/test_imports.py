@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 from graphlib import TopologicalSorter
+from importlib.util import find_spec
 
 import pytest
 from helpers.tree.architecture import parts
@@ -11,6 +14,7 @@ from helpers.tree.import_graph import (
     FOLDERS,
     FRAMEWORKS,
     HOMES,
+    ROOT,
     from_imports,
     imported,
     imported_modules,
@@ -58,6 +62,22 @@ def test_imports_are_relative_inside_a_top_level_folder_and_absolute_across() ->
 def test_only_one_file_or_folder_imports_a_framework(package: str) -> None:
     found = {str(path) for path in modules().values() if imports(path, package)}
     assert all(package in HOMES and path.startswith(HOMES[package]) for path in found)
+
+
+def test_programs_in_strings_import_names_that_exist() -> None:
+    """Tests start programs that stand in strings, which no tool checks."""
+    pattern = re.compile(r"^\s*from (stoker[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+    found = [
+        (file, module, name.split(" as ")[0].strip())
+        for file in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(parse(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for module, names in pattern.findall(node.value)
+        for name in names.split(",")
+    ]
+    assert len(found) > 20
+    for file, module, name in found:
+        assert hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}"), file
 
 
 def test_no_module_unpickles() -> None:

@@ -92,6 +92,7 @@ MEAN = RNG.normal(0, 0.2, (N, 3, 3)).astype(np.float32)
 STEPS = {
     name: (case.step.take(np.arange(N) % 3), *case.dali) for name, case in STEP_CASES.items() if case.dali
 }
+TURNED = np.stack([np.array(((0.8, 0.3, k), (-0.3, 0.8, 9), (0, 0, 1))) for k in range(N)])  # do not shrink
 # Parameters that differ between all samples.
 VARIED = {
     "affine": (steps.Affine(WHERE, COLOR, None), 1, 0.001),
@@ -101,6 +102,7 @@ VARIED = {
     "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
     "compress": (steps.Compress(WHERE, (np.arange(N) * 8 + 5).astype(np.uint8)), 0, 0),
     "blur": (steps.Blur(WHERE, (5, 7), RNG.uniform(0.1, 3, (N, 2)).astype(np.float32)), 1, 0.01),
+    "distort": (steps.Distort(WHERE, TURNED, (9, 80, 200)), 1, 0.02),
 }
 
 
@@ -200,9 +202,8 @@ def test_a_batch_of_warped_and_other_samples_is_near_the_reference(
 
 
 def test_mixed_chains_are_near_the_reference(dataset: Dataset) -> None:
-    turned = np.stack([np.array(((0.8, 0.3, k), (-0.3, 0.8, 9), (0, 0, 1))) for k in range(N)])
     chains = (
-        (VARIED["posterize"][0], steps.Distort(WHERE, turned, (9, 80, 200))),
+        (VARIED["posterize"][0], VARIED["distort"][0]),
         (steps.Autocontrast(WHERE), VARIED["affine by the mean"][0]),
     )
     weights = RNG.dirichlet(np.ones(3), N).astype(np.float32)
