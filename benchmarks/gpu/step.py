@@ -35,10 +35,10 @@ def main() -> None:
     """Run from the command line."""
     context, function, *arguments = sys.argv[1:]
     given = Context.from_json(context)
-    module = importlib.import_module(f"stoker.benchmarks.gpu.programs.{_HOMES[function]}")
     try:
+        module = importlib.import_module(f"stoker.benchmarks.gpu.programs.{_HOMES[function]}")
         getattr(module, function)(given, *arguments)
-    except Refused as reason:
+    except (Refused, ModuleNotFoundError) as reason:
         given.write({"reason": str(reason)})
         sys.exit(3)
 
