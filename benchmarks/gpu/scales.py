@@ -87,7 +87,7 @@ SCALES = {
             "data": (50, 25),
             "smoke": (22, 9),
             "decode": (40, 18),
-            "loader": (25, 12),
+            "loader": (26, 12),
             "tests": (70, 60),
             "overlap": (100, 40),
             "corrupt": (40, 20),

@@ -92,7 +92,7 @@ def measure(context: Context, batches: Iterator[tuple[Any, Any]], step: Step, to
         together: Batches that become ready together. A multiple of their number is measured, and all that
             may have been made ahead comes before.
     """
-    for _ in range(3 * together if together > 1 else _WARM_UP):
+    for _ in range(2 * together if together > 1 else _WARM_UP):
         step(*next(batches))
     context.wait()
     images = count = 0
