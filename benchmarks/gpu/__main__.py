@@ -10,7 +10,7 @@ results is valid after every step. The same command goes on where an earlier one
 By estimate ``--scale full`` takes 25 minutes, and ``--scale lease`` twelve, for a machine that is
 lent for 15. Of these the first five hold what matters most, up to ``tests/gpu``: nine if every step hangs.
 
-``--device cpu --scale rehearsal`` runs all steps on the CPU, in some twelve minutes on two cores.
+``--device cpu --scale rehearsal`` runs all steps on the CPU, in some nine minutes on two cores.
 """
 
 from __future__ import annotations
