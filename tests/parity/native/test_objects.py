@@ -170,7 +170,7 @@ def test_lists_are_gathered_in_order(data: st.DataObject) -> None:
     "starts", [[0, 2, 6], [0, -1, 5], [2, 1, 5], [-1, 2, 5], [0, 2**62, 5], [-(2**63), 2**63 - 1, 5]]
 )
 def test_lists_outside_their_column_are_refused(starts: list[int]) -> None:
-    with pytest.raises(ValueError, match="positions in the values"):
+    with pytest.raises(ValueError, match="indices of the values"):
         ListColumn(np.array(starts), np.arange(5)).take([0, 1])
 
 

@@ -94,7 +94,7 @@ def test_several_columns_are_taken_as_each_alone(samples: list[Annotations]) -> 
 def test_a_short_column_is_refused_beside_a_whole_one(samples: list[Annotations]) -> None:
     made = columns(samples)
     made["object_area"] = ListColumn(made["object_area"].starts, made["object_area"].values[:-1])
-    with pytest.raises(ValueError, match="starts must be positions"):
+    with pytest.raises(ValueError, match="starts must be indices"):
         take_lists(made, [0, 4])
 
 
@@ -161,7 +161,7 @@ def test_columns_that_contradict_each_other_are_refused(
 ) -> None:
     made = columns(samples)
     made[name] = change(made[name])
-    with pytest.raises(ValueError, match=r"object_|starts must be positions"):
+    with pytest.raises(ValueError, match=r"object_|starts must be indices"):
         from_columns({name: column.take(range(5)) for name, column in made.items()}, 5, keypoints=3)
 
 
