@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.pictures import encode
+from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, memory_in_use, needs_cuda
-from helpers.pillow_decoding import decode_with_pillow
 from PIL import Image
 
 import stoker

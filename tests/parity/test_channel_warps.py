@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.converted_images import convert_images, first_images
 from helpers.data.pictures import npy, png
+from helpers.decoding.converted_images import convert_images, first_images
 
 from stoker import ImageLoader
 from stoker.augment import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.converted_images import convert_images, first_images
 from helpers.data.pictures import encode
+from helpers.decoding.converted_images import convert_images, first_images
 from PIL import Image
 
 import stoker

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.dali_reference import truth
 from helpers.data.payloads.native_payloads import run_once
-from helpers.engine_settings import settings_of
+from helpers.decoding.dali_reference import truth
+from helpers.loaders.engine_settings import settings_of
 from helpers.transforms.transform_examples import (
     AMPLIFIED,
     CASES,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.converted_images import convert_images, first_images
 from helpers.data.pictures import png
+from helpers.decoding.converted_images import convert_images, first_images
 from PIL import Image
 
 from stoker import ImageLoader

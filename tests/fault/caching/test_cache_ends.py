@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cached_blocks import BLOCKS, block_files, read_ahead_over
+from helpers.loaders.cached_blocks import BLOCKS, block_files, read_ahead_over
 from helpers.processes.interrupts import interrupted_everywhere
 
 import stoker

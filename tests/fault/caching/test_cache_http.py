@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cached_loaders import loader, received
+from helpers.loaders.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 from helpers.processes.warm_python import WarmPython
 

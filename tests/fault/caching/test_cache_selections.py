@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cached_loaders import loader
+from helpers.loaders.cached_loaders import loader
 from helpers.processes.waiting import wait_until
 
 import stoker

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.cached_loaders import loader, received
+from helpers.loaders.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 
 from stoker.formats.remote import file_system

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.cluster.ray_tasks import RayTasks
 from helpers.data.file_trees import read_files
-from helpers.ray_tasks import RayTasks
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError

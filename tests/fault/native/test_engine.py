@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset, picture
 from helpers.data.pictures import encode
-from helpers.pillow_decoding import decode_with_pillow
+from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.processes.cpu_levels import BatchForm, digests_at_level
 
 from stoker.augment.reference import reference

@@ -134,7 +134,7 @@ def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path, run: Run) -> Non
         """
 from types import SimpleNamespace
 import numpy as np
-from helpers.cached_blocks import block_files, read_ahead_over
+from helpers.loaders.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
 requests = SimpleNamespace(request=lambda blocks: {}, coming_bytes=0)

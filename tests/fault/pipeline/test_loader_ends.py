@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations import annotated_scenes
+from helpers.loaders.row_loaders import load_rows
 from helpers.processes.waiting import wait_until
-from helpers.row_loaders import load_rows
 
 from stoker.errors import EngineError, SampleError
 from stoker.formats.caching.block_files import BlockFiles

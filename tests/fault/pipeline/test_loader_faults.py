@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from helpers.data.payloads.png_files import chunk
 from helpers.data.pictures import encode
-from helpers.row_loaders import load_rows
+from helpers.loaders.row_loaders import load_rows
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError

@@ -20,7 +20,7 @@ from stoker.errors import ConfigError, LoaderClosedError
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from helpers.keras_states import StateRecord  # noqa: E402 - only where Keras is installed
+from helpers.loaders.keras_states import StateRecord  # noqa: E402 - only where Keras is installed
 
 from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - likewise
 

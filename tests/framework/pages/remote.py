@@ -9,7 +9,7 @@ from io import BytesIO
 
 from helpers.data.annotations import coco_files
 from helpers.data.shards.external_shards import example, write_tfrecord
-from helpers.ray_tasks import RayTasks
+from helpers.cluster.ray_tasks import RayTasks
 from moto.server import ThreadedMotoServer
 from PIL import Image
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
-from helpers.keras_states import StateRecord
+from helpers.loaders.keras_states import StateRecord
 
 import stoker
 from stoker.augment import Normalize, Resize

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import run_once
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 from helpers.transforms.step_examples import STEP_CASES
 
 from stoker.augment import (
@@ -39,7 +39,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
-from helpers.dali_reference import truth
+from helpers.decoding.dali_reference import truth
 
 from stoker.augment.params.image_params import ImageParams
 from stoker.formats.dataset.dataset import Dataset

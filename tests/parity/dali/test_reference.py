@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import run_once
 from helpers.data.pictures import encode
-from helpers.engine_settings import settings_of
-from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
+from helpers.decoding.pillow_decoding import decode_with_pillow, without_adobe_marker
+from helpers.loaders.engine_settings import settings_of
 from PIL import Image
 
 from stoker.augment import (
@@ -44,7 +44,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 pytest.importorskip("nvidia.dali")
 
 
-from helpers.dali_reference import assert_close, check, execute, inside, truth
+from helpers.decoding.dali_reference import assert_close, check, execute, inside, truth
 
 from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
 from helpers.data.pictures import encode
-from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
+from helpers.decoding.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
 
 from stoker.augment import ImageParams

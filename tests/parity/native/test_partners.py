@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.planned import planned
+from helpers.loaders.planned import planned
 
 import stoker
 from stoker import ImageLoader

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.converted_images import first_images
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
 from helpers.data.pictures import encode
-from helpers.pillow_decoding import decode_with_pillow
+from helpers.decoding.converted_images import first_images
+from helpers.decoding.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

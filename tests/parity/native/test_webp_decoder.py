@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.converted_images import all_images, convert_images
 from helpers.data.payloads.webp_files import KINDS, webp
-from helpers.native_decoding import (
+from helpers.decoding.converted_images import all_images, convert_images
+from helpers.decoding.native_decoding import (
     assert_bad_sample_of_every_engine,
     assert_refused_in_the_words_of_pillow,
     decode_in_cpp,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.planned import planned
+from helpers.loaders.planned import planned
 
 import stoker
 from stoker import ImageLoader

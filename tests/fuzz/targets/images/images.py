@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from helpers.data.pictures import encode
-from helpers.native_decoding import decode_in_cpp
+from helpers.decoding.native_decoding import decode_in_cpp
 from mutations import mutate, pick
 from PIL import Image
 

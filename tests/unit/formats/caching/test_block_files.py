@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
+from helpers.loaders.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.caching.cache_files import punch_hole

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
+from helpers.loaders.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError
 from stoker.formats.caching.block_files import BlockFiles

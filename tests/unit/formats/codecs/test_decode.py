@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.pictures import encode
-from helpers.pillow_decoding import decode_with_pillow
+from helpers.decoding.pillow_decoding import decode_with_pillow
 from PIL import Image
 
 import stoker

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
 from helpers.data.datasets import flip_bit
-from helpers.ray_stand_in import Call, RayStandIn, assert_same, hook
 
 import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.ray_stand_in import Call, RayStandIn, assert_same, hook
+from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
 
 from stoker import ImageLoader, RayWorkers, TextLoader
 from stoker.augment import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.pillow_decoding import decode_with_pillow
+from helpers.decoding.pillow_decoding import decode_with_pillow
 
 import stoker
 from stoker.augment import (

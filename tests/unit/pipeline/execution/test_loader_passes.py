@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.batches import rows_of
+from helpers.loaders.batches import rows_of
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from helpers.loaders.producers import Groups, Numbers, started
 from helpers.processes.waiting import wait_until
-from helpers.producers import Groups, Numbers, started
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch

@@ -15,7 +15,7 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 pytest.importorskip("nvidia.dali")
 
 
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 

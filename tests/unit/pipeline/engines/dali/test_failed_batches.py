@@ -13,7 +13,7 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 pytest.importorskip("nvidia.dali")
 
 
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 
 from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset

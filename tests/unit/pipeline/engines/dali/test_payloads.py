@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.pictures import encode, noise
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 from PIL import Image
 
 from stoker.errors import StaleIndexError

@@ -14,7 +14,7 @@ pytest.importorskip("nvidia.dali")
 
 
 from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 from PIL import Image
 
 from stoker.augment import (

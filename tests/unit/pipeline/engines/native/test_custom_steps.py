@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
 from helpers.data.annotations.annotated_scenes import first as first_annotated
-from helpers.engine_settings import settings_of
+from helpers.loaders.engine_settings import settings_of
 from helpers.processes.waiting import wait_until
 from helpers.transforms.custom_steps import RandomUpset, RandomUpsetTogether, images, of_both_engines
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+from helpers.cluster.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
 from helpers.processes.warm_python import WarmPython
 
 from stoker import ImageLoader

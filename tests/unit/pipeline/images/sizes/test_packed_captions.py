@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.planned import stop_and_resume
+from helpers.loaders.planned import stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens

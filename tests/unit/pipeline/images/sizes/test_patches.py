@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.planned import stop_and_resume
+from helpers.loaders.planned import stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches

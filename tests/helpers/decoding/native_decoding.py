@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.converted_images import all_images
+from helpers.decoding.converted_images import all_images
 
 from stoker import _native
 from stoker.augment import RandomResizedCrop

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from helpers.data.payloads.native_payloads import run_once
-from helpers.engine_settings import settings_of
-from helpers.pillow_decoding import decode_with_pillow
+from helpers.decoding.pillow_decoding import decode_with_pillow
+from helpers.loaders.engine_settings import settings_of
 
 from stoker.augment import compile_image
 from stoker.augment.params.image_params import ImageParams

@@ -6,7 +6,7 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
-from helpers.ray_stand_in import RayError, RayTaskError
+from helpers.cluster.ray_stand_in import RayError, RayTaskError
 
 
 class RayTasks:
