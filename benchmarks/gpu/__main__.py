@@ -7,8 +7,8 @@ batches in every way to decode, the rates of these ways, a round of all loaders,
 a training step, faults, and further rounds. The first batches decide how later steps decode. The file of
 results is valid after every step. The same command goes on where an earlier one ended.
 
-By estimate ``--scale full`` takes 25 minutes, and ``--scale lease`` twelve, for a machine that is
-lent for 15. Of these the first five hold what matters most, up to ``tests/gpu``: nine if every step hangs.
+By estimate ``--scale full`` takes 25 minutes, and ``--scale short`` twelve, for a machine that is rented by
+the minute. Of these the first five hold what matters most, up to ``tests/gpu``: nine if every step hangs.
 
 ``--device cpu --scale rehearsal`` runs all steps on the CPU, in some nine minutes on two cores.
 """

@@ -72,9 +72,9 @@ _FULL = Scale(
 )
 SCALES = {
     "full": _FULL,
-    # On a machine that is lent for 15 minutes: what matters most ends within nine minutes even where every
+    # For a machine that is rented by the minute: what matters most ends within nine minutes even where every
     # step runs into its deadline.
-    "lease": replace(
+    "short": replace(
         _FULL,
         seconds=2.0,
         loads=(0.0, 0.65, 1.0),
@@ -137,4 +137,4 @@ SCALES = {
         times=dict.fromkeys(_FULL.times, (120, 5)),
     ),
 }
-"""All scales by name: "full" and "lease" for a GPU, "rehearsal" for two CPU cores, "tiny" for tests."""
+"""All scales by name: "full" and "short" for a GPU, "rehearsal" for two CPU cores, "tiny" for tests."""
