@@ -126,7 +126,7 @@ def test_memory_that_is_missing_in_the_search_ends_it(error: Any, message: str) 
 
     def run(batch: DaliBatch) -> str:
         sizes.append(len(batch.payloads))
-        raise error
+        raise type(error)(*error.args)  # the one of the table would keep the batch by its traceback
 
     with pytest.raises(EngineError, match="cuda:0 has too little memory for DALI"):
         recover(batch, RuntimeError(message), run, "cuda:0")
