@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["die_with_parent", "stop"]
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_FOR_STACKS = 2.0
+_FOR_STACKS = 5.0  # seconds in which a process on a busy machine writes where its threads are
 _FOR_THE_KERNEL = 5.0
 """Seconds for a process that was killed. A fault of a driver can keep it alive, and the runner goes on."""
 _LIBRARY = ctypes.CDLL(None)

@@ -34,7 +34,7 @@ def context(tmp_path: Path) -> Context:
 
 
 class Batches:
-    """Batches without end, each of which takes a second of CPU time."""
+    """Endless batches; each takes a second of CPU time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken = 0
