@@ -20,17 +20,6 @@ from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.output import Form, OutputTransform
 from .transforms.policies.apply import NestedTransform, RandomChoice
 
-__all__ = [
-    "check_channels",
-    "check_combined",
-    "check_mean",
-    "check_moved_with_mean",
-    "check_padded",
-    "check_size",
-    "checked_transform",
-    "fixed_size",
-]
-
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
 

@@ -16,8 +16,6 @@ from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
 from .geometry.interpolation import NAMED, Interpolation
 
-__all__ = ["Description", "added", "as_pair", "as_tuple", "between", "is_count", "is_finite", "is_whole"]
-
 D = TypeVar("D", bound="Description")
 T = TypeVar("T")
 

@@ -21,8 +21,6 @@ Bools = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BlockMask", "PatchMask", "RandomMask"]
-
 _ATTEMPTS = 10
 _POSITION = -4
 """Position for ``derive_key``, below those of any list of transforms and of transforms of batches."""

@@ -38,8 +38,6 @@ from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
-__all__ = ["ImagePlan", "compile_image"]
-
 
 @dataclass(frozen=True, eq=False)
 class ImagePlan:

@@ -16,8 +16,6 @@ from stoker.errors import ConfigError
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
 
-__all__ = ["from_heatmaps", "from_simcc", "heatmaps", "simcc"]
-
 _REACH = 3  # deviations, beyond which a keypoint outside of the image makes no target
 
 

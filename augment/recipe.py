@@ -34,18 +34,6 @@ from .views import Views
 
 AnyTransform = Transform | BatchTransform
 
-__all__ = [
-    "from_dict",
-    "from_dicts",
-    "load_recipe",
-    "load_views",
-    "model_arguments",
-    "recipe_names",
-    "register",
-    "save_recipe",
-    "view_recipe_names",
-]
-
 _T = TypeVar("_T", bound=Transform)
 _Recipe = TypeVar("_Recipe")
 
@@ -184,12 +172,7 @@ def register(transform: type[_T]) -> type[_T]:
 
 
 def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
-    """Transforms from the dictionaries of ``to_dict``.
-
-    Raises:
-        ConfigError: A name or argument is unknown (the hint has the nearest known one), or a value is out of
-            range.
-    """
+    """Transforms from the dictionaries of ``to_dict``."""
     return [_from_description(description, _classes()) for description in descriptions]
 
 

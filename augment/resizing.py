@@ -10,15 +10,9 @@ from stoker.types import Size
 from .description import Description
 from .transforms.base import Transform
 
-__all__ = ["resized"]
-
 
 def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
-    """Return the transforms with ``size``, height and width in pixels, as size of the last crop or resize.
-
-    Raises:
-        ConfigError: There is no crop or resize to replace, or the images get another size after it.
-    """
+    """Return the transforms with ``size``, height and width in pixels, as size of the last crop or resize."""
     changed = list(transforms)
     for index in reversed(range(len(changed))):
         transform = changed[index]

@@ -18,8 +18,6 @@ from stoker.random import hash_words
 from .description import Description, is_count
 from .patch_masks import PatchMask
 
-__all__ = ["Views", "view_keys"]
-
 
 @dataclass(frozen=True)
 class Views(Description):
@@ -55,12 +53,8 @@ def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray
 
     They depend only on the sample's key, the name of the column and the number of the view, so a view draws
     the same parameters with any other views beside it.
-
-    Args:
-        keys: (N,) int64, keys of the samples.
-        name: Name of the column.
-        count: Number of views.
     """
+    # keys (N,) int64
     word = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     drawn = [hash_words((word, view), keys) for view in range(count)]
     return np.concatenate(drawn).view(np.int64)

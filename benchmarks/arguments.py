@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PHOTOGRAPHS", "make_parser", "report", "run_module", "write_json"]
-
 _PHOTOGRAPHS = Path("examples", "photos", "train")
 _SOURCES = Path(__file__).resolve().parents[1]
 PHOTOGRAPHS = _SOURCES / _PHOTOGRAPHS if (_SOURCES / _PHOTOGRAPHS).is_dir() else _PHOTOGRAPHS
@@ -35,15 +33,7 @@ _SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 def make_parser(
     description: str | None, *shared: str, rounds: int | None = None, copies: int | None = None
 ) -> argparse.ArgumentParser:
-    """Return a parser whose help shows the docstring of a program with its line breaks.
-
-    Args:
-        description: The docstring.
-        shared: Arguments that several benchmarks have: "dataset", "source", "work" (a folder that later runs
-            use again), "scratch" (``--work`` for temporary files), "threads" and "json".
-        rounds: Default of ``--rounds``; None for no such argument.
-        copies: Default of ``--copies``, likewise.
-    """
+    """Return a parser whose help shows the docstring of a program with its line breaks."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

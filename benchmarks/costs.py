@@ -21,8 +21,6 @@ import stoker
 from stoker.benchmarks.comparison.photographs import make_imagenet_like, replicate
 from stoker.benchmarks.comparison.usage import usage_of_tree
 
-__all__ = ["Cost", "costs_in_turns", "discard", "imagenet_like", "in_turns", "median", "show_costs", "timed"]
-
 T = TypeVar("T")
 
 
@@ -36,12 +34,7 @@ class Cost:
 
 @contextmanager
 def imagenet_like(args: argparse.Namespace, name: str) -> Iterator[Path]:
-    """Yield a temporary folder with photographs of ImageNet's size and quality in ``made`` and ``copies``.
-
-    Args:
-        args: Arguments "source", "work" and "copies".
-        name: Name of the benchmark, for the name of the folder.
-    """
+    """Yield a temporary folder with photographs of ImageNet's size and quality in ``made`` and ``copies``."""
     with tempfile.TemporaryDirectory(prefix=f"stoker-{name}-", dir=args.work) as scratch:
         work = Path(scratch)
         make_imagenet_like(args.source, work / "made")

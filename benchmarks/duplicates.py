@@ -16,8 +16,6 @@ import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import replicate
 
-__all__ = ["measure"]
-
 
 def measure(dataset: Path, images: int, rounds: int) -> tuple[float, float]:
     """Return the median of images a second, and the least CPU seconds for a thousand images."""

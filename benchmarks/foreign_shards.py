@@ -23,8 +23,6 @@ import pyarrow.parquet as pq
 from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.formats.external.external_index import index
 
-__all__ = ["lmdb_index", "mds_index", "parquet_files", "recordio_index", "tar_archives", "tar_index"]
-
 _SHARDS = 4
 _RECORDIO_MAGIC = 0xCED7230A
 

@@ -32,8 +32,6 @@ from stoker.benchmarks.foreign_shards import (
 )
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["FORMS", "SOURCES", "Rate", "measure_conversion", "measure_reading"]
-
 _OWN = "own shards"
 _SHARDS = 4
 
@@ -42,16 +40,12 @@ _SHARDS = 4
 class Rate:
     """The rate and the cost of one form.
 
-    Attributes:
-        images_per_second: Images a second of wall time.
-        cpu_seconds: CPU seconds of the process for a thousand images.
-
     Over several rounds, images a second are the median. CPU seconds are the least, because other programs on
     the same cores only add to them.
     """
 
-    images_per_second: float
-    cpu_seconds: float
+    images_per_second: float  # Images a second of wall time
+    cpu_seconds: float  # CPU seconds of the process for a thousand images
 
 
 def _own_shards(photographs: Path, work: Path) -> Path:
@@ -79,13 +73,7 @@ SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
 
 
 def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
-    """Return the rate of a loader of each form, in turns after an untimed pass of each.
-
-    Args:
-        photographs: Folder with one directory for each class.
-        work: Folder for the other forms.
-        rounds: Passes over each form.
-    """
+    """Return the rate of a loader of each form, in turns after an untimed pass of each."""
     loaders = {
         name: stoker.ImageLoader(
             make(photographs, work),

@@ -19,8 +19,6 @@ from .in_place.cached_images import index_in_cache
 from .in_place.images import is_image_source
 from .remote.store import is_url
 
-__all__ = ["open"]
-
 
 def open(  # noqa: A001 - stoker.open, as gzip.open
     path: str | os.PathLike[str],

@@ -8,8 +8,6 @@ from typing import Any
 
 from stoker.errors import ConfigError
 
-__all__ = ["AllColumns"]
-
 
 @dataclass(frozen=True)
 class AllColumns:

@@ -19,8 +19,6 @@ from ..description import Description
 from ..geometry.boxes import BoxFormat
 from ..reference.reference import convert
 
-__all__ = ["BatchParams", "BatchTransform", "Moved", "from_float32", "one_hot", "to_float32"]
-
 
 @dataclass(frozen=True)
 class BatchTransform(Description):
@@ -56,16 +54,8 @@ class BatchParams:
         raise NotImplementedError
 
     def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
-        """Soft labels, (N, num_classes) float32.
-
-        Args:
-            labels: (N,) integers in 0..num_classes - 1, or (N, num_classes) numbers, such as the labels of a
-                multi-label dataset or labels that another transform has mixed.
-            num_classes: Number of classes.
-
-        Raises:
-            ConfigError: A label is out of range, or ``labels`` have another shape.
-        """
+        """Soft labels, (N, num_classes) float32."""
+        # labels (N,)
         raise NotImplementedError
 
     def boxes(
@@ -77,15 +67,8 @@ class BatchParams:
         min_visible: float = 0.0,
         min_size: float = 0.0,
     ) -> Moved:
-        """Boxes, which may lie in several of the new images or in none.
-
-        Args:
-            boxes: (M, 4), pixels of the finished images, in ``box_format``.
-            owner: (M,) integers, index in the batch of the image that each box belongs to.
-            box_format: XYXY, XYWH or CXCYWH, of both input and output.
-            min_visible: Smallest share of a box's area, 0 to 1, that must be seen.
-            min_size: Smallest width and height, pixels.
-        """
+        """Boxes, which may lie in several of the new images or in none."""
+        # boxes (M, 4), owner (M,)
         raise NotImplementedError
 
     def keypoints(self, keypoints: npt.ArrayLike, moved: Moved) -> npt.NDArray[np.float64]:
@@ -103,21 +86,14 @@ class BatchParams:
 
 @dataclass(frozen=True)
 class Moved:
-    """L objects of the new images, in the order of these images.
+    """L objects of the new images, in the order of these images."""
 
-    Attributes:
-        boxes: (L, 4) float64, in the format of the input.
-        owner: (L,) int64, index in the batch of the image that shows the object.
-        origin: (L,) int64, index of the object in the input, by which its labels are looked up.
-        tile: (L,) int64, which tile of its new image shows it.
-        area_scale: (L,) float64, visible area of the box over its area in the input.
-    """
-
-    boxes: npt.NDArray[np.float64]
-    owner: npt.NDArray[np.int64]
+    boxes: npt.NDArray[np.float64]  # (L, 4) float64, in the format of the input
+    owner: npt.NDArray[np.int64]  # (L,) int64, index in the batch of the image that shows the object
+    # (L,) int64, index of the object in the input, by which its labels are looked up
     origin: npt.NDArray[np.int64]
-    tile: npt.NDArray[np.int64]
-    area_scale: npt.NDArray[np.float64]
+    tile: npt.NDArray[np.int64]  # (L,) int64, which tile of its new image shows it
+    area_scale: npt.NDArray[np.float64]  # (L,) float64, visible area of the box over its area in the input
 
 
 def one_hot(labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:

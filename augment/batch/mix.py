@@ -26,28 +26,19 @@ from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
 Samples = npt.NDArray[np.int64]
 
-__all__ = ["CutMix", "MixParams", "MixUp"]
-
 _MIXUP, _CUTMIX = -1, -2
 """Positions for ``derive_key``, below those of any list of transforms."""
 
 
 @dataclass(frozen=True)
 class MixParams(BatchParams):
-    """How N images and their labels are mixed with those of other samples in the batch.
+    """How N images and their labels are mixed with those of other samples in the batch."""
 
-    Attributes:
-        partner: (N,) int64, index in the batch of the other sample.
-        share: (N,) float32, weight of the image's own pixels, outside of ``box``.
-        box: (N, 4) int32, top, left, height, width of the box in which the partner's pixels replace the
-            image's own.
-        label_share: (N,) float32, weight of the sample's own label.
-    """
-
-    partner: npt.NDArray[np.int64]
-    share: npt.NDArray[np.float32]
+    partner: npt.NDArray[np.int64]  # (N,) int64, index in the batch of the other sample
+    share: npt.NDArray[np.float32]  # (N,) float32, weight of the image's own pixels, outside of ``box``
+    # (N, 4) int32, top, left, height, width of the box in which the partner's pixels replace the image's own
     box: npt.NDArray[np.int32]
-    label_share: npt.NDArray[np.float32]
+    label_share: npt.NDArray[np.float32]  # (N,) float32, weight of the sample's own label
 
     def __len__(self) -> int:
         return len(self.partner)

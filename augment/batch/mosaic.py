@@ -30,8 +30,6 @@ from .base import BatchParams, BatchTransform, Moved, from_float32, one_hot, to_
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
-__all__ = ["Mosaic", "MosaicParams"]
-
 _MOSAIC = -3
 """Index for ``derive_key``; MixUp and CutMix have -1 and -2."""
 _TILES = 4
@@ -90,18 +88,12 @@ class Mosaic(BatchTransform):
 
 @dataclass(frozen=True)
 class MosaicParams(BatchParams):
-    """Which windows of which images become the tiles of N mosaics.
+    """Which windows of which images become the tiles of N mosaics."""
 
-    Attributes:
-        size: Height and width of all images, pixels.
-        partner: (N, 4) int64, index in the batch of each tile's image.
-        region: (N, 4, 4) float64, top, left, bottom, right of the window in it.
-        dest: (N, 4, 4) int64, top, left, height, width of the tile in the mosaic; tiles may be empty.
-    """
-
-    size: Size
-    partner: npt.NDArray[np.int64]
-    region: npt.NDArray[np.float64]
+    size: Size  # Height and width of all images, pixels
+    partner: npt.NDArray[np.int64]  # (N, 4) int64, index in the batch of each tile's image
+    region: npt.NDArray[np.float64]  # (N, 4, 4) float64, top, left, bottom, right of the window in it
+    # (N, 4, 4) int64, top, left, height, width of the tile in the mosaic; tiles may be empty
     dest: npt.NDArray[np.int64]
 
     def __len__(self) -> int:

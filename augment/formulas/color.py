@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["GREY", "brightness", "grayscale", "hue", "permutation", "saturation"]
-
 GREY = np.array([0.2989, 0.587, 0.114])
 """Weights of R, G and B in grey."""
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["DRAWS", "dirichlet", "symmetric_beta"]
-
 _ATTEMPTS = 6
 DRAWS = 3 * _ATTEMPTS + 1
 """Number of uniform numbers for each share."""

@@ -23,8 +23,6 @@ from stoker.types import Size
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["displacement", "gaussian_weights"]
-
 _ONE = 1 << 16
 _UNIT = 2.0**-48
 """Noise and both weights are multiples of 2**-16."""
@@ -38,18 +36,8 @@ _MOST_PRODUCTS = 1 << 18
 
 @lru_cache(maxsize=8)  # for the masks, boxes and keypoints of an image
 def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[float, float]) -> Float:
-    """The field of a key.
-
-    Args:
-        key: 64 bits.
-        size: Height and width of the image, pixels.
-        alpha: Strength along x and y.
-        sigma: Standard deviation of the Gaussian along x and y, pixels.
-
-    Returns:
-        (2, H, W) float64, read-only. The output shows at row r and column c what the image has at row
-        ``r + field[0, r, c]`` and column ``c + field[1, r, c]``.
-    """
+    """The field of a key."""
+    # -> (2, H, W) float64
     height, width = size
     bits = sequence(key, np.arange(height * width).reshape(size))
     across, down = map(gaussian_weights, sigma)

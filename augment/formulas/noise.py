@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from stoker.random import sequence
 
-__all__ = ["normal_noise", "quantiles"]
-
 _LEVELS = 1 << 16
 _CHANNELS_OF_NUMBER = 4
 _NEXT_NUMBER = 1 << 40
@@ -38,17 +36,8 @@ def quantiles() -> npt.NDArray[np.float32]:
 def normal_noise(
     key: int, box: tuple[int, int, int, int], width: int, channels: int = 3
 ) -> npt.NDArray[np.float32]:
-    """Noise of a key within a box of an image.
-
-    Args:
-        key: 64 bits.
-        box: Top, left, height and width, pixels.
-        width: Width of the image, pixels.
-        channels: Channels of the image.
-
-    Returns:
-        (height, width of the box, channels) float32.
-    """
+    """Noise of a key within a box of an image."""
+    # -> (height, width of the box, channels) float32
     top, left, rows, columns = box
     pixels = (top + np.arange(rows))[:, None] * width + left + np.arange(columns)
     number, part = np.divmod(np.arange(channels), _CHANNELS_OF_NUMBER)

@@ -19,8 +19,6 @@ Pixels = npt.NDArray[Any]
 Indices = npt.NDArray[np.intp]
 Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
-__all__ = ["apply_matrix", "held_pixels", "interpolate", "pick", "resample"]
-
 _TILE = 16
 """Side of the squares of output that are computed at once: a small one needs a small part of the source."""
 _FAR = 1e9
@@ -34,20 +32,8 @@ def resample(
     fill: Color,
     window: tuple[int, int, int, int] | None = None,
 ) -> Pixels:
-    """Resample an image as :class:`stoker.augment.params.optional_params.Warp` defines it.
-
-    Args:
-        source: (H, W, C) uint8, uint16 or floats, in which a NaN spreads over the pixels that are computed
-            from it.
-        matrix: (3, 3), from homogeneous (x, y, 1) in the output to the source; edges of pixels are
-            integers in both.
-        size: Height and width of the output.
-        fill: A level for each channel, outside of ``window``.
-        window: Top, left, bottom, right of the part of the source that is seen; by default all of it.
-
-    Returns:
-        (*size, C) uint8, rounded half up; of other sources float64.
-    """
+    """Resample an image as :class:`stoker.augment.params.optional_params.Warp` defines it."""
+    # source (H, W, C) uint8, matrix (3, 3)
     if source.dtype.kind == "f" and np.isnan(source).any():
         holes = resample(np.isnan(source).astype(np.float64), matrix, size, np.zeros(len(fill)), window)
         resampled = resample(np.where(np.isnan(source), 0, source), matrix, size, fill, window)
@@ -72,18 +58,7 @@ def resample(
 
 
 def interpolate(source: Pixels, axis: int, span: tuple[float, float], count: int, *, cubic: bool) -> Pixels:
-    """Resize an image along one axis without antialiasing, as ``torch.nn.functional.interpolate`` does.
-
-    Args:
-        source: Pixels of any shape; beyond its border the last pixel counts.
-        axis: The axis.
-        span: The part of the axis that is shown, in pixels whose edges are integers.
-        count: Number of pixels of the result along the axis.
-        cubic: Whether to use Keys' cubic convolution with a = -0.75; otherwise linear interpolation.
-
-    Returns:
-        The resized image: uint8, rounded half up; of other sources float64.
-    """
+    """Resize an image along one axis without antialiasing, as ``torch.nn.functional.interpolate`` does."""
     centers = span[0] + (np.arange(count) + 0.5) * ((span[1] - span[0]) / count)
     radius = 2 if cubic else 1
     taps = np.floor(centers - 0.5).astype(np.intp)[:, None] + np.arange(1 - radius, 1 + radius)
@@ -110,16 +85,8 @@ def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> P
 
 
 def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Indices, Indices]:
-    """Row and column of the pixel of an image that holds the centre of each pixel of the output.
-
-    Args:
-        matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
-        size: Height and width of the output.
-        source: Height and width of the image.
-
-    Returns:
-        Two arrays, (H, W) intp; both are -1 where no pixel holds the centre.
-    """
+    """Row and column of the pixel of an image that holds the centre of each pixel of the output."""
+    # matrix (3, 3)
     rows, columns = np.indices(size) + 0.5
     points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
     x, y = points.T.reshape(2, *size)

@@ -22,18 +22,6 @@ Float = npt.NDArray[np.float64]
 Owner = npt.NDArray[np.integer]
 Pixels = npt.NDArray[np.intp]
 
-__all__ = [
-    "area_scale",
-    "forward_matrix",
-    "mirrored",
-    "nearest",
-    "shown",
-    "source_pixels",
-    "transform_boxes",
-    "transform_keypoints",
-    "transform_mask",
-]
-
 
 def forward_matrix(params: ImageParams) -> Float:
     """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output; ConfigError without one."""
@@ -66,16 +54,8 @@ def _upright_map(params: ImageParams) -> tuple[Float, Float]:
 
 
 def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
-    """Factors between areas at points of the source and the areas in the output.
-
-    Args:
-        params: Parameters of a batch.
-        points: (M, 2), x and y in pixels.
-        owner: (M,) integers, index in the batch of the image that each point belongs to.
-
-    Returns:
-        (M,) float64.
-    """
+    """Factors between areas at points of the source and the areas in the output."""
+    # points (M, 2), owner (M,) -> (M,) float64
     if params.warp is None:
         scale, _ = _upright_map(params)
         return np.asarray(np.abs(scale[:, 0] * scale[:, 1])[owner])
@@ -203,18 +183,7 @@ def transform_mask(
 
 
 def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tuple[Pixels, Pixels]:
-    """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``.
-
-    Args:
-        params: Parameters of a batch.
-        i: Position of the sample in it.
-        continued: Whether padding that continues the image shows its pixels again; otherwise it shows
-            nothing.
-
-    Returns:
-        Two arrays of intp that broadcast to the shape of the output: (H, 1) and (1, W) where its axes are
-        those of the source, else (H, W) each. -1 where the output shows nothing of the source.
-    """
+    """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``."""
     height, width = params.size
     if params.warp is None:
         # One axis at a time: the matrix is diagonal.

@@ -12,18 +12,6 @@ from stoker.errors import ConfigError
 
 Float = npt.NDArray[np.float64]
 
-__all__ = [
-    "BoxFormat",
-    "Objects",
-    "box_areas",
-    "box_format",
-    "clip_boxes",
-    "clip_quads",
-    "convert_boxes",
-    "corners",
-    "shares",
-]
-
 BoxFormat = Literal["XYXY", "XYWH", "CXCYWH", "xyxy", "xywh", "cxcywh"]
 """Names of the formats of boxes; those in lower case, as torchvision.ops has them, mean the same."""
 
@@ -101,16 +89,8 @@ def shares(part: Float, whole: Float) -> Float:
 
 
 def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
-    """Boxes around the parts of quadrilaterals within an image, and these parts' shares of the areas.
-
-    Args:
-        quads: (M, 4, 2), (x, y) of the corners of convex quadrilaterals, in order. Nothing is seen
-            of a quadrilateral that has an infinite corner.
-        size: Height and width of the image.
-
-    Returns:
-        (M, 4) XYXY, zeros where nothing is seen, and (M,) shares, 0 to 1.
-    """
+    """Boxes around the parts of quadrilaterals within an image, and these parts' shares of the areas."""
+    # quads (M, 4, 2) -> (M, 4)
     height, width = size
     quads = np.where(np.isfinite(quads).all(axis=(1, 2), keepdims=True), quads, 0.0)
     points, seen = _vertices(quads, corners(np.array([[0.0, 0.0, width, height]])))

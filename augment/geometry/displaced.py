@@ -21,20 +21,12 @@ from .boxes import corners
 Float = npt.NDArray[np.float64]
 Owner = npt.NDArray[np.integer]
 
-__all__ = ["displace_boxes", "displace_keypoints", "displace_masks"]
-
 
 def displace_masks(
     params: ImageParams, masks: npt.NDArray[Any], owner: Owner, outside: int
 ) -> npt.NDArray[Any]:
-    """Displace masks in place, and return them.
-
-    Args:
-        params: Parameters of a batch.
-        masks: (M, H, W), as large as the outputs.
-        owner: (M,) integers, index in the batch of the image that each mask belongs to.
-        outside: Value where a mask shows what lies outside of the image.
-    """
+    """Displace masks in place, and return them."""
+    # masks (M, H, W), owner (M,)
     for step in _steps(params):
         for mask, i in zip(masks, owner.tolist(), strict=True):
             height, width = params.size_of(i)
@@ -43,17 +35,8 @@ def displace_masks(
 
 
 def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
-    """Upright boxes around the displaced corners of boxes, cut at the borders of the output.
-
-    Args:
-        params: Parameters of a batch.
-        boxes: (M, 4) XYXY.
-        owner: (M,) integers, index in the batch of the image that each box belongs to.
-
-    Returns:
-        (M, 4) float64 XYXY; ``boxes`` itself if nothing displaces the images. Boxes without an area stay as
-        they are: they show nothing.
-    """
+    """Upright boxes around the displaced corners of boxes, cut at the borders of the output."""
+    # boxes (M, 4), owner (M,) -> (M, 4) float64
     for step in _steps(params):
         points = _moved(params, step, corners(boxes), owner)
         limits = np.array([params.size_of(i)[::-1] for i in owner.tolist()]).reshape(-1, 2)

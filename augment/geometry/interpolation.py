@@ -12,8 +12,6 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-__all__ = ["NAMED", "SUPPORT", "WARPING", "Interpolation"]
-
 
 class Interpolation(IntEnum):
     """Filters of a resize, with their numbers in parameters and engines."""

@@ -26,8 +26,6 @@ Float = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.uint8]
 Runs = npt.NDArray[np.integer[Any]]
 
-__all__ = ["decode_runs", "encode_runs", "fill_polygons", "mask_boxes", "transform_segments"]
-
 # Vertices farther away may overflow the arithmetic of edges.
 _HORIZON = 1e100
 
@@ -75,16 +73,8 @@ def transform_segments(
 
 
 def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple[int, int]) -> Mask:
-    """The mask of an object from its polygons.
-
-    Args:
-        polygons: (P, 2) each, (x, y) in pixels, with edges of pixels at integers; the last vertex is joined
-            to the first.
-        size: Height and width of the mask.
-
-    Returns:
-        (H, W) uint8, 0 or 1.
-    """
+    """The mask of an object from its polygons."""
+    # polygons (P, 2) -> (H, W) uint8
     mask = np.zeros(size, np.uint8)
     for polygon in polygons:
         _fill(mask, np.asarray(polygon, np.float64))
@@ -92,18 +82,8 @@ def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple
 
 
 def decode_runs(runs: Runs, size: tuple[int, int]) -> Mask:
-    """A mask from its run lengths in COCO's order.
-
-    Args:
-        runs: (R,) integers, lengths of alternating runs of zeros and ones, zeros first, down the columns.
-        size: Height and width of the mask.
-
-    Returns:
-        (H, W) uint8, 0 or 1.
-
-    Raises:
-        ConfigError: The lengths do not sum to the number of pixels.
-    """
+    """A mask from its run lengths in COCO's order."""
+    # runs (R,) -> (H, W) uint8
     height, width = size
     lengths = np.asarray(runs, np.int64)
     if lengths.sum() != height * width or lengths.min(initial=0) < 0:

@@ -23,8 +23,6 @@ from .boxes import BoxFormat, convert_boxes, corners
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["keypoints_to_source", "masks_to_source", "to_source"]
-
 
 def to_source(
     boxes: npt.ArrayLike,

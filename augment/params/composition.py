@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 Int = npt.NDArray[np.int64]
 
-__all__ = ["WHOLE", "WHOLE_SHARE", "Composition", "Parts", "Paste"]
-
 WHOLE = -1
 """The tile of a part that is no tile of a mosaic."""
 
@@ -24,31 +22,19 @@ class Parts:
 
     Transforms that combine samples, such as DetectionMosaic, replace and add parts. A loader then finds the
     sample of each part, and an engine draws the parts of an image on one canvas.
-
-    Attributes:
-        image: (P,) int64, index in the batch of the image, ascending from 0.
-        layer: (P,) int64, layer of the image, ascending within it from 0.
-        tile: (P,) int64, tile of the layer's mosaic, 0 to 3, or ``WHOLE``.
-        draw: (P,) int64, draw of the epoch whose sample is shown.
-        keys: (P,) int64, keys of random numbers until layers are merged. Each layer has its own.
-        image_keys: (P,) int64, keys of the image's random numbers after that.
     """
 
-    image: Int
-    layer: Int
-    tile: Int
-    draw: Int
-    keys: Int
-    image_keys: Int
+    image: Int  # (P,) int64, index in the batch of the image, ascending from 0
+    layer: Int  # (P,) int64, layer of the image, ascending within it from 0
+    tile: Int  # (P,) int64, tile of the layer's mosaic, 0 to 3, or ``WHOLE``
+    draw: Int  # (P,) int64, draw of the epoch whose sample is shown
+    keys: Int  # (P,) int64, keys of random numbers until layers are merged. Each layer has its own
+    image_keys: Int  # (P,) int64, keys of the image's random numbers after that
 
     @classmethod
     def of(cls, keys: Int, draws: Int | None = None) -> Parts:
-        """N images that show one sample each.
-
-        Args:
-            keys: (N,), keys of their random numbers.
-            draws: (N,), draws of their samples; None where no partners are drawn.
-        """
+        """N images that show one sample each."""
+        # keys (N,), draws (N,)
         n = len(keys)
         zeros = np.zeros(n, np.int64)
         return cls(np.arange(n), zeros, np.full(n, WHOLE), zeros if draws is None else draws, keys, keys)
@@ -69,17 +55,11 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Paste:
-    """The rule by which objects of upper layers are pasted. Engines get only the masks of these objects.
+    """The rule by which objects of upper layers are pasted. Engines get only the masks of these objects."""
 
-    Attributes:
-        keys: (P,) uint64, keys of the choice of objects.
-        share: Probability of each object.
-        min_left: Least share of the mask of a lower object that must not be covered.
-    """
-
-    keys: npt.NDArray[np.uint64]
-    share: float
-    min_left: float
+    keys: npt.NDArray[np.uint64]  # (P,) uint64, keys of the choice of objects
+    share: float  # Probability of each object
+    min_left: float  # Least share of the mask of a lower object that must not be covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,26 +71,18 @@ class Composition:
     each further layer is made in the same way on its own canvas and merged with the layers below;
     steps, ``color`` and boxes to erase of the image's first part follow. A warped part is seen at the pixels
     whose centres the warp maps into the part's rectangle.
-
-    Attributes:
-        image: (P,) int32, index of the image, ascending from 0 without gaps.
-        shown: (P,) bool, True for parts that are seen at least partly. The samples of others are not read.
-        layer: (P,) uint8, ascending within an image from 0 without gaps.
-        share: (P,) int32, weight s of the layer, in 65536ths. A pixel a below and a pixel b of the layer
-            become ``((65536 - s) * a + s * b + 32768) >> 16``.
-        mask: (P,) int32, the mask whose pixels the layer replaces, without regard to ``share``; -1 for none.
-        masks: (K * H * W,) uint8, K masks of the output's size. The layer replaces pixels that are not 0.
-        paste: The rule for the objects to paste, whose masks the loader draws; None where layers are merged
-            by their shares. Engines ignore it.
     """
 
-    image: npt.NDArray[np.int32]
+    image: npt.NDArray[np.int32]  # (P,) int32, index of the image, ascending from 0 without gaps
+    # (P,) bool, True for parts that are seen at least partly. The samples of others are not read
     shown: npt.NDArray[np.bool_]
-    layer: npt.NDArray[np.uint8]
-    share: npt.NDArray[np.int32]
+    layer: npt.NDArray[np.uint8]  # (P,) uint8, ascending within an image from 0 without gaps
+    share: npt.NDArray[np.int32]  # (P,) int32, weight s of the layer, in 65536ths
+    # (P,) int32, the mask whose pixels the layer replaces, without regard to ``share``; -1 for none
     mask: npt.NDArray[np.int32]
+    # (K * H * W,) uint8, K masks of the output's size. The layer replaces pixels that are not 0
     masks: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    paste: Paste | None = None
+    paste: Paste | None = None  # The rule for the objects to paste, whose masks the loader draws
 
     @property
     def count(self) -> int:

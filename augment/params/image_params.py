@@ -14,8 +14,6 @@ from ..steps import Step, step_names
 from .composition import Composition
 from .optional_params import Border, Channels, Erase, MeanImage, Warp
 
-__all__ = ["ImageParams"]
-
 
 @dataclass(frozen=True)
 class ImageParams:

@@ -11,8 +11,6 @@ from ..formulas.noise import normal_noise
 
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["Border", "Channels", "Erase", "MeanImage", "Noise", "Warp"]
-
 
 @dataclass(frozen=True)
 class Channels:
@@ -21,16 +19,11 @@ class Channels:
     The geometry is that of a batch without a border. Each channel is resampled by itself, and a resampled
     uint8 is rounded after each axis, as Pillow does. The steps are displacements. Then each level x becomes
     ``scale * x + shift``.
-
-    Attributes:
-        scale: (C,) float32.
-        shift: (C,) float32.
-        fill: (C,) float32, level of padding.
     """
 
-    scale: npt.NDArray[np.float32]
-    shift: npt.NDArray[np.float32]
-    fill: npt.NDArray[np.float32]
+    scale: npt.NDArray[np.float32]  # (C,) float32
+    shift: npt.NDArray[np.float32]  # (C,) float32
+    fill: npt.NDArray[np.float32]  # (C,) float32, level of padding
 
 
 @dataclass(frozen=True)
@@ -62,19 +55,15 @@ class Warp:
     Where nothing shrinks, the filter is bilinear interpolation. Where nothing turns, and away from the
     border, it is Pillow's antialiased ``BILINEAR``. An engine may decode a JPEG in a reduced size where both
     supports are at least 4 all over the image.
-
-    Attributes:
-        matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas.
-        canvas: Height and width of the canvas, pixels.
-        perspective: Whether the last row of a matrix may differ from (0, 0, 1).
-        nearest: (N,) bool, samples that pick pixels of the canvas; None where no sample can.
-        direct: Whether the canvas has less detail than the output, so that engines must not make it.
     """
 
+    # (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas
     matrix: npt.NDArray[np.float64]
-    canvas: tuple[int, int]
-    perspective: bool = False
+    canvas: tuple[int, int]  # Height and width of the canvas, pixels
+    perspective: bool = False  # Whether the last row of a matrix may differ from (0, 0, 1)
+    # (N,) bool, samples that pick pixels of the canvas; None where no sample can
     nearest: npt.NDArray[np.bool_] | None = None
+    # Whether the canvas has less detail than the output, so that engines must not make it
     direct: bool = False
 
     def take(self, rows: Rows) -> Warp:
@@ -99,19 +88,14 @@ class Border:
     sample. The pixel of the output in row r and column c is the tile's in row ``rows[r]`` and column
     ``columns[c]``. With a warp, too, the rows and columns are those of its canvas: the canvas is made and
     rounded to uint8, and the warp resamples it or picks its pixels.
-
-    Attributes:
-        size: (N, 2) int32, height and width of the tile, pixels.
-        origin: (N, 2) int32, the row and column of the tile, or outside of it, at which the output begins:
-            where nothing is continued, ``rows[r]`` is ``origin + r``.
-        rows: (N, H) int32, where H is the height of the output, or of the canvas.
-        columns: (N, W) int32, where W is the width of the output, or of the canvas.
     """
 
-    size: npt.NDArray[np.int32]
+    size: npt.NDArray[np.int32]  # (N, 2) int32, height and width of the tile, pixels
+    # (N, 2) int32, the row and column of the tile, or outside of it, at which the output begins: where
+    # nothing is continued, ``rows[r]`` is ``origin + r``
     origin: npt.NDArray[np.int32]
-    rows: npt.NDArray[np.int32]
-    columns: npt.NDArray[np.int32]
+    rows: npt.NDArray[np.int32]  # (N, H) int32, where H is the height of the output, or of the canvas
+    columns: npt.NDArray[np.int32]  # (N, W) int32, where W is the width of the output, or of the canvas
 
     def take(self, rows: Rows) -> Border:
         """The same for the samples at ``rows``, (M,)."""
@@ -120,31 +104,21 @@ class Border:
 
 @dataclass(frozen=True)
 class Noise:
-    """Normal noise, for each pixel and channel.
+    """Normal noise, for each pixel and channel."""
 
-    Attributes:
-        keys: (N,) uint64, of :func:`stoker.augment.formulas.noise.normal_noise`.
-        deviation: (3,) float32, RGB, or (C,), in the units of the output: the noise is multiplied by it, in
-            float32.
-    """
-
-    keys: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]  # (N,) uint64, of :func:`stoker.augment.formulas.noise.normal_noise`
+    # (3,) float32, RGB, or (C,), in the units of the output: the noise is multiplied by it, in float32
     deviation: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Erase:
-    """A box of the finished image that is overwritten.
+    """A box of the finished image that is overwritten."""
 
-    Attributes:
-        box: (N, 4) int32, top, left, height, width in the output; height or width 0 for none.
-        value: (3,) float32, RGB, or (C,), in the units of the output.
-        noise: Noise that is added to ``value``, or None.
-    """
-
+    # (N, 4) int32, top, left, height, width in the output; height or width 0 for none
     box: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float32]
-    noise: Noise | None = None
+    value: npt.NDArray[np.float32]  # (3,) float32, RGB, or (C,), in the units of the output
+    noise: Noise | None = None  # Noise that is added to ``value``, or None
 
     def take(self, rows: Rows) -> Erase:
         """The same for the samples at ``rows``, (M,)."""
@@ -167,17 +141,11 @@ class MeanImage:
 
     ``crop`` and ``region`` replace the image's, whose ``dest``, ``flip`` and ``interpolation``
     hold for the mean as well. It is resampled in floats, and not rounded. Outside of ``dest`` it is zero.
-
-    Attributes:
-        levels: (H, W, C) float32, in levels of the stored images; of grey, C is 1.
-        where: (N,) bool, images that it is subtracted from: all that show more than padding.
-        crop: (N, 4) int32, top, left, height, width in the mean image.
-        region: (N, 4) float64, top, left, bottom, right in the mean image.
-        units: Scale of each channel, as for the image; no shift, and a fill of zero.
     """
 
-    levels: npt.NDArray[np.float32]
+    levels: npt.NDArray[np.float32]  # (H, W, C) float32, in levels of the stored images; of grey, C is 1
+    # (N,) bool, images that it is subtracted from: all that show more than padding
     where: npt.NDArray[np.bool_]
-    crop: npt.NDArray[np.int32]
-    region: npt.NDArray[np.float64]
-    units: Channels
+    crop: npt.NDArray[np.int32]  # (N, 4) int32, top, left, height, width in the mean image
+    region: npt.NDArray[np.float64]  # (N, 4) float64, top, left, bottom, right in the mean image
+    units: Channels  # Scale of each channel, as for the image; no shift, and a fill of zero

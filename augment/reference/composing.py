@@ -17,8 +17,6 @@ from .reference import finish, render
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["compose", "covered", "shown_parts"]
-
 
 def compose(
     params: ImageParams,
@@ -27,18 +25,8 @@ def compose(
     dtype: DType = "float32",
     layout: Layout = "NCHW",
 ) -> npt.NDArray[Any]:
-    """Execute the parameters of an image of several samples.
-
-    Args:
-        params: Parameters of a batch with a composition.
-        image: Index of the image in the batch.
-        pixels: (H, W, 3) uint8 RGB of the samples by their parts: all that :func:`shown_parts` returns.
-        dtype: Element type of the result.
-        layout: Axis order.
-
-    Returns:
-        One image of the batch, as :func:`~stoker.augment.reference.reference.execute` does.
-    """
+    """Execute the parameters of an image of several samples."""
+    # pixels (H, W, 3) uint8
     composition = _composition(params)
     parts = np.flatnonzero(composition.image == image)
     canvas = np.tile(params.fill, (*params.size, 1))

@@ -18,8 +18,6 @@ from ..params.image_params import ImageParams
 from ..params.optional_params import Channels
 from ..steps import Displace
 
-__all__ = ["convert", "execute", "finish", "render"]
-
 
 def execute(
     params: ImageParams,
@@ -28,20 +26,8 @@ def execute(
     dtype: DType = "float32",
     layout: Layout = "NCHW",
 ) -> npt.NDArray[Any]:
-    """Execute the parameters of sample ``i``.
-
-    Args:
-        params: Parameters of a batch.
-        i: Position of the sample in it.
-        pixels: (H, W, 3) uint8 RGB, the whole source after its EXIF orientation has been applied; or
-            (H, W, C) where the parameters have channels.
-        dtype: Element type of the result; see :func:`convert`.
-        layout: Axis order; NHWC4 has a zero as its fourth channel.
-
-    Returns:
-        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C). H and W are its
-        ``image_size`` if the parameters have one.
-    """
+    """Execute the parameters of sample ``i``."""
+    # pixels (H, W, 3) uint8
     if params.channels is not None:
         levels = _levels_of(params, params.channels, i, pixels)
         return _finished(params, i, _in_units(levels, params.channels), dtype, layout)

@@ -13,28 +13,22 @@ from ..steps import Affine, Step
 Float = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["ColorMap"]
-
 _UNCHANGED = np.eye(3, 7)
 """The map that changes no colour."""
 
 
 @dataclass(kw_only=True)
 class ColorMap:
-    """What happens to the colours of N images.
+    """What happens to the colours of N images."""
 
-    Attributes:
-        matrix: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
-            three for the mean RGB of the image.
-        uses_mean: Whether ``matrix`` may add the mean RGB, even if it does so for no sample of this batch.
-        changed: Whether ``matrix`` may differ from the identity, even if it does so for no sample here.
-        steps: What happens to pixels before ``matrix``.
-    """
-
+    # (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant, three for the
+    # mean RGB of the image
     matrix: Float
+    # Whether ``matrix`` may add the mean RGB, even if it does so for no sample of this batch
     uses_mean: bool = False
+    # Whether ``matrix`` may differ from the identity, even if it does so for no sample here
     changed: bool = False
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)  # What happens to pixels before ``matrix``
 
     @classmethod
     def of(cls, n: int) -> ColorMap:

@@ -16,8 +16,6 @@ from ..params.image_params import ImageParams
 from ..params.optional_params import Channels, Erase, MeanImage, Noise
 from .transform_state import TransformState
 
-__all__ = ["finished_params", "stretched_mean"]
-
 
 def finished_params(
     state: TransformState,
@@ -26,15 +24,8 @@ def finished_params(
     canvas_size: Size | None,
     erase_values: Sequence[npt.NDArray[np.float64]],
 ) -> ImageParams:
-    """The state of a batch after its last transform, in the form that engines take.
-
-    Args:
-        state: N images after all transforms.
-        size: Height and width of the batch, pixels.
-        image_size: (N, 2), heights and widths of the images; None where all fill the batch.
-        canvas_size: Height and width of the image that is warped; None where none is.
-        erase_values: (2, 3) for each box that is erased; see :class:`~stoker.augment.plan.ImagePlan`.
-    """
+    """The state of a batch after its last transform, in the form that engines take."""
+    # image_size (N, 2), erase_values (2, 3)
     geometry, objects = state.geometry, state.objects
     warp = None if state.warp is None or canvas_size is None else state.warp.params(canvas_size)
     border = state.close_padding(size if warp is None else warp.canvas)

@@ -17,8 +17,6 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["GeometryState"]
-
 
 @dataclass(kw_only=True)
 class GeometryState:
@@ -26,29 +24,21 @@ class GeometryState:
 
     Sizes of images in between are integers, as in torchvision; positions are not rounded, so a crop of a
     resized image is exact where torchvision would resample twice.
-
-    Attributes:
-        size: (2, N) int64, height and width of the images, pixels.
-        start: (2, N) float64, where the image's top left corner lies in the source, pixels.
-        stop: (2, N) float64, its bottom right corner. Both lie outside of the content where it was padded.
-        content_start: (2, N) float64, the part of the source that is still seen: top left corner.
-        content_stop: (2, N) float64, bottom right corner.
-        limit_start: (2, N) float64, integers: the part of the source that resampling may read.
-        limit_stop: (2, N) float64, integers.
-        flip: (2, N) bool, whether the image is mirrored vertically and horizontally, after all the rest.
-        interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
-        chosen: Interpolations that a sample of any batch may have; empty before a resize.
     """
 
-    size: Int
-    start: Float
+    size: Int  # (2, N) int64, height and width of the images, pixels
+    start: Float  # (2, N) float64, where the image's top left corner lies in the source, pixels
+    # (2, N) float64, its bottom right corner. Both lie outside of the content where it was padded
     stop: Float
-    content_start: Float
-    content_stop: Float
-    limit_start: Float
-    limit_stop: Float
+    content_start: Float  # (2, N) float64, the part of the source that is still seen: top left corner
+    content_stop: Float  # (2, N) float64, bottom right corner
+    limit_start: Float  # (2, N) float64, integers: the part of the source that resampling may read
+    limit_stop: Float  # (2, N) float64, integers
+    # (2, N) bool, whether the image is mirrored vertically and horizontally, after all the rest
     flip: npt.NDArray[np.bool_]
+    # (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear
     interpolation: npt.NDArray[np.uint8] | None = None
+    # Interpolations that a sample of any batch may have; empty before a resize
     chosen: frozenset[Interpolation] = frozenset()
 
     @classmethod
@@ -101,15 +91,8 @@ class GeometryState:
     def map_to_output(
         self, size: tuple[int, int], origin: Float, scale: Float, start: Float, stop: Float
     ) -> None:
-        """Map whole sources to an output, which shows them from ``start`` to ``stop``.
-
-        Args:
-            size: Height and width of the output, pixels.
-            origin: (2, N), where the top left corner of the source lies in the output.
-            scale: (N,), pixels of the output for each pixel of the source.
-            start: (2, N), whole pixels of the output: top left corner of what is seen.
-            stop: (2, N), its bottom right corner.
-        """
+        """Map whole sources to an output, which shows them from ``start`` to ``stop``."""
+        # origin (2, N), scale (N,), start (2, N), stop (2, N)
         extent = self.size
         output = np.array(size)[:, None]
         self.start, self.stop = -origin / scale, (output - origin) / scale

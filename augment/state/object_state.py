@@ -18,24 +18,15 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["ObjectState"]
-
 
 @dataclass(kw_only=True)
 class ObjectState:
-    """Objects of N images.
+    """Objects of N images."""
 
-    Attributes:
-        in_source: Boxes of the objects in the source; None where they are not known.
-        window_start: (2, N) float64, top left corner of a window in the source. Objects remain if the centre
-            of their box lies in it.
-        window_stop: (2, N) float64, its bottom right corner.
-        restricted: Whether a transform restricts the window, even if it does so for no image of this batch.
-    """
-
-    in_source: Objects | None
-    window_start: Float
-    window_stop: Float
+    in_source: Objects | None  # Boxes of the objects in the source; None where they are not known
+    window_start: Float  # (2, N) float64, top left corner of a window in the source
+    window_stop: Float  # (2, N) float64, its bottom right corner
+    # Whether a transform restricts the window, even if it does so for no image of this batch
     restricted: bool = False
 
     @classmethod

@@ -16,26 +16,17 @@ from .sample_arrays import put_arrays, taken_arrays
 Int = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["MODES", "PaddingState", "continued"]
-
 MODES = ("edge", "reflect", "symmetric")
 
 
 @dataclass(kw_only=True)
 class PaddingState:
-    """Padding around N images that continues them.
+    """Padding around N images that continues them."""
 
-    Attributes:
-        mode: How they are continued, one of ``MODES``.
-        size: (2, N) int64, height and width of the padded images, pixels.
-        tile: (2, N) int64, size of the image before it was padded: the tile that is continued.
-        origin: (2, N) int64, the row and column with which the image begins, counted from the tile's first.
-    """
-
-    mode: str
-    size: Int
-    tile: Int
-    origin: Int
+    mode: str  # How they are continued, one of ``MODES``
+    size: Int  # (2, N) int64, height and width of the padded images, pixels
+    tile: Int  # (2, N) int64, size of the image before it was padded: the tile that is continued
+    origin: Int  # (2, N) int64, the row and column with which the image begins, counted from the tile's first
 
     @classmethod
     def of(cls, mode: str, tile: Int, before: Int | int, after: Int | int) -> PaddingState:
@@ -89,11 +80,6 @@ class PaddingState:
 
 def continued(padded: Int, extent: Int, mode: str) -> Int:
     """Return the row or column of an image that each row or column of the padded image shows.
-
-    Args:
-        padded: Rows or columns of the padded image, counted from the first of the image.
-        extent: Number of rows or columns of the image.
-        mode: As of NumPy's ``pad``.
 
     "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
     "reflect" shows the last one once, "symmetric" twice.

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["filled", "put_arrays", "taken_arrays"]
-
 
 def taken_arrays(state: Any, rows: Rows) -> dict[str, Any]:
     """The samples at ``rows``, (M,), of each array, (..., N), among the fields of a dataclass, by name."""

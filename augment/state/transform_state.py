@@ -35,45 +35,32 @@ Float = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
-__all__ = ["TransformState"]
-
 
 @dataclass(kw_only=True)
 class TransformState:
     """N images in the middle of their transforms.
 
     Transforms compose what they decide onto it by its methods, and by those of ``color``.
-
-    Attributes:
-        geometry: Which part of the source the images show.
-        color: What happens to their colours.
-        objects: Where their objects lie.
-        padding: What continues the images; None before such padding.
-        warp: Geometry that is not along the axes; None before the first warp.
-        fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` has chosen another colour.
-        fill_chosen: Whether :meth:`use_fill` has chosen a colour.
-        fixes_size: Name of a transform whose step depends on the size, so that no crop or resize may follow;
-            empty for none.
-        erased: For each box that is overwritten at the end: origin and size, (2, N) int64 each, and the keys
-            of its noise, (N,) uint64, or None.
-        parts: Which images the samples are parts of; None where each image shows one sample.
-        share: (N,) int32, weights of layers, as :class:`~stoker.augment.params.composition.Composition` has
-            them. None where no layers are merged.
-        paste: Which objects of upper layers are pasted; None where layers are merged whole.
     """
 
-    geometry: GeometryState
-    color: ColorMap
-    objects: ObjectState
+    geometry: GeometryState  # Which part of the source the images show
+    color: ColorMap  # What happens to their colours
+    objects: ObjectState  # Where their objects lie
+    # (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` has chosen another colour
     fill: npt.NDArray[np.uint8]
-    padding: PaddingState | None = None
-    warp: WarpState | None = None
-    fill_chosen: bool = False
+    padding: PaddingState | None = None  # What continues the images; None before such padding
+    warp: WarpState | None = None  # Geometry that is not along the axes; None before the first warp
+    fill_chosen: bool = False  # Whether :meth:`use_fill` has chosen a colour
+    # Name of a transform whose step depends on the size, so that no crop or resize may follow; empty for none
     fixes_size: str = ""
+    # For each box that is overwritten at the end: origin and size, (2, N) int64 each, and the keys of its
+    # noise, (N,) uint64, or None
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
+    # Which images the samples are parts of; None where each image shows one sample
     parts: Parts | None = None
+    # (N,) int32, weights of layers, as :class:`~stoker.augment.params.composition.Composition` has them
     share: npt.NDArray[np.int32] | None = None
-    paste: Paste | None = None
+    paste: Paste | None = None  # Which objects of upper layers are pasted; None where layers are merged whole
 
     @classmethod
     def of(
@@ -211,16 +198,7 @@ class TransformState:
         interpolation: str | Enum = "bilinear",
         direct: bool = False,
     ) -> None:
-        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this transform to (x, y, 1) before it.
-
-        Args:
-            matrix: Where it is the identity, exactly, this transform changes nothing.
-            perspective: Whether its last row may differ from (0, 0, 1).
-            interpolation: "bilinear" or "nearest". Pixels of a sample are picked only if all transforms that
-                warp it have "nearest".
-            direct: Whether the image before has less detail than this transform shows, so that engines must
-                not make it.
-        """
+        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this transform to (x, y, 1) before it."""
         if self.warp is None:
             self.warp = WarpState.of(self.size, matrix, perspective=perspective, interpolation=interpolation)
         else:

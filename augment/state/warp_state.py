@@ -21,30 +21,19 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["WarpState"]
-
 
 @dataclass(kw_only=True)
 class WarpState:
-    """Geometry of N images that is not along the axes, from the first warp on.
+    """Geometry of N images that is not along the axes, from the first warp on."""
 
-    Attributes:
-        size: (2, N) int64, height and width of the warped images, pixels.
-        canvas: (2, N) int64, size of the canvas: the image before it was first warped.
-        matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas; edges
-            of pixels are integers.
-        only_nearest: (N,) bool, whether all warps of the sample so far were nearest.
-        perspective: Whether ``matrix`` may be other than affine.
-        may_pick: Whether some transform warps by nearest, even if it changes no sample of this batch.
-        direct: Whether the canvas has less detail than the images show, so that engines must not make it.
-    """
-
-    size: Int
-    canvas: Int
-    matrix: Float
-    only_nearest: Bool
-    perspective: bool = False
+    size: Int  # (2, N) int64, height and width of the warped images, pixels
+    canvas: Int  # (2, N) int64, size of the canvas: the image before it was first warped
+    matrix: Float  # (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas
+    only_nearest: Bool  # (N,) bool, whether all warps of the sample so far were nearest
+    perspective: bool = False  # Whether ``matrix`` may be other than affine
+    # Whether some transform warps by nearest, even if it changes no sample of this batch
     may_pick: bool = False
+    # Whether the canvas has less detail than the images show, so that engines must not make it
     direct: bool = False
 
     @classmethod

@@ -15,8 +15,6 @@ Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.integer]
 _Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
-__all__ = ["BatchStep", "Step", "check_array", "check_pixels", "form", "to_uint8"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -14,8 +14,6 @@ from .base import Step, to_uint8
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["Distort", "WeightedSum", "step_names"]
-
 
 @dataclass(frozen=True)
 class Distort(Step):

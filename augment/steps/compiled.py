@@ -15,8 +15,6 @@ from .base import Step, form
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["Compiled"]
-
 _BYTES, _DOUBLES = ctypes.POINTER(ctypes.c_uint8), ctypes.POINTER(ctypes.c_double)
 _FUNCTION = ctypes.CFUNCTYPE(None, _BYTES, ctypes.c_int64, ctypes.c_int64, _DOUBLES)
 _OF_CTYPES: Any = _FUNCTION.__mro__[1]

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from .base import Step
 from .chains import step_names
 
-__all__ = ["is_custom", "last_custom_names", "split_last_custom"]
-
 
 def is_custom(step: Step) -> bool:
     """Whether the class of a step names no C++ operation itself; an inherited name does not count."""

@@ -16,8 +16,6 @@ from .base import Step, to_uint8
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["AddNoise", "Compress"]
-
 
 @dataclass(frozen=True)
 class AddNoise(Step):

@@ -16,8 +16,6 @@ from .base import Step, to_uint8
 Pixels = npt.NDArray[np.uint8]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["Displace"]
-
 
 @dataclass(frozen=True)
 class Displace(Step):

@@ -12,8 +12,6 @@ from .base import Step, to_uint8
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["Blur", "Sharpen"]
-
 
 @dataclass(frozen=True)
 class Sharpen(Step):

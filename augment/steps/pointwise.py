@@ -15,8 +15,6 @@ Pixels = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.intp]
 Rule = Callable[[Counts], npt.NDArray[np.intp]]
 
-__all__ = ["Affine", "Autocontrast", "Equalize", "Posterize", "Solarize", "Table"]
-
 
 @dataclass(frozen=True)
 class Affine(Step):

@@ -14,8 +14,6 @@ from stoker.types import Size
 from ..description import Description, as_pair
 from ..state.transform_state import TransformState
 
-__all__ = ["RandomTransform", "SizedTransform", "Transform"]
-
 
 @dataclass(frozen=True)
 class Transform(Description):

@@ -27,8 +27,6 @@ from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["Machines", "Parts", "Rates", "model"]
-
 _IMAGES = 4096  # of an epoch
 _NODES = (1, 2, 4, 8, 16, 32, 64)
 _LINKS = (10, 25, 100)  # Gbit/s
@@ -36,62 +34,36 @@ _LINKS = (10, 25, 100)  # Gbit/s
 
 @dataclass(frozen=True)
 class Parts:
-    """The cost of an image. Seconds are CPU time, so that other programs on the machine do not count.
+    """The cost of an image. Seconds are CPU time, so that other programs on the machine do not count."""
 
-    Attributes:
-        size: Bytes that are sent.
-        here: Seconds to make it in the loader's own engine.
-        sent: Seconds to make it on a worker and to send it, Ray's processes included.
-        received: Seconds of the trainer's process to receive it. One thread receives, so they bound the rate.
-        transfer: Seconds of Ray's process on the trainer's machine to receive it.
-    """
-
-    size: int
-    here: float
-    sent: float
+    size: int  # Bytes that are sent
+    here: float  # Seconds to make it in the loader's own engine
+    sent: float  # Seconds to make it on a worker and to send it, Ray's processes included
+    # Seconds of the trainer's process to receive it. One thread receives, so they bound the rate
     received: float
-    transfer: float
+    transfer: float  # Seconds of Ray's process on the trainer's machine to receive it
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Images a second of all ranks on one machine.
+    """Images a second of all ranks on one machine."""
 
-    Attributes:
-        workers: Those of the workers.
-        local: Those of the loaders' own engines, on the cores that receiving leaves.
-        bound: What bounds the workers: "cores" of their machines, "link" or "trainer".
-    """
-
-    workers: int
-    local: int
-    bound: str
+    workers: int  # Those of the workers
+    local: int  # Those of the loaders' own engines, on the cores that receiving leaves
+    bound: str  # What bounds the workers: "cores" of their machines, "link" or "trainer"
 
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a cluster.
+    """The machines of a cluster."""
 
-    Attributes:
-        cores: Cores of a worker's machine.
-        trainer_cores: Cores of the trainer's machine that the loaders have.
-        ranks: Processes on the trainer's machine, each with a loader.
-    """
-
-    cores: int = 16
-    trainer_cores: int = 16
-    ranks: int = 8
+    cores: int = 16  # Cores of a worker's machine
+    trainer_cores: int = 16  # Cores of the trainer's machine that the loaders have
+    ranks: int = 8  # Processes on the trainer's machine, each with a loader
 
 
 def model(parts: Parts, machines: Machines, nodes: int, link: float) -> Rates:
-    """Return the rates of a trainer's machine.
-
-    Args:
-        parts: The cost of an image.
-        machines: The machines.
-        nodes: Machines of workers.
-        link: Gbit/s of the trainer's link.
-    """
+    """Return the rates of a trainer's machine."""
     received = parts.received + parts.transfer
     bounds = {
         "cores": nodes * machines.cores / parts.sent,

@@ -25,8 +25,6 @@ from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["DTYPES", "SIDE", "image_loader", "measure"]
-
 SIDE = 224
 _BATCH = 64
 _IDLE = 5.0  # seconds

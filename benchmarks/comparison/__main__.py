@@ -21,8 +21,6 @@ from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
 from stoker.errors import ConfigError
 
-__all__ = ["PARTS", "Part", "Run"]
-
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "comparison"
 _FEW = 256
 """Images of a quick run, four batches."""
@@ -31,19 +29,12 @@ _MEMORY_IMAGES = 512
 
 @dataclass(frozen=True)
 class Run:
-    """The options of a run.
+    """The options of a run."""
 
-    Attributes:
-        source: Photographs, with one directory for each class.
-        work: Folder for the datasets, which a later run uses again.
-        rounds: Timed turns of each image loader; the other parts have their own numbers.
-        quick: Whether each part runs on so little data that it only shows that it works.
-    """
-
-    source: Path
-    work: Path
-    rounds: int
-    quick: bool
+    source: Path  # Photographs, with one directory for each class
+    work: Path  # Folder for the datasets, which a later run uses again
+    rounds: int  # Timed turns of each image loader; the other parts have their own numbers
+    quick: bool  # Whether each part runs on so little data that it only shows that it works
 
     def dataset(self, name: str, copies: int | None = None) -> Path:
         """Make the dataset of a workload, if it is missing, and return its folder."""
@@ -54,17 +45,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the comparison.
+    """A part of the comparison."""
 
-    Attributes:
-        title: What it measures.
-        minutes: About how long it takes on two cores.
-        run: Measures, prints, and writes the JSON file.
-    """
-
-    title: str
-    minutes: float
-    run: Callable[[Run, Path], None]
+    title: str  # What it measures
+    minutes: float  # About how long it takes on two cores
+    run: Callable[[Run, Path], None]  # Measures, prints, and writes the JSON file
 
 
 def _workloads(names: Sequence[str], run: Run, json_out: Path) -> None:

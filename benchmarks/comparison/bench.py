@@ -20,8 +20,6 @@ from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.devices import numbered_device, this_machine
 
-__all__ = ["run_bench"]
-
 _RECIPE = "coco-hflip"  # the default of torchvision's references for detection
 
 
@@ -48,30 +46,6 @@ def run_bench(
 
     Each loader runs in its own process, pinned to the same cores, in interleaved turns. Where a loader is not
     installed or cannot do this work, the result gives the reason.
-
-    Args:
-        dataset_path: A dataset of JPEG images or of raw pixels, with labels or with boxes.
-        against: Loaders to compare with, see ``peers.PEERS``; "all" stands for those that are installed.
-        json_out: File for the result.
-        rounds: Number of timed turns of each loader, after one untimed epoch.
-        batch_size: Number of images in a batch; by default 64, or 16 with a recipe.
-        num_threads: Threads or workers of each loader, which is pinned to as many cores; by default one for
-            each core that this process may use.
-        engines: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
-        size: Height and width of the output, pixels; None for 224, or with a recipe for its own.
-        seed: Seed of order and crops.
-        min_seconds: Least time of a turn, which consists of whole epochs.
-        workload: Title of the dataset in the result; by default the last part of its path.
-        device: Device of the batches: "cpu", "cuda" or "cuda:N".
-        transforms: Name or file of a recipe for images with boxes; by default "coco-hflip" where the dataset
-            has boxes and no labels.
-        min_visible: The ``min_visible`` of loaders with boxes.
-        min_size: The ``min_size`` of loaders with boxes.
-        report: Called with a line of text before each step.
-
-    Raises:
-        ConfigError: A name, a number or a file is invalid, or samples have several codecs.
-        DatasetError: There is no dataset at the path.
     """
     if json_out is not None and not Path(json_out).parent.is_dir():
         raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)

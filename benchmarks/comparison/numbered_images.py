@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from stoker.benchmarks.peers.base import MEAN, STD
 
-__all__ = ["sample_numbers", "write_numbered_images"]
-
 _BASE, _LEAST, _STEP = 11, 28, 20
 """Number of values of a digit, the smallest value of a channel, and the distance between two."""
 _NOISE, _QUALITY = 8.0, 96

@@ -26,11 +26,7 @@ _IMAGENET_SIDE, _IMAGENET_QUALITY, _IMAGENET_NOISE = 500, 96, 6.0
 
 
 def photographs_in(source: Path) -> list[Path]:
-    """Return the JPEG files below a folder with one directory for each class, sorted.
-
-    Raises:
-        SourceError: There are no such files.
-    """
+    """Return the JPEG files below a folder with one directory for each class, sorted."""
     paths = sorted(path for path in source.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not paths:
         raise SourceError(

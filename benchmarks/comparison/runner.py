@@ -20,31 +20,20 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.errors import ConfigError
 
-__all__ = ["ComparisonPlan", "PeerGone", "PeerProcess", "compare"]
-
 _STDERR_BYTES = 2000
 """Bytes at the end of a peer's standard error that may hold the reason why it ended."""
 
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The plan of a comparison.
+    """The plan of a comparison."""
 
-    Attributes:
-        peers: Names of the loaders, see ``peers.PEERS``.
-        settings: The work.
-        cores: Numbers of the cores that every loader is pinned to.
-        rounds: Number of timed turns of each loader.
-        min_seconds: Least time of a turn, which consists of whole epochs.
-        workload: Title of the samples in the result.
-    """
-
-    peers: tuple[str, ...]
-    settings: PeerSettings
-    cores: tuple[int, ...]
-    rounds: int = 5
-    min_seconds: float = 2.0
-    workload: str = ""
+    peers: tuple[str, ...]  # Names of the loaders, see ``peers.PEERS``
+    settings: PeerSettings  # The work
+    cores: tuple[int, ...]  # Numbers of the cores that every loader is pinned to
+    rounds: int = 5  # Number of timed turns of each loader
+    min_seconds: float = 2.0  # Least time of a turn, which consists of whole epochs
+    workload: str = ""  # Title of the samples in the result
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.peers if name not in PEERS]
@@ -67,13 +56,7 @@ class PeerGone(Exception):  # noqa: N818 - the table shows the reason
 
 
 class PeerProcess:
-    """The process of one peer, which is stopped except while it answers.
-
-    Args:
-        name: Name of the peer.
-        cores: Numbers of its cores; None for all that this process may use.
-        num_threads: Threads of its libraries; None for as many as cores.
-    """
+    """The process of one peer, which is stopped except while it answers."""
 
     def __init__(self, name: str, cores: Sequence[int] | None = None, num_threads: int | None = None) -> None:
         self.name = name
@@ -111,11 +94,7 @@ class PeerProcess:
         self.end()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Return the answer of the process to one command; it runs until then.
-
-        Raises:
-            PeerGone: The peer failed, cannot do this, or its process ended.
-        """
+        """Return the answer of the process to one command; it runs until then."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._signal(signal.SIGCONT)
@@ -229,11 +208,6 @@ def compare(
 
     First every loader is imported, prepared and warmed up by one untimed epoch. Then every loader has one
     turn in each round; another loader begins each round.
-
-    Args:
-        source: The samples.
-        plan: The loaders, the work, the cores and the rounds.
-        report: Called with a line of text before each step.
     """
     if source.records < plan.settings.batch_size:
         raise ConfigError(

@@ -12,22 +12,9 @@ from stoker.benchmarks.peers.base import PeerSource
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 
-__all__ = ["open_source"]
-
 
 def open_source(dataset_path: str | os.PathLike[str], scratch: Path, *, boxes: bool = False) -> PeerSource:
-    """Return the description of a dataset for the peers.
-
-    Args:
-        dataset_path: A dataset of JPEG images, or of raw pixels.
-        scratch: An empty folder for files of the peers; the caller removes it.
-        boxes: Whether the peers load boxes in place of labels.
-
-    Raises:
-        ConfigError: The samples are not images with one label each, or with boxes, or they are neither all
-            JPEG nor all raw pixels.
-        DatasetError: The path is no dataset.
-    """
+    """Return the description of a dataset for the peers."""
     dataset = stoker.open(dataset_path)
     if dataset.manifest.sample_type != "image" or ("boxes" if boxes else "label") not in dataset.tasks:
         needed = "boxes for a recipe" if boxes else "one label each, or boxes"

@@ -8,23 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Usage", "peak_rss", "process_tree", "unshared_memory", "usage_of_tree"]
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU time and memory of a tree of processes.
+    """CPU time and memory of a tree of processes."""
 
-    Attributes:
-        cpu_seconds: User and system time of the running processes and of the children they waited for.
-        peak_rss: Bytes, the sum of the largest resident sets of the running processes. A page that several
-            processes share counts once for each; pages of mapped files count, too.
-    """
-
-    cpu_seconds: float
-    peak_rss: int
+    cpu_seconds: float  # User and system time of the running processes and of the children they waited for
+    peak_rss: int  # Bytes, the sum of the largest resident sets of the running processes
 
 
 def usage_of_tree(root: int) -> Usage:

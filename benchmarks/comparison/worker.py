@@ -38,8 +38,6 @@ from stoker.benchmarks.peers.base import (
 )
 from stoker.benchmarks.peers.text import TEXT_PEERS
 
-__all__ = ["main"]
-
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _WITH_RECIPES = ("stoker", "torch")
 """First words of the names of peers that load boxes."""

@@ -13,8 +13,6 @@ import stoker
 from stoker.benchmarks.comparison.photographs import enlarge, make_imagenet_like, replicate
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
-__all__ = ["WORKLOADS", "Workload", "make_dataset"]
-
 _WITH_COLUMNS = ("hf-datasets", "hf-streaming", "ray-data")
 """Peers whose columns have no raw pixels of several sizes."""
 _ALL_PEERS = (
@@ -36,33 +34,19 @@ _ALL_PEERS = (
 
 @dataclass(frozen=True)
 class Workload:
-    """A dataset, the loaders that are compared on it, and the goal.
+    """A dataset, the loaders that are compared on it, and the goal."""
 
-    Attributes:
-        name: Short name, also of the folder.
-        title: Title in tables and pictures.
-        copies: Number of samples, which are copies of the photographs under different names.
-        least: Goal for the median rate of Stoker's native engine over the best rate of ``rivals``.
-        rivals: Loaders of the goal.
-        peers: Loaders that are compared.
-        megapixels: Size to which the photographs are enlarged first; None leaves them.
-        imagenet_like: Whether the photographs first get the size and quality of ImageNet's.
-        options: Options of ``stoker.convert``.
-        dataset: Name of another workload whose dataset this one uses.
-        size: Height and width of the output, pixels.
-    """
-
-    name: str
-    title: str
-    copies: int
-    least: float
-    rivals: tuple[str, ...] = ("tfdata", "tfdata-plain", "dali", "torch", "ffcv")
-    peers: tuple[str, ...] = _ALL_PEERS
-    megapixels: int | None = None
-    imagenet_like: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-    dataset: str = ""
-    size: int = 224
+    name: str  # Short name, also of the folder
+    title: str  # Title in tables and pictures
+    copies: int  # Number of samples, which are copies of the photographs under different names
+    least: float  # Goal for the median rate of Stoker's native engine over the best rate of ``rivals``
+    rivals: tuple[str, ...] = ("tfdata", "tfdata-plain", "dali", "torch", "ffcv")  # Loaders of the goal
+    peers: tuple[str, ...] = _ALL_PEERS  # Loaders that are compared
+    megapixels: int | None = None  # Size to which the photographs are enlarged first; None leaves them
+    imagenet_like: bool = False  # Whether the photographs first get the size and quality of ImageNet's
+    options: Mapping[str, Any] = field(default_factory=dict)  # Options of ``stoker.convert``
+    dataset: str = ""  # Name of another workload whose dataset this one uses
+    size: int = 224  # Height and width of the output, pixels
 
 
 def _published(name: str, title: str, engine: str, size: int) -> Workload:

@@ -25,26 +25,17 @@ from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
 
-__all__ = ["Listed", "make_sources", "measure"]
-
 _FILES_A_FOLDER = 1000
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Memory and time of listing and planning.
+    """Memory and time of listing and planning."""
 
-    Attributes:
-        files: Number of files.
-        name_bytes: Bytes of the names of all files.
-        peak_bytes: Largest memory of the process, less its memory before.
-        seconds: CPU seconds.
-    """
-
-    files: int
-    name_bytes: int
-    peak_bytes: int
-    seconds: float
+    files: int  # Number of files
+    name_bytes: int  # Bytes of the names of all files
+    peak_bytes: int  # Largest memory of the process, less its memory before
+    seconds: float  # CPU seconds
 
 
 def make_sources(folder: Path, files: int) -> list[Path]:

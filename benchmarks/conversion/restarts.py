@@ -24,8 +24,6 @@ from stoker.benchmarks.comparison.photographs import make_imagenet_like, photogr
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import INDEX_NAME
 
-__all__ = ["main"]
-
 _COPIES = 512
 _SCALES = ((0.08, 1.0), (0.25, 1.0), (0.05, 0.4))
 """Shares of the area: of torchvision's default crops, and of the large and the small crops of DINO."""

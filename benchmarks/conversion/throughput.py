@@ -30,23 +30,14 @@ RESIZE_LEAST, COPY_LEAST = 2.0, 0.5
 
 @dataclass(frozen=True)
 class Conversion:
-    """Images per second of four ways, as medians over the rounds.
+    """Images per second of four ways, as medians over the rounds."""
 
-    Attributes:
-        images: Number of files in the source.
-        bytes: Bytes of all files.
-        resized: ``stoker.convert`` with ``resize="shorter=256", quality=90``.
-        pillow: The same resize by a process pool with Pillow, which writes files.
-        kept: ``stoker.convert`` that keeps the bytes, with checks and a sync to disk.
-        copied: ``cp -r``.
-    """
-
-    images: int
-    bytes: int
-    resized: float
-    pillow: float
-    kept: float
-    copied: float
+    images: int  # Number of files in the source
+    bytes: int  # Bytes of all files
+    resized: float  # ``stoker.convert`` with ``resize="shorter=256", quality=90``
+    pillow: float  # The same resize by a process pool with Pillow, which writes files
+    kept: float  # ``stoker.convert`` that keeps the bytes, with checks and a sync to disk
+    copied: float  # ``cp -r``
 
     def lines(self) -> list[str]:
         """Return the result as lines of text."""
@@ -59,14 +50,7 @@ class Conversion:
 
 
 def measure(source: Path, copies: int, rounds: int = 5, num_threads: int | None = None) -> Conversion:
-    """Measure the four ways of conversion in turns.
-
-    Args:
-        source: Folder with one directory for each class.
-        copies: Number of files to convert, copies of the photographs of ``source``.
-        rounds: Number of turns of each way, after an untimed one.
-        num_threads: Number of threads or processes; by default one for each core that this process may use.
-    """
+    """Measure the four ways of conversion in turns."""
     workers = num_threads or len(allowed_cores())
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         files, target = Path(scratch) / "files", Path(scratch) / "target"

@@ -50,19 +50,12 @@ _MAX_PIXELS = 1 << 28
 
 @dataclass(frozen=True)
 class _Kind:
-    """How photographs are stored and loaded.
+    """How photographs are stored and loaded."""
 
-    Attributes:
-        suffix: Suffix of the files.
-        color: Colours of the loaded images.
-        mode: Pillow's mode of the stored images.
-        options: Options of Pillow's encoder.
-    """
-
-    suffix: str
-    color: Color
-    mode: str
-    options: dict[str, Any]
+    suffix: str  # Suffix of the files
+    color: Color  # Colours of the loaded images
+    mode: str  # Pillow's mode of the stored images
+    options: dict[str, Any]  # Options of Pillow's encoder
 
     def stored(self, image: Image.Image) -> Image.Image:
         """The photograph as it is stored."""

@@ -47,8 +47,6 @@ from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["main", "measure"]
-
 _SIZE, _BATCH = 640, 16
 _LEAST = 0.7
 _MOSAICS: Mapping[str, list[Any]] = {
@@ -65,14 +63,7 @@ _COLUMNS = ("image", "boxes", "box_labels")
 
 
 def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict[str, Cost]:
-    """Return the median costs of an image by load, after an untimed turn of each.
-
-    Args:
-        work: Folder with photographs in ``made``, for temporary files.
-        rounds: Passes that count.
-        copies: Photographs in a pass; eight times as many of mosaics.
-        mosaics_only: Whether mosaics and the letterbox are measured alone.
-    """
+    """Return the median costs of an image by load, after an untimed turn of each."""
     threads = len(allowed_cores())
     turns: dict[str, Iterable[Any]] = {}
     for kind in ("", ", restart markers"):

@@ -16,8 +16,6 @@ import numpy as np
 import stoker
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 
-__all__ = ["IMAGE_PIPELINES", "MASK_PIPELINES", "PIPELINES", "make_batches", "make_mask_batches"]
-
 Pipeline = Callable[[Any], list[Any]]
 """Takes the module ``torchvision.transforms.v2``, and returns transforms."""
 
@@ -112,15 +110,7 @@ class _MaskSamples:
 
 
 def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
-    """Return the batches of torchvision's pipeline for a recipe, as tuples of images and of targets.
-
-    Args:
-        source: The samples, which have boxes.
-        settings: The recipe, one of ``PIPELINES``, and the batches.
-
-    Raises:
-        Unsupported: torchvision is not installed, or has no such pipeline.
-    """
+    """Return the batches of torchvision's pipeline for a recipe, as tuples of images and of targets."""
     import torch
 
     try:
@@ -143,12 +133,7 @@ def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
 
 
 def make_mask_batches(source: PeerSource, settings: PeerSettings) -> Any:
-    """Return the batches of torchvision's pipeline for a recipe, as images with masks or with indices.
-
-    Args:
-        source: The samples, which have masks of classes for one of ``MASK_PIPELINES``.
-        settings: The recipe, one of ``MASK_PIPELINES`` or ``IMAGE_PIPELINES``, and the batches.
-    """
+    """Return the batches of torchvision's pipeline for a recipe, as images with masks or with indices."""
     import torch
     from torchvision import tv_tensors
     from torchvision.transforms import v2

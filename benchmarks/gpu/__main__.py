@@ -26,8 +26,6 @@ from stoker.benchmarks.gpu.summary import summary
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.pipeline.engines.selection.gpus import gpu_model
 
-__all__ = ["main"]
-
 _REHEARSAL = "rehearsal of the measurements on a GPU: the CPU stands in its place, and the rates mean nothing"
 
 

@@ -17,8 +17,6 @@ from stoker.errors import SourceError
 if TYPE_CHECKING:
     import stoker
 
-__all__ = ["Context", "Refused", "find_root"]
-
 _PHOTOGRAPHS = Path("examples", "photos", "train")
 _TESTS = Path("tests", "gpu")
 
@@ -28,14 +26,7 @@ class Refused(Exception):  # noqa: N818 - the reason of a result, no error
 
 
 def find_root(given: Path | None) -> Path:
-    """The folder of Stoker's sources, which hold the photographs and the tests; packages hold neither.
-
-    Args:
-        given: The folder, if it was named; else it is the current one, or that of this program.
-
-    Raises:
-        SourceError: The folder does not hold them.
-    """
+    """The folder of Stoker's sources, which hold the photographs and the tests; packages hold neither."""
     choices: Sequence[Path] = [given] if given else [Path.cwd(), Path(__file__).resolve().parents[2]]
     for folder in choices:
         if (folder / _PHOTOGRAPHS).is_dir() and (folder / _TESTS).is_dir():
@@ -49,21 +40,13 @@ def find_root(given: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class Context:
-    """The device, the sizes and the folders of a step.
+    """The device, the sizes and the folders of a step."""
 
-    Attributes:
-        device: "cuda:N", or "cpu" in a rehearsal.
-        scale_name: Name of the sizes of the run.
-        work: Folder of the datasets.
-        root: Folder of Stoker's sources.
-        results_file: File of the results of all steps.
-    """
-
-    device: str
-    scale_name: str
-    work: Path
-    root: Path
-    results_file: Path
+    device: str  # "cuda:N", or "cpu" in a rehearsal
+    scale_name: str  # Name of the sizes of the run
+    work: Path  # Folder of the datasets
+    root: Path  # Folder of Stoker's sources
+    results_file: Path  # File of the results of all steps
 
     @classmethod
     def from_json(cls, text: str) -> Context:
@@ -101,11 +84,7 @@ class Context:
         return self.root / _TESTS
 
     def made(self, name: str) -> Path:
-        """A dataset, or another file or folder that the step "data" makes, by its name.
-
-        Raises:
-            Refused: The step has not made it.
-        """
+        """A dataset, or another file or folder that the step "data" makes, by its name."""
         found = self.results().get("data", {}).get("found", {}).get(name)
         if not found:
             raise Refused("the datasets were not made")
@@ -117,11 +96,7 @@ class Context:
         return steps
 
     def decoding(self) -> dict[str, Any]:
-        """The best way to decode so far, see :func:`best_decoding`.
-
-        Raises:
-            Refused: No way has passed the smoke test.
-        """
+        """The best way to decode so far, see :func:`best_decoding`."""
         best = best_decoding(self.results())
         if best is None:
             raise Refused("no way to decode has passed the smoke test")

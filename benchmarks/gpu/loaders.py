@@ -27,15 +27,9 @@ from stoker.pipeline.images.engine.typical_samples import largest_size
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
-__all__ = ["EndlessShuffle", "burst", "make_batches", "own_loader"]
-
 
 class EndlessShuffle:
-    """A sampler of one shuffled pass after the other, so that workers need not wait for the end of a pass.
-
-    Args:
-        count: Number of samples.
-    """
+    """A sampler of one shuffled pass after the other, so that workers need not wait for the end of a pass."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -55,11 +49,7 @@ def burst(name: str) -> int:
 
 
 def make_batches(name: str, context: Context, dataset: Path) -> Batches:
-    """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`, without end.
-
-    Raises:
-        Refused: The loader needs a package that is not installed, or the smoke test has not passed.
-    """
+    """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`, without end."""
     if name == "stoker-native-uint8":
         return _normalised_on_device(own_loader(context, dataset, "native", normalise=False), context)
     if name.startswith("stoker-"):

@@ -24,8 +24,6 @@ from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["Parts", "model"]
-
 _SIDE = 224
 _RAW_SIDES = 256 * 341
 """Pixels of an image whose short side has 256, at the aspect ratio of 4:3."""
@@ -35,34 +33,21 @@ _TOUCHES = 2.0
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of the model; rates are images a second, bandwidths are GB/s.
+    """The parts of the model; rates are images a second, bandwidths are GB/s."""
 
-    Attributes:
-        crops_per_core: JPEGs of ImageNet's size decoded, cropped and resized to uint8, for each second of CPU
-            time, so that other programs on the machine do not count. Measured.
-        raw_per_core: Raw pixels of short side 256 checked and copied, likewise. Measured.
-        cores: Cores that feed the GPU. Given.
-        copy: Bandwidth of copies from page-locked memory to the GPU. Given.
-        memory: Bandwidth of the GPU's memory. Given.
-        jpeg_engines: JPEGs that the GPU's JPEG engines decode. Given.
-        cache: Device memory for decoded images, GB. Given.
-    """
-
+    # JPEGs of ImageNet's size decoded, cropped and resized to uint8, for each second of CPU time, so that
+    # other programs on the machine do not count. Measured
     crops_per_core: float
-    raw_per_core: float
-    cores: int = 16
-    copy: float = 50.0
-    memory: float = 4000.0
-    jpeg_engines: float = 20_000.0
-    cache: float = 100.0
+    raw_per_core: float  # Raw pixels of short side 256 checked and copied, likewise. Measured
+    cores: int = 16  # Cores that feed the GPU. Given
+    copy: float = 50.0  # Bandwidth of copies from page-locked memory to the GPU. Given
+    memory: float = 4000.0  # Bandwidth of the GPU's memory. Given
+    jpeg_engines: float = 20_000.0  # JPEGs that the GPU's JPEG engines decode. Given
+    cache: float = 100.0  # Device memory for decoded images, GB. Given
 
 
 def model(parts: Parts) -> dict[str, dict[str, Any]]:
-    """Images a second of the three ways, and the part that limits each.
-
-    Returns:
-        By the name of the way: ``images_per_second``, ``limit``, and the other figures of this way.
-    """
+    """Images a second of the three ways, and the part that limits each."""
     crop_bytes, raw_bytes = 3 * _SIDE**2, 3 * _RAW_SIDES
     output_bytes = 2 * crop_bytes  # bfloat16
     copied = {"crops": 1e9 * parts.copy / crop_bytes, "raw": 1e9 * parts.copy / raw_bytes}

@@ -9,8 +9,6 @@ import subprocess
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["die_with_parent", "stop"]
-
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _FOR_STACKS = 5.0  # seconds in which a process on a busy machine writes where its threads are
 _FOR_THE_KERNEL = 5.0

@@ -20,8 +20,6 @@ from typing import Any
 from stoker.benchmarks.gpu.processes import die_with_parent, stop
 from stoker.errors import ConfigError
 
-__all__ = ["ResultsFile", "Step", "ends", "run_steps", "write_json"]
-
 _HEAD, _TAIL = 1500, 4000
 """Characters that a result keeps of the beginning and the end of what a failed step wrote."""
 _LOG = 200_000
@@ -30,22 +28,13 @@ _LOG = 200_000
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run.
+    """One step of a run."""
 
-    Attributes:
-        name: Name in the results.
-        seconds: Deadline, after which its processes are killed.
-        command: Program and arguments. The program writes its results as JSON by :func:`write_json` to the
-            file of the environment variable ``STEP_RESULT``, again whenever it has more.
-        expected: Seconds that it takes by estimate.
-        again: Whether a later run repeats it: it finds quickly what is there already.
-    """
-
-    name: str
-    seconds: float
-    command: tuple[str, ...]
-    expected: float = 0.0
-    again: bool = False
+    name: str  # Name in the results
+    seconds: float  # Deadline, after which its processes are killed
+    command: tuple[str, ...]  # Program and arguments
+    expected: float = 0.0  # Seconds that it takes by estimate
+    again: bool = False  # Whether a later run repeats it: it finds quickly what is there already
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -63,18 +52,7 @@ def ends(text: str, head: int, tail: int) -> str:
 
 
 class ResultsFile:
-    """The results of the steps so far, in a file and its copy.
-
-    Args:
-        path: The file; the results of an earlier run stay in it.
-        about: Facts that are written before the results. ``device``, ``scale`` and the GPU of ``machine``
-            must be those of the earlier run.
-        copy: A second file with the same content; it is read where the first is missing.
-        run: Facts about this run, such as its minutes; those of earlier runs stay.
-
-    Raises:
-        ConfigError: The earlier run had another device, scale or GPU.
-    """
+    """The results of the steps so far, in a file and its copy."""
 
     def __init__(
         self,
@@ -131,17 +109,7 @@ def run_steps(
     report: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Run steps in their order.
-
-    Args:
-        steps: The steps. Steps that an earlier run has finished are left out.
-        results: File of the results.
-        seconds: Seconds for all steps. A step gets at most the remaining time; steps without any are noted
-            as "no time".
-        folder: Folder for the logs of the steps.
-        report: Called with a line of text after each step.
-        clock: Returns seconds.
-    """
+    """Run steps in their order."""
     folder.mkdir(parents=True, exist_ok=True)
     end = clock() + seconds
     for step in steps:

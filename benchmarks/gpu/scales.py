@@ -5,43 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["SCALES", "Scale", "Times"]
-
 Times = Mapping[str, tuple[float, float]]
 """Deadline of a step and the seconds that it takes by estimate, by the function of the step."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The sizes of a run.
+    """The sizes of a run."""
 
-    Attributes:
-        images: Samples of each dataset.
-        batch_size: Samples of a batch.
-        side: Height and width of the output, pixels.
-        seconds: Seconds of one measurement.
-        rounds: Interleaved measurements of each loader.
-        loads: Shares of the JPEG engines in the sweep.
-        threads: Threads of DALI in the sweep.
-        long_run: Batches of the run in which memory is watched.
-        networks: Networks of the training step, of torchvision.
-        compiles: Whether the training step is compiled.
-        tests: Seconds for the tests.
-        times: Deadlines and estimates.
-    """
-
-    images: int
-    batch_size: int
-    side: int
-    seconds: float
-    rounds: int
-    loads: tuple[float, ...]
-    threads: tuple[int, ...]
-    long_run: int
-    networks: tuple[str, ...]
-    compiles: bool
-    tests: int
-    times: Times
+    images: int  # Samples of each dataset
+    batch_size: int  # Samples of a batch
+    side: int  # Height and width of the output, pixels
+    seconds: float  # Seconds of one measurement
+    rounds: int  # Interleaved measurements of each loader
+    loads: tuple[float, ...]  # Shares of the JPEG engines in the sweep
+    threads: tuple[int, ...]  # Threads of DALI in the sweep
+    long_run: int  # Batches of the run in which memory is watched
+    networks: tuple[str, ...]  # Networks of the training step, of torchvision
+    compiles: bool  # Whether the training step is compiled
+    tests: int  # Seconds for the tests
+    times: Times  # Deadlines and estimates
 
 
 _FULL = Scale(

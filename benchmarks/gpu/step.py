@@ -13,8 +13,6 @@ import sys
 
 from stoker.benchmarks.gpu.context import Context, Refused
 
-__all__ = ["main"]
-
 _HOMES = {
     "machine": "preparation",
     "data": "preparation",

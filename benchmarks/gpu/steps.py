@@ -9,8 +9,6 @@ from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.runner import Step
 from stoker.benchmarks.gpu.ways import SMOKE_LOADS, smoke_name
 
-__all__ = ["LOADERS", "planned_steps"]
-
 LOADERS = ("stoker-dali", "stoker-native", "stoker-native-uint8", "dali", "torchvision", "torchvision-cuda")
 """The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""
 _REGIONS = (False, True)

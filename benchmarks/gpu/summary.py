@@ -8,17 +8,11 @@ from typing import Any
 
 from stoker.benchmarks.gpu.ways import best_decoding
 
-__all__ = ["summary"]
-
 Results = Mapping[str, Mapping[str, Any]]
 
 
 def summary(steps: Results) -> list[str]:
-    """Lines of text about the results.
-
-    Args:
-        steps: Results so far, by the name of the step.
-    """
+    """Lines of text about the results."""
     return [
         *_smoke(steps),
         f"decodes: {best_decoding(steps)}",

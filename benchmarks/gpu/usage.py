@@ -10,8 +10,6 @@ from typing import Any
 
 from stoker.pipeline.engines.selection.gpus import nvml_number
 
-__all__ = ["GpuUsage"]
-
 _INTERVAL = 0.1  # seconds
 
 
@@ -27,9 +25,6 @@ class GpuUsage:
     """Samples a GPU on a thread of its own, between ``with`` and its end.
 
     Nothing is sampled on the CPU. What NVML does not say is left out.
-
-    Args:
-        device: "cuda:N" or "cpu".
     """
 
     def __init__(self, device: str) -> None:

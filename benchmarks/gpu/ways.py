@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["SMOKE_LOADS", "best_decoding", "exact_loads", "has_passed", "smoke_name"]
-
 Results = Mapping[str, Mapping[str, Any]]
 
 SMOKE_LOADS = (0.0, 0.65, 1.0)
@@ -22,13 +20,7 @@ def smoke_name(region: bool, load: float) -> str:
 
 
 def has_passed(steps: Results, region: bool, load: float) -> bool:
-    """Whether the smoke test of a way has passed. That of 0.65 stands for all shares between 0 and 1.
-
-    Args:
-        steps: Results so far, by the name of the step.
-        region: Whether only regions are decoded.
-        load: Share of the JPEG engines.
-    """
+    """Whether the smoke test of a way has passed. That of 0.65 stands for all shares between 0 and 1."""
     tried = load if load in (0.0, 1.0) else 0.65
     found = steps.get(smoke_name(region, tried), {}).get("found", {})
     return bool(found.get("passed"))
@@ -40,15 +32,7 @@ def exact_loads(steps: Results, region: bool) -> tuple[float, ...]:
 
 
 def best_decoding(steps: Results) -> dict[str, Any] | None:
-    """The way to decode for later steps: the fastest so far that passed the smoke test.
-
-    Args:
-        steps: Results so far, by the name of the step.
-
-    Returns:
-        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if no way
-        passed.
-    """
+    """The way to decode for later steps: the fastest so far that passed the smoke test."""
     rows: list[dict[str, Any]] = [
         row
         for step in steps.values()

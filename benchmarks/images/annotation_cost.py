@@ -33,8 +33,6 @@ from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
-__all__ = ["main", "make_annotated"]
-
 _COPIES = 512
 _OBJECTS = 7
 _KEYPOINTS = 17
@@ -53,28 +51,15 @@ _AIM = 0.95
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures of one load in one round.
+    """Figures of one load in one round."""
 
-    Attributes:
-        images_per_second: Rate of the loader.
-        process_ms: CPU time of the process for a batch, milliseconds.
-        python_ms: CPU time of the Python threads of the loader for a batch, milliseconds.
-    """
-
-    images_per_second: float
-    process_ms: float
-    python_ms: float
+    images_per_second: float  # Rate of the loader
+    process_ms: float  # CPU time of the process for a batch, milliseconds
+    python_ms: float  # CPU time of the Python threads of the loader for a batch, milliseconds
 
 
 def make_annotated(source: Path, target: Path, copies: int = _COPIES, *, restarts: bool = False) -> Path:
-    """Return ``target``; make a dataset of annotated photographs there if it is missing.
-
-    Args:
-        source: Folder of photographs.
-        target: Folder of the dataset.
-        copies: Number of photographs.
-        restarts: Whether JPEGs get restart markers.
-    """
+    """Return ``target``; make a dataset of annotated photographs there if it is missing."""
     if (target / MANIFEST_NAME).exists():
         return target
     scratch = target.with_name(f"{target.name}-source")

@@ -20,8 +20,6 @@ from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
 
-__all__ = ["main"]
-
 _LOADERS = ("stoker", "torch", "dali")
 _AIMED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}
 """Name of the added transform, and goal for the share of the base rate, by suffix of a peer's name."""

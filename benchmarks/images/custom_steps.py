@@ -36,8 +36,6 @@ from stoker.benchmarks.report.machine import allowed_cores
 
 Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["Cost", "main", "measure"]
-
 _BATCH = 32
 _PASSES = 8  # so that batches that are made ahead and dropped hardly count
 _LEVELS = np.roll(np.arange(256), 3).astype(np.uint8)

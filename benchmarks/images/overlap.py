@@ -18,29 +18,19 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["MOST", "Overlap", "measure"]
-
 MOST = 1.15
 """Goal: the largest ratio of an epoch to the longer of its steps and its batches."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Times of an epoch in seconds, as medians over the rounds.
+    """Times of an epoch in seconds, as medians over the rounds."""
 
-    Attributes:
-        batches: Number of batches in an epoch.
-        loading: Time of an epoch without steps.
-        stepping: Time of the steps of an epoch, as measured.
-        both: Time of an epoch with steps.
-        waited_share: Share of that epoch in which the consumer waits for a batch.
-    """
-
-    batches: int
-    loading: float
-    stepping: float
-    both: float
-    waited_share: float
+    batches: int  # Number of batches in an epoch
+    loading: float  # Time of an epoch without steps
+    stepping: float  # Time of the steps of an epoch, as measured
+    both: float  # Time of an epoch with steps
+    waited_share: float  # Share of that epoch in which the consumer waits for a batch
 
     @property
     def ratio(self) -> float:

@@ -22,8 +22,6 @@ from stoker.bucketing import pack
 from stoker.bucketing.report.row_report import report_rows
 from stoker.pipeline.images.sizes.patches.patches import patch_grids
 
-__all__ = ["main"]
-
 _BUDGETS = ((1024, 160), (1024, 128), (1024, 100), (4096, 512), (4096, 400), (4096, 340))
 
 

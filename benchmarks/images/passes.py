@@ -20,8 +20,6 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.costs import discard
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["measure"]
-
 
 def measure(
     dataset: Path, samples: int = 256, epochs: int = 50, rounds: int = 5, size: int = 224

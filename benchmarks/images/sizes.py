@@ -33,8 +33,6 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
 from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 
-__all__ = ["main", "measure", "seconds_to_plan"]
-
 _AFTER = [RandomHorizontalFlip(), Normalize()]
 _CROP = [RandomResizedCrop(224), *_AFTER]
 _KEPT = [RandomShortestSize((256, 288), max_size=480), *_AFTER]

@@ -27,8 +27,6 @@ from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_co
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["TorchvisionViews", "main", "measure"]
-
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
 _BATCH = 32
@@ -74,13 +72,7 @@ def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
 
 
 class TorchvisionViews:
-    """Views of the photographs in a folder by transforms v2, in worker processes.
-
-    Args:
-        photographs: Folder with one directory for each class.
-        workers: Number of worker processes.
-        views: The transform of each view.
-    """
+    """Views of the photographs in a folder by transforms v2, in worker processes."""
 
     def __init__(self, photographs: Path, workers: int, views: Sequence[Any]) -> None:
         import torch

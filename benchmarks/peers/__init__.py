@@ -91,12 +91,7 @@ def _is_installed(library: str) -> bool:
 
 
 def load_peer(name: str) -> Peer:
-    """Import the library of a peer and return the peer.
-
-    Raises:
-        ConfigError: There is no peer of this name.
-        ImportError: The library is not installed, or cannot be loaded.
-    """
+    """Import the library of a peer and return the peer."""
     known = PEERS | TEXT_PEERS
     if name not in known:
         raise ConfigError(f"no loader named {name!r} to compare with", hint=f"known are {', '.join(known)}")

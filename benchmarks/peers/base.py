@@ -13,28 +13,6 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-__all__ = [
-    "JITTER",
-    "JPEG_QUALITY",
-    "MEAN",
-    "RAND_AUGMENT",
-    "RATIO",
-    "RAW_REASON",
-    "SCALE",
-    "STD",
-    "Payload",
-    "Peer",
-    "PeerPayloads",
-    "PeerSettings",
-    "PeerSource",
-    "ResumablePeer",
-    "Unsupported",
-    "WithLoaderState",
-    "WithTensors",
-    "WritingPeer",
-    "shard_counts",
-]
-
 # torchvision.transforms.v2.RandomResizedCrop's own defaults, and ImageNet's channel statistics
 # (torchvision's reference training scripts), for values in 0..1.
 SCALE = (0.08, 1.0)
@@ -64,30 +42,20 @@ class Unsupported(Exception):  # noqa: N818 - no error: the table shows the reas
 
 @dataclass(frozen=True)
 class PeerSettings:
-    """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW; or a recipe.
+    """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW; or a recipe."""
 
-    Attributes:
-        batch_size: Number of images in a batch; the last, smaller batch of an epoch is dropped.
-        size: Height and width of the output, pixels.
-        num_threads: Number of threads or worker processes.
-        seed: Seed of the order and the crops, for peers that take one.
-        device: Device of the batches, "cpu" or "cuda:N". PyTorch copies the batches that a peer leaves on the
-            CPU.
-        resumable: Whether the state of the loader will be saved; some loaders must know before they start.
-        recipe: Name or file of a recipe for images with boxes, in place of the crop; empty for the crop.
-        min_visible: With a recipe, the share of a box that must be visible.
-        min_size: With a recipe, the least width and height of a box, pixels.
-    """
-
-    batch_size: int = 64
-    size: int = 224
-    num_threads: int = 1
-    seed: int = 0
+    batch_size: int = 64  # Number of images in a batch; the last, smaller batch of an epoch is dropped
+    size: int = 224  # Height and width of the output, pixels
+    num_threads: int = 1  # Number of threads or worker processes
+    seed: int = 0  # Seed of the order and the crops, for peers that take one
+    # Device of the batches, "cpu" or "cuda:N". PyTorch copies the batches that a peer leaves on the CPU
     device: str = "cpu"
+    # Whether the state of the loader will be saved; some loaders must know before they start
     resumable: bool = False
+    # Name or file of a recipe for images with boxes, in place of the crop; empty for the crop
     recipe: str = ""
-    min_visible: float = 0.0
-    min_size: float = 0.0
+    min_visible: float = 0.0  # With a recipe, the share of a box that must be visible
+    min_size: float = 0.0  # With a recipe, the least width and height of a box, pixels
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "size", "num_threads"):
@@ -97,28 +65,16 @@ class PeerSettings:
 
 @dataclass(frozen=True)
 class PeerSource:
-    """The samples, in the forms that peers read.
+    """The samples, in the forms that peers read."""
 
-    Attributes:
-        dataset: Folder of the Stoker dataset.
-        container: Container of the dataset, such as ``tfrecord``.
-        shards: Shards of the dataset, in order.
-        table: ``.npz`` file with a row for each sample, see :class:`PeerPayloads`.
-        records: Number of samples.
-        raw: Whether payloads are raw pixels, not encoded images.
-        scratch: Folder for files that a peer writes, such as the file of FFCV.
-        remote: URL of the peer's own files, or of Stoker's dataset, in an object store; empty where they are
-            on the local disk. A cache of these files is in ``scratch``.
-    """
-
-    dataset: Path
-    container: str
-    shards: tuple[Path, ...]
-    table: Path
-    records: int
-    raw: bool
-    scratch: Path
-    remote: str = ""
+    dataset: Path  # Folder of the Stoker dataset
+    container: str  # Container of the dataset, such as ``tfrecord``
+    shards: tuple[Path, ...]  # Shards of the dataset, in order
+    table: Path  # ``.npz`` file with a row for each sample, see :class:`PeerPayloads`
+    records: int  # Number of samples
+    raw: bool  # Whether payloads are raw pixels, not encoded images
+    scratch: Path  # Folder for files that a peer writes, such as the file of FFCV
+    remote: str = ""  # URL of the peer's own files, or of Stoker's dataset, in an object store
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as values that JSON has, for the process of a peer."""
@@ -195,11 +151,7 @@ class Peer(Protocol):
     """
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader, and return how its work differs from that of the other loaders.
-
-        Raises:
-            Unsupported: The peer cannot do this workload.
-        """
+        """Make the loader, and return how its work differs from that of the other loaders."""
 
     def epoch(self) -> Iterator[Any]:
         """Yield the batches of one epoch: ``(batch_size, 3, size, size)`` float32, without an extra copy.
@@ -216,11 +168,7 @@ class WritingPeer(Peer, Protocol):
     """A peer that reads its own format."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write the samples into ``source.scratch`` with the tools of the peer.
-
-        Raises:
-            Unsupported: The format has no such samples.
-        """
+        """Write the samples into ``source.scratch`` with the tools of the peer."""
 
 
 @runtime_checkable

@@ -23,8 +23,6 @@ from stoker.benchmarks.peers.base import (
     Unsupported,
 )
 
-__all__ = ["DaliJitter", "DaliPipeline", "DaliRandAugment"]
-
 _PREFETCH = 2
 _SHUFFLE_BUFFER = 1024
 

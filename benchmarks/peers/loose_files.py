@@ -10,17 +10,11 @@ from stoker import convert  # at once: a peer's modules are imported before its 
 from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, PeerSettings, PeerSource, Unsupported
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
-__all__ = ["FilePayloads", "StokerConversion", "StokerFiles", "write_files"]
-
 _FOLDER = "files"
 
 
 class FilePayloads:
-    """The part of :class:`PeerPayloads` that a DataLoader needs, with a file for each sample.
-
-    Args:
-        source: The samples, whose files lie in ``source.scratch`` or below ``source.remote``.
-    """
+    """The part of :class:`PeerPayloads` that a DataLoader needs, with a file for each sample."""
 
     def __init__(self, source: PeerSource) -> None:
         self.label = PeerPayloads(source).label
@@ -49,11 +43,7 @@ def _name(i: int, label: int) -> str:
 
 
 def write_files(source: PeerSource) -> Path:
-    """Write a JPEG file for each sample into ``source.scratch``; return the folder of the classes.
-
-    Raises:
-        Unsupported: The samples are raw pixels.
-    """
+    """Write a JPEG file for each sample into ``source.scratch``; return the folder of the classes."""
     if source.raw:
         raise Unsupported(RAW_REASON)
     payloads, folder = PeerPayloads(source), source.scratch / _FOLDER

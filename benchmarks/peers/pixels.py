@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
 
-__all__ = ["normalised", "random_resized_crop"]
-
 _ATTEMPTS = 10
 _OFFSET = 255 * np.array(MEAN, np.float32)[:, None, None]
 _SCALE = 1 / (255 * np.array(STD, np.float32)[:, None, None])

@@ -14,8 +14,6 @@ from spdl.pipeline import PipelineBuilder
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
-__all__ = ["SPDL", "SPDLExample"]
-
 _SINK_BATCHES = 3
 
 

@@ -19,8 +19,6 @@ import tensorflow as tf
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerSettings, PeerSource, Unsupported
 
-__all__ = ["TFData", "TFDataPlain", "TFDataService"]
-
 _SHUFFLE_BUFFER = 2048
 _SCALE = np.array([1 / (255 * std) for std in STD], np.float32)
 _OFFSET = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], np.float32)

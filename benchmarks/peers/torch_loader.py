@@ -33,16 +33,6 @@ except ImportError:
     TorchvisionImages = None  # type: ignore[assignment,misc]  # torchvision is not installed
 
 
-__all__ = [
-    "TorchElastic",
-    "TorchFiles",
-    "TorchJPEG",
-    "TorchJitter",
-    "TorchLoader",
-    "TorchNoise",
-    "TorchRandAugment",
-]
-
 _PREFETCH = 4
 _PREFETCH_LARGE = 2
 """Batches that a worker makes ahead; for large batches the default of torch, which takes less memory."""

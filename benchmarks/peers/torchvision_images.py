@@ -12,8 +12,6 @@ from torchvision.transforms import v2
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payload
 
-__all__ = ["TorchvisionImages", "crop_transforms", "decoded"]
-
 
 def decoded(payload: Payload) -> torch.Tensor:
     """Return (3, H, W) uint8 of the bytes of a JPEG, or of (H, W, 3) uint8 pixels."""
@@ -38,12 +36,7 @@ def crop_transforms(size: int, scale: tuple[float, float] = SCALE, colors: Seque
 
 
 class TorchvisionImages:
-    """A function from a payload to the image of a sample: random resized crop, flip, normalise.
-
-    Args:
-        size: Height and width of the output, pixels.
-        colors: Transforms of torchvision between the flip and the normalisation.
-    """
+    """A function from a payload to the image of a sample: random resized crop, flip, normalise."""
 
     def __init__(self, size: int, colors: Sequence[Any] = ()) -> None:
         self._transforms = crop_transforms(size, colors=colors)

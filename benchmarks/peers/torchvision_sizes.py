@@ -20,8 +20,6 @@ from stoker.benchmarks.peers.base import MEAN, STD
 Pixels = Any
 Size = tuple[int, int]
 
-__all__ = ["TORCHVISION_SIZES", "torchvision_batches"]
-
 _AFTER = (v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD))
 _SIDES = range(160, 289, 32)
 _PATCH, _MOST_PATCHES = 16, 256
@@ -84,17 +82,11 @@ class _Samples:
 
 @dataclass(frozen=True)
 class _Sampler:
-    """Batches of numbers and sizes in random order.
+    """Batches of numbers and sizes in random order."""
 
-    Attributes:
-        buckets: Groups of images; a batch has images of one.
-        sizes: Returns the size of a batch of a group.
-        batch_size: Images of a batch.
-    """
-
-    buckets: Sequence[Sequence[int]]
-    sizes: Callable[[int], Size]
-    batch_size: int
+    buckets: Sequence[Sequence[int]]  # Groups of images; a batch has images of one
+    sizes: Callable[[int], Size]  # Returns the size of a batch of a group
+    batch_size: int  # Images of a batch
 
     def __iter__(self) -> Iterator[list[tuple[int, Size]]]:
         rng = np.random.default_rng()
@@ -132,15 +124,7 @@ TORCHVISION_SIZES: Mapping[str, tuple[Any, Any, Any]] = {
 def torchvision_batches(
     kind: str, paths: Sequence[str], buckets: Mapping[Size, Sequence[int]], *, batch_size: int, workers: int
 ) -> Any:
-    """Return a DataLoader of a kind of batches.
-
-    Args:
-        kind: Key of :data:`TORCHVISION_SIZES`.
-        paths: JPEG files.
-        buckets: Numbers of the images of each shape, for the kind "buckets".
-        batch_size: Images of a batch.
-        workers: Number of worker processes.
-    """
+    """Return a DataLoader of a kind of batches."""
     transform, collate, sizes = TORCHVISION_SIZES[kind]
     groups: Sequence[Sequence[int]] = [range(len(paths))] if sizes else list(buckets.values())
     sampler = _Sampler(groups, sizes or list(buckets).__getitem__, batch_size)

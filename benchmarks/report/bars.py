@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-__all__ = ["DARK", "LIGHT", "Bar", "Colours", "Panel", "draw"]
-
 _WIDTH, _LABELS, _VALUES = 760, 250, 90
 """Width of a picture, of its labels and of its values, pixels."""
 _ROW, _BAR, _TITLE, _MARGIN = 24, 16, 34, 12

@@ -9,24 +9,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Goal", "show_goals"]
-
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal and its measurement.
+    """A goal and its measurement."""
 
-    Attributes:
-        name: Name of the measured quantity.
-        aim: Value of the goal.
-        found: Measured value.
-        at_most: Whether ``found`` should be at most ``aim``, not at least.
-    """
-
-    name: str
-    aim: float
-    found: float
-    at_most: bool = False
+    name: str  # Name of the measured quantity
+    aim: float  # Value of the goal
+    found: float  # Measured value
+    at_most: bool = False  # Whether ``found`` should be at most ``aim``, not at least
 
     @property
     def met(self) -> bool:

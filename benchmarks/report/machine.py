@@ -10,8 +10,6 @@ from typing import Any
 
 import stoker
 
-__all__ = ["allowed_cores", "describe"]
-
 _PACKAGES = ("numpy", "pillow")
 
 

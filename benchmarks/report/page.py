@@ -14,8 +14,6 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.bars import DARK, LIGHT, Bar, Panel, draw
 from stoker.benchmarks.report.sections import SECTIONS, Section, Table
 
-__all__ = ["make_page", "read_results"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 _RESULTS = _ROOT / "benchmarks" / "results" / "comparison"
 _HEAD = """# Comparison with other loaders
@@ -42,11 +40,7 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 
 def make_page(results: Mapping[str, Any]) -> dict[str, str]:
-    """Return the page and its pictures, by their paths below ``docs``.
-
-    Args:
-        results: Contents of the JSON file of each part; the others are left out.
-    """
+    """Return the page and its pictures, by their paths below ``docs``."""
     files, parts = {}, [_HEAD]
     for section in SECTIONS:
         if section.part in results:

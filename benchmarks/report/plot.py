@@ -11,8 +11,6 @@ from stoker.benchmarks.report.results import Comparison
 from stoker.benchmarks.report.table import machine_line
 from stoker.errors import MissingDependencyError, install_hint
 
-__all__ = ["plot"]
-
 _OURS, _THEIRS, _INK = "#d9480f", "#adb5bd", "#495057"
 _BAR_INCHES = 0.34
 
@@ -21,9 +19,6 @@ def plot(comparisons: Sequence[Comparison], path: Path) -> None:
     """Write a PNG or an SVG, by the suffix of ``path``, with a panel for each comparison.
 
     Each bar is the median of a loader; its thin line reaches from the lowest to the highest turn.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl

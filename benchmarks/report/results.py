@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Comparison", "PeerResult", "Spread", "to_json"]
-
 _FORMAT = 1
 
 
@@ -28,35 +26,23 @@ class Spread:
 
 @dataclass(frozen=True)
 class PeerResult:
-    """Results of one loader in a comparison.
+    """Results of one loader in a comparison."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        images_per_second: Rate of each timed turn, in order.
-        cpu_seconds_per_1000: CPU seconds per 1,000 images in each turn, of all processes of the loader.
-        peak_rss: Bytes, see ``usage.Usage``.
-        import_seconds: Time of importing the library in a new interpreter.
-        first_batch_seconds: Time from the request for the first epoch of a new loader to the first batch.
-        write_seconds: Time to write the samples in a format of the loader; 0 where it reads those of Stoker.
-        write_cpu_seconds: CPU seconds of writing them, of all processes.
-        written_bytes: Bytes of these files.
-        versions: Versions of the packages of the loader.
-        notes: Differences between the work of this loader and that of the others.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    images_per_second: tuple[float, ...] = ()
+    name: str  # Name of the loader for ``--against``
+    images_per_second: tuple[float, ...] = ()  # Rate of each timed turn, in order
+    # CPU seconds per 1,000 images in each turn, of all processes of the loader
     cpu_seconds_per_1000: tuple[float, ...] = ()
-    peak_rss: int = 0
-    import_seconds: float = 0.0
+    peak_rss: int = 0  # Bytes, see ``usage.Usage``
+    import_seconds: float = 0.0  # Time of importing the library in a new interpreter
+    # Time from the request for the first epoch of a new loader to the first batch
     first_batch_seconds: float = 0.0
+    # Time to write the samples in a format of the loader; 0 where it reads those of Stoker
     write_seconds: float = 0.0
-    write_cpu_seconds: float = 0.0
-    written_bytes: int = 0
-    versions: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    missing: str = ""
+    write_cpu_seconds: float = 0.0  # CPU seconds of writing them, of all processes
+    written_bytes: int = 0  # Bytes of these files
+    versions: Mapping[str, str] = field(default_factory=dict)  # Versions of the packages of the loader
+    notes: tuple[str, ...] = ()  # Differences between the work of this loader and that of the others
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
     @property
     def rate(self) -> Spread:
@@ -71,23 +57,14 @@ class PeerResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of several loaders on the same samples and the same cores, in interleaved turns.
+    """Results of several loaders on the same samples and the same cores, in interleaved turns."""
 
-    Attributes:
-        workload: Title of the samples.
-        machine: Result of ``machine.describe``.
-        settings: ``peers.base.PeerSettings`` as a mapping.
-        records: Number of samples in the source.
-        rounds: Number of timed turns of each loader.
-        peers: A result for each loader, in the order of the request.
-    """
-
-    workload: str
-    machine: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    records: int
-    rounds: int
-    peers: tuple[PeerResult, ...]
+    workload: str  # Title of the samples
+    machine: Mapping[str, Any]  # Result of ``machine.describe``
+    settings: Mapping[str, Any]  # ``peers.base.PeerSettings`` as a mapping
+    records: int  # Number of samples in the source
+    rounds: int  # Number of timed turns of each loader
+    peers: tuple[PeerResult, ...]  # A result for each loader, in the order of the request
 
     def measured(self) -> tuple[PeerResult, ...]:
         """Return the results with figures."""

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.text import TEXT_TITLES
 
-__all__ = ["SECTIONS", "Section", "Table", "make_table"]
-
 _TITLES = TITLES | TEXT_TITLES
 ColumnSpec: TypeAlias = tuple[str, str, str, str | Callable[[Mapping[str, Any]], Any]]
 """Title, best figures ("most", "least" or ""), format, and key or function of a loader, of a column."""
@@ -34,15 +32,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A loader in a table.
+    """A loader in a table."""
 
-    Attributes:
-        name: Name of the loader.
-        figures: A figure for each column; the first one is the length of the bar.
-    """
-
-    name: str
-    figures: tuple[Figure, ...]
+    name: str  # Name of the loader
+    figures: tuple[Figure, ...]  # A figure for each column; the first one is the length of the bar
 
     @property
     def title(self) -> str:
@@ -57,18 +50,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, which is also a panel of the picture.
+    """A table, which is also a panel of the picture."""
 
-    Attributes:
-        title: Title of the panel.
-        columns: The columns; the first one decides the order.
-        rows: The loaders with figures, the best first.
-        notes: Lines below the table: differences between loaders, and those without figures.
-    """
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    title: str  # Title of the panel
+    columns: tuple[Column, ...]  # The columns; the first one decides the order
+    rows: tuple[Row, ...]  # The loaders with figures, the best first
+    # Lines below the table: differences between loaders, and those without figures
     notes: tuple[str, ...] = ()
 
     def better(self) -> dict[str, list[str]]:
@@ -89,14 +76,7 @@ class Table:
 def make_table(
     title: str, columns: Sequence[ColumnSpec], loaders: Sequence[Mapping[str, Any]], *, ours: str = ""
 ) -> Table:
-    """Return a table.
-
-    Args:
-        title: Title of the panel.
-        columns: The columns.
-        loaders: Loaders of the document, with those that have no figures.
-        ours: Title of a column with the figure of Stoker over that of each loader; none if empty.
-    """
+    """Return a table."""
     rows = [
         Row(one["name"], tuple(_figure(one, *column[1:]) for column in columns))
         for one in loaders
@@ -129,19 +109,12 @@ def _with_ratio(row: Row, stoker_rate: float) -> Row:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page.
+    """A section of the page."""
 
-    Attributes:
-        part: Name of the part of the comparison, which is also that of the JSON file.
-        title: Title.
-        text: A paragraph.
-        tables: Makes the tables of the file's contents.
-    """
-
-    part: str
-    title: str
-    text: str
-    tables: Callable[[Any], tuple[Table, ...]] = field(repr=False)
+    part: str  # Name of the part of the comparison, which is also that of the JSON file
+    title: str  # Title
+    text: str  # A paragraph
+    tables: Callable[[Any], tuple[Table, ...]] = field(repr=False)  # Makes the tables of the file's contents
 
 
 _RATIO = "Stoker is times as fast"

@@ -10,8 +10,6 @@ from rich.text import Text
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.results import Comparison, PeerResult
 
-__all__ = ["machine_line", "render", "show"]
-
 _COLUMNS = ("loader", "images/s", "times", "CPU s", "first batch")
 _MORE_COLUMNS = ("lowest to highest", "peak MiB", "import", "written")
 _WIDE = 120  # characters that all columns need

@@ -33,8 +33,6 @@ from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["fetched", "measure_disk", "needed"]
-
 _BATCH = 64
 _GROUP = 2 * _BATCH  # samples whose blocks are requested together
 _BLOCKS = (256 << 10, 64 << 10, 16 << 10)
@@ -132,14 +130,7 @@ def _resident(path: Path) -> npt.NDArray[np.bool_]:
 def fetched(
     ranges: Sequence[Int64], orders: Sequence[Int64], block: int, limit: float
 ) -> list[tuple[float, float]]:
-    """Return the bytes and the requests of each epoch through a cache that evicts the least recent blocks.
-
-    Args:
-        ranges: Bytes that each sample needs in each epoch; see :func:`needed`.
-        orders: The order of the samples in each epoch.
-        block: Bytes of a block.
-        limit: Bytes that the cache may hold.
-    """
+    """Return the bytes and the requests of each epoch through a cache that evicts the least recent blocks."""
     blocks = max(int(one.max(initial=0)) for one in ranges) // block + 64
     present, last_use = np.zeros(blocks, bool), np.zeros(blocks, np.int64)
     result, now = [], 0

@@ -24,45 +24,27 @@ from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.planned_draws import PlannedDraws, make_next_use
 from stoker.pipeline.order.epoch_order import FullShuffle
 
-__all__ = ["HitRates", "LoaderMisses", "hit_rates", "loader_misses"]
-
 _EPOCHS = 3
 
 
 @dataclass(frozen=True)
 class HitRates:
-    """Shares of the uses of blocks that find the block in the cache, 0 to 1, over three epochs.
+    """Shares of the uses of blocks that find the block in the cache, 0 to 1, over three epochs."""
 
-    Attributes:
-        blocks: Blocks of the dataset.
-        samples: Samples in a block.
-        share: Share of the blocks that the cache holds.
-        least_recent: Evicting the block that was used longest ago.
-        next_use: Evicting the block that the order of the draws needs last.
-        optimum: The best of all policies that know the whole sequence (Belady, "A study of replacement
-            algorithms", 1966).
-    """
-
-    blocks: int
-    samples: int
-    share: float
-    least_recent: float
-    next_use: float
+    blocks: int  # Blocks of the dataset
+    samples: int  # Samples in a block
+    share: float  # Share of the blocks that the cache holds
+    least_recent: float  # Evicting the block that was used longest ago
+    next_use: float  # Evicting the block that the order of the draws needs last
+    # The best of all policies that know the whole sequence (Belady, "A study of replacement algorithms",
+    # 1966)
     optimum: float
 
 
 def hit_rates(
     blocks: int, samples: int, share: float, seed: int = 0, draws: PlannedDraws | None = None
 ) -> HitRates:
-    """Draw three epochs, and count the hits of each policy.
-
-    Args:
-        blocks: Blocks of the dataset.
-        samples: Samples in a block.
-        share: Share of the blocks that the cache holds.
-        seed: Seed of a full shuffle.
-        draws: Other draws from the samples.
-    """
+    """Draw three epochs, and count the hits of each policy."""
     n, room = blocks * samples, max(1, round(blocks * share))
     order = FullShuffle(n, seed)
     draws = draws or PlannedDraws(
@@ -83,19 +65,12 @@ def hit_rates(
 
 @dataclass(frozen=True)
 class LoaderMisses:
-    """Blocks that three epochs of a loader fetch.
+    """Blocks that three epochs of a loader fetch."""
 
-    Attributes:
-        uses: Blocks that batches use.
-        loader: Blocks that the loader has fetched.
-        least_recent: Blocks that a cache fetches which evicts the block that was used longest ago.
-        optimum: Blocks that the best possible cache fetches.
-    """
-
-    uses: int
-    loader: int
-    least_recent: int
-    optimum: int
+    uses: int  # Blocks that batches use
+    loader: int  # Blocks that the loader has fetched
+    least_recent: int  # Blocks that a cache fetches which evicts the block that was used longest ago
+    optimum: int  # Blocks that the best possible cache fetches
 
 
 def loader_misses(shards: Path, cache: Path, room: int, batch_size: int = 32) -> LoaderMisses:

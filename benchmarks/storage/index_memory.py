@@ -22,8 +22,6 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.usage import peak_rss
 from stoker.formats.in_place.images import index_images
 
-__all__ = ["make_files"]
-
 _LINKS = 1000  # to one file; file systems have a limit
 _WARM_UP = 4  # images that are indexed before the measurement, which loads all modules
 

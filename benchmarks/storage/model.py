@@ -29,8 +29,6 @@ from stoker.pipeline.caching.planned_reads import BatchReads
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Data", "Storage", "measure", "simulate"]
-
 _REQUEST_BYTES = 8 << 20
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
@@ -38,30 +36,19 @@ _GROUP_BATCHES = 64
 
 @dataclass(frozen=True)
 class Storage:
-    """A storage that answers requests.
+    """A storage that answers requests."""
 
-    Attributes:
-        latency: Seconds from a request to the first byte of its answer.
-        connections: Largest number of requests in flight.
-        bytes_per_second: Bandwidth of the link that all answers share.
-    """
-
-    latency: float
-    connections: int
+    latency: float  # Seconds from a request to the first byte of its answer
+    connections: int  # Largest number of requests in flight
     bytes_per_second: float = 1.25e9  # 10 Gbit/s
 
 
 @dataclass(frozen=True)
 class Data:
-    """The layout of samples in shards.
+    """The layout of samples in shards."""
 
-    Attributes:
-        sample_bytes: Size of every sample.
-        shard_bytes: Approximate size of every shard.
-    """
-
-    sample_bytes: int
-    shard_bytes: int = 256_000_000
+    sample_bytes: int  # Size of every sample
+    shard_bytes: int = 256_000_000  # Approximate size of every shard
 
     def blocks(self, rows: Int64) -> Int64:
         """Return the blocks of these samples, ascending and distinct; a gap separates shards."""
@@ -76,15 +63,7 @@ class Data:
 def simulate(
     batches: Sequence[Int64], data: Data, storage: Storage, step_seconds: float, depth: int
 ) -> float:
-    """Return the share of the time in which the consumer waits, from the second batch on.
-
-    Args:
-        batches: Rows of each batch.
-        data: Layout of the rows.
-        storage: Storage of the shards.
-        step_seconds: Time of the consumer for a batch.
-        depth: Number of batches that may be fetched ahead of the consumer, from 1.
-    """
+    """Return the share of the time in which the consumer waits, from the second batch on."""
     free = [0.0] * storage.connections  # the time at which each connection is free
     link = 0.0
     arrival: dict[int, float] = {}  # by block

@@ -22,8 +22,6 @@ from typing import IO, Any
 
 from stoker.errors import MissingDependencyError
 
-__all__ = ["BUCKET", "object_store", "upload"]
-
 BUCKET = "bench"
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "bench",
@@ -41,10 +39,6 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
     """Run a server with one empty bucket; yields its address, and sets it in this process' environment.
 
     Clients find the server by ``AWS_ENDPOINT_URL``, and Mosaic Streaming by ``S3_ENDPOINT_URL``.
-
-    Args:
-        latency: Seconds that every request waits, except those that upload.
-        bytes_per_second: Bandwidth of the link, which all answers share.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -33,8 +33,6 @@ from stoker.benchmarks.storage.tables import print_order, print_reading, print_r
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.rank_draws import Schedule
 
-__all__ = ["measure_order", "measure_reading", "measure_rows", "measure_staging"]
-
 BILLION = 1_000_000_000
 RANKS = 1024
 RANKS_PER_MACHINE = 8

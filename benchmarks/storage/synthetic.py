@@ -14,24 +14,12 @@ from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.files.reading import file_digest
 
-__all__ = ["make_dataset"]
-
 _KEY = "samples/000000000000.jpg"
 _CLASSES = 1000
 
 
 def make_dataset(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -> Path:
-    """Write the manifest and the index of a dataset whose payloads are ``sample_bytes`` zeros.
-
-    Args:
-        folder: Folder to write, which must not exist.
-        rows: Number of samples.
-        sample_bytes: Size of each sample.
-        shard_bytes: Approximate size of each shard.
-
-    Returns:
-        The folder.
-    """
+    """Write the manifest and the index of a dataset whose payloads are ``sample_bytes`` zeros."""
     folder.mkdir(parents=True)
     per_shard = shard_bytes // sample_bytes
     row = np.arange(rows, dtype=np.int64)

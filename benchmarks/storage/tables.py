@@ -7,8 +7,6 @@ from typing import Any
 
 from stoker.pipeline.commands.shared.console import human_bytes, out, table
 
-__all__ = ["print_order", "print_reading", "print_rows", "print_staging"]
-
 
 def print_order(figures: Sequence[dict[str, Any]], samples: int, ranks: int) -> None:
     """Print the result of ``measure_order``."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from stoker.errors import ConfigError
 
-__all__ = ["ThrottledGroup", "throttled_disk"]
-
 _FIRST, _SECOND = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
 """Folders of the first and the second version of control groups."""
 _SECONDS = 5.0
@@ -20,15 +18,10 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ThrottledGroup:
-    """A control group whose reads are limited.
+    """A control group whose reads are limited."""
 
-    Attributes:
-        folder: Folder of the group.
-        device: Numbers of the disk, "MAJOR:MINOR".
-    """
-
-    folder: Path
-    device: str
+    folder: Path  # Folder of the group
+    device: str  # Numbers of the disk, "MAJOR:MINOR"
 
     def add(self, processes: Sequence[int]) -> None:
         """Limit processes from now on, and those that they start."""
@@ -59,15 +52,6 @@ def throttled_disk(path: Path, bytes_per_second: int, requests_per_second: int) 
     """Make a group of processes whose reads from the disk of ``path`` are limited.
 
     The processes of the group must have ended when the block ends.
-
-    Args:
-        path: A file or a folder on the disk.
-        bytes_per_second: Limit of bytes.
-        requests_per_second: Limit of requests; the kernel joins neighbours into requests of at most
-            ``max_sectors_kb`` (see ``/sys/block``).
-
-    Raises:
-        ConfigError: This machine does not let this process limit a disk.
     """
     device = _disk_of(path)
     first = (_FIRST / "blkio.throttle.read_bps_device").exists()

@@ -10,20 +10,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["fairseq_batches"]
-
 
 def fairseq_batches(
     lengths: npt.NDArray[np.int64], max_tokens: int, multiple: int, seed: int
 ) -> list[npt.NDArray[np.int64]]:
-    """Return the batches of an epoch, as rows.
-
-    Args:
-        lengths: (N,) int64, tokens of each sample.
-        max_tokens: Largest number of tokens of a batch, padding included.
-        multiple: Batches of at least as many samples have a multiple of this number.
-        seed: Seed of the epoch.
-    """
+    """Return the batches of an epoch, as rows."""
+    # lengths (N,) int64
     draw = np.random.RandomState(seed)
     order = draw.permutation(len(lengths))
     order = order[np.argsort(lengths[order], kind="mergesort")]

@@ -7,8 +7,6 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["gsm8k_lengths"]
-
 
 def gsm8k_lengths(field: str) -> npt.NDArray[np.int64]:
     """Return (7473,) int64: whitespace tokens of "question" or "answer", in the order of the file."""

@@ -53,17 +53,11 @@ CAPACITY = 256
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        name: Library and sampler.
-        epoch: Returns the batches of an epoch, as rows.
-        width: Returns the padded length of a batch, from its longest length.
-    """
-
-    name: str
-    epoch: Callable[[int], Batches]
-    width: Callable[[int], int] = int
+    name: str  # Library and sampler
+    epoch: Callable[[int], Batches]  # Returns the batches of an epoch, as rows
+    width: Callable[[int], int] = int  # Returns the padded length of a batch, from its longest length
 
 
 def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:

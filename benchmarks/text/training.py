@@ -28,8 +28,6 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
 from stoker.pipeline.text.bucket_comparison import text_lengths
 
-__all__ = ["TrainingRun", "agreement", "main"]
-
 TEXT = Path(stoker.__file__).parents[2] / "examples" / "text" / "gsm8k-1000.jsonl.gz"
 WAYS = ("random", "buckets", "packed")
 _VOCABULARY = 1024
@@ -72,14 +70,7 @@ def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
 
 
 class TrainingRun:
-    """The training of one way of batching, an epoch at a time so that the ways can take turns.
-
-    Args:
-        dataset: Folder of the shards.
-        way: One of :data:`WAYS`.
-        pack: Number of tokens in a packed row, and of the longest sequence.
-        seed: Seed of the weights and of the order.
-    """
+    """The training of one way of batching, an epoch at a time so that the ways can take turns."""
 
     def __init__(self, dataset: Path, way: str, *, pack: int, seed: int) -> None:
         torch.manual_seed(seed)

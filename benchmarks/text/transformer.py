@@ -7,19 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Transformer"]
-
 
 class Transformer(nn.Module):
-    """A decoder with norms before its layers: token ids (B, T) int64 to logits (B, T, vocabulary) float32.
-
-    Args:
-        vocabulary: Number of token ids.
-        positions: Tokens of the longest sequence.
-        width: Number of channels.
-        layers: Number of blocks.
-        heads: Number of attention heads.
-    """
+    """A decoder with norms before its layers: token ids (B, T) int64 to logits (B, T, vocabulary) float32."""
 
     def __init__(
         self, vocabulary: int, positions: int, width: int = 64, layers: int = 2, heads: int = 4

@@ -26,8 +26,6 @@ from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.peers.base import MEAN, STD
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["IMAGE_SIZE", "evaluate", "make_network", "stoker_loaders", "train"]
-
 IMAGE_SIZE = 112
 _SCALE = (0.35, 1.0)
 _MEAN, _STD = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
@@ -108,15 +106,7 @@ def stoker_loaders(
 
 
 class PhotoFolder(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
-    """Images of a folder with one directory for each class, decoded and augmented with Pillow.
-
-    Args:
-        root: The folder.
-        size: Height and width of the output, pixels.
-        scale: Least and largest share of the area of a random crop.
-        training: Whether images are randomly cropped and flipped, as by torchvision; otherwise they are
-            resized and cropped at the centre.
-    """
+    """Images of a folder with one directory for each class, decoded and augmented with Pillow."""
 
     def __init__(self, root: str | Path, size: int, *, scale: tuple[float, float], training: bool) -> None:
         classes = sorted(folder.name for folder in Path(root).iterdir() if folder.is_dir())

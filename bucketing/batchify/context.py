@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["BatchContext", "Contextual"]
-
 
 @dataclass(frozen=True, eq=False)
 class BatchContext:

@@ -20,8 +20,6 @@ from stoker.errors import ConfigError
 
 from .context import BatchContext, Contextual
 
-__all__ = ["Batchify", "Dict", "List", "Stack", "Tuple"]
-
 
 class Batchify(Protocol):
     """A function that turns the samples of a batch into arrays.
@@ -74,16 +72,7 @@ class Tuple:
         length: int | Sequence[int | None] | None = None,
         context: BatchContext | None = None,
     ) -> tuple[Any, ...]:
-        """Return a tuple with one result for each field.
-
-        Args:
-            samples: A list of tuples, or a tuple of columns.
-            length: Padded length of all fields, or one for each field.
-            context: The epoch, step and samples of the batch, for functions that take it.
-
-        Raises:
-            ConfigError: The numbers of functions, fields and lengths differ.
-        """
+        """Return a tuple with one result for each field."""
         columns = samples if isinstance(samples, tuple) else tuple(map(list, zip(*samples, strict=True)))
         lengths = (length,) * len(columns) if length is None or isinstance(length, int) else tuple(length)
         if not len(columns) == len(self._functions) == len(lengths):
@@ -116,16 +105,7 @@ class Dict:
         length: int | Mapping[str, int] | None = None,
         context: BatchContext | None = None,
     ) -> dict[str, Any]:
-        """Return a dict of arrays.
-
-        Args:
-            samples: A list of dicts, or a dict of columns.
-            length: Padded length of all fields, or by the name of a field.
-            context: The epoch, step and samples of the batch, for functions that take it.
-
-        Raises:
-            ConfigError: Two results have the same name.
-        """
+        """Return a dict of arrays."""
         merged: dict[str, Any] = {}
         for name, function in self._functions.items():
             column = samples[name] if isinstance(samples, Mapping) else [sample[name] for sample in samples]

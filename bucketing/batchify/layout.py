@@ -13,8 +13,6 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from .ragged import Packed
 
-__all__ = ["Layout", "Side"]
-
 Side = Literal["left", "right"]
 """The side of a row that is padded."""
 
@@ -34,14 +32,6 @@ class Layout:
     """B rows of one width, each with sequences end to end and padding on one side.
 
     The lengths alone tell padding from tokens; token ids do not.
-
-    Args:
-        packed: S sequences in B rows.
-        width: Number of tokens of a row, with padding.
-        side: Side of a row that is padded.
-
-    Raises:
-        ConfigError: A row holds more than ``width`` tokens.
     """
 
     def __init__(self, packed: Packed, width: int, side: Side = "right") -> None:
@@ -155,9 +145,6 @@ class Layout:
         The padding of a row counts as a sequence, so that every token belongs to one. With
         ``max_sequences`` the shape is fixed, (B * (max_sequences + 1) + 1,), with empty sequences at the end.
         Without it the shape is (S + padded rows + 1,). Kernels of variable-length attention take this array.
-
-        Raises:
-            ConfigError: A row has more than ``max_sequences`` sequences.
         """
         bounds = self._spans.bounds.astype(np.int32)
         if max_sequences is None:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .ragged import Ragged
 
-__all__ = ["pad_arrays"]
-
 
 def pad_arrays(
     samples: Ragged | Sequence[npt.ArrayLike],
@@ -26,20 +24,7 @@ def pad_arrays(
     value: float,
     dtype: npt.DTypeLike | None,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the samples in one array, padded at the end of an axis; and (N,) int32, their lengths there.
-
-    Args:
-        samples: N arrays of one rank, which differ only along ``axis``.
-        axis: Axis of a sample, from the end if negative.
-        length: Length of the axis after padding; None takes that of the longest sample.
-        multiple_of: A length that is not given is rounded up to a multiple of this.
-        value: Padding.
-        dtype: Dtype of the result; None keeps that of the samples.
-
-    Raises:
-        ConfigError: There is no sample or no such axis, other axes differ, or a sample is longer than
-            ``length``.
-    """
+    """Return the samples in one array, padded at the end of an axis; and (N,) int32, their lengths there."""
     arrays = [np.asarray(samples[i]) for i in range(len(samples))]
     if not arrays:
         raise ConfigError("a batch needs at least one sample")

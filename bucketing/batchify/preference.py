@@ -17,8 +17,6 @@ from .ragged import Packed, Ragged, as_ragged
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["PreferencePairs"]
-
 PairOutput = Literal[
     "input_ids", "attention_mask", "completion_mask", "labels", "position_ids", "segment_ids"
 ]
@@ -84,15 +82,7 @@ class PreferencePairs:
         return planned
 
     def __call__(self, samples: Mapping[str, Any], length: Any = None) -> dict[str, Any]:
-        """Return arrays by name, (2 N, length), or of packed rows (2 B, length).
-
-        Args:
-            samples: N sequences of each field, or packed rows of them.
-            length: Padded length; None pads to the longest sequence. For packed rows, two equal capacities.
-
-        Raises:
-            ConfigError: A sequence is longer than ``length``, or the capacities differ.
-        """
+        """Return arrays by name, (2 N, length), or of packed rows (2 B, length)."""
         parts = [samples[name] for name in self.fields]
         packs = isinstance(parts[0], Packed)
         prompt, *answers = [as_ragged(part.sequences if packs else part) for part in parts]

@@ -14,8 +14,6 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Packed", "Padded", "Ragged", "as_packed", "as_ragged"]
-
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -74,28 +72,15 @@ class Packed(NamedTuple):
 
 
 class Padded(NamedTuple):
-    """Sequences in padded rows.
+    """Sequences in padded rows."""
 
-    Attributes:
-        rows: (N, L), tokens and then padding.
-        lengths: (N,) int64, the number of tokens of each row.
-        trained: See :class:`Ragged`; the tokens of all rows end to end.
-    """
-
-    rows: npt.NDArray[Any]
-    lengths: npt.NDArray[np.int64]
-    trained: npt.NDArray[np.bool_] | None = None
+    rows: npt.NDArray[Any]  # (N, L), tokens and then padding
+    lengths: npt.NDArray[np.int64]  # (N,) int64, the number of tokens of each row
+    trained: npt.NDArray[np.bool_] | None = None  # See :class:`Ragged`; the tokens of all rows end to end
 
 
 def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:
-    """Return sequences end to end; a Ragged is returned as it is.
-
-    Args:
-        samples: (length,) arrays or lists, at least one.
-
-    Raises:
-        ConfigError: There is no sequence, or a sequence is not one-dimensional.
-    """
+    """Return sequences end to end; a Ragged is returned as it is."""
     if isinstance(samples, Ragged):
         return samples
     arrays = [np.asarray(sample) for sample in samples]
@@ -109,11 +94,7 @@ def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:
 
 
 def as_packed(samples: Packed | Sequence[Sequence[npt.ArrayLike]]) -> Packed:
-    """Return packed rows, each a list of sequences, end to end; a Packed is returned as it is.
-
-    Raises:
-        ConfigError: There is no row, or the groups do not cover the sequences.
-    """
+    """Return packed rows, each a list of sequences, end to end; a Packed is returned as it is."""
     if not isinstance(samples, Packed):
         groups = np.cumsum([0, *(len(row) for row in samples)], dtype=np.int64)
         samples = Packed(as_ragged(list(chain.from_iterable(samples))), groups)

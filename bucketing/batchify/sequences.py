@@ -21,8 +21,6 @@ from .ragged import Packed, Padded, Ragged, as_packed, as_ragged
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Flatten", "Labels", "Output", "Pack", "Pad"]
-
 Output = Literal[
     "input_ids",
     "attention_mask",
@@ -154,13 +152,6 @@ class Pad(_Tokens):
         """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
 
         With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
-
-        Args:
-            samples: N sequences, or arrays.
-            length: Padded length, such as that of a bucket; None pads to the longest sequence.
-
-        Raises:
-            ConfigError: A sequence is longer than ``length``, or arrays differ along other axes.
         """
         if self.axis is not None:
             padded, lengths = pad_arrays(
@@ -223,15 +214,7 @@ class Flatten(_Tokens):
     def __call__(
         self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None
     ) -> dict[str, Any]:
-        """Return arrays by name: (T,), but see :meth:`Layout.cu_seqlens`; max_seqlen is an int.
-
-        Args:
-            samples: N sequences.
-            length: T with padding; None pads to ``multiple_of`` only.
-
-        Raises:
-            ConfigError: The sequences have more than ``length`` tokens in total, or are too many.
-        """
+        """Return arrays by name: (T,), but see :meth:`Layout.cu_seqlens`; max_seqlen is an int."""
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.array([0, len(ragged)]))
         arrays = self._arrays(Layout(packed, self._width(len(ragged.values), length)), self.max_sequences)
@@ -258,15 +241,7 @@ class Pack(_Tokens):
     def __call__(
         self, samples: Packed | Sequence[Sequence[npt.ArrayLike]], length: int | None = None
     ) -> dict[str, Any]:
-        """Return arrays by name: (B, length), but lengths are (B,); see Flatten for the other two.
-
-        Args:
-            samples: B rows, each a list of sequences.
-            length: Capacity of a row; None takes the tokens of the fullest row.
-
-        Raises:
-            ConfigError: A row holds more than ``length`` tokens, or too many sequences.
-        """
+        """Return arrays by name: (B, length), but lengths are (B,); see Flatten for the other two."""
         packed = as_packed(samples)
         tokens = np.diff(packed.sequences.offsets[packed.groups])
         return self._arrays(Layout(packed, self._width(int(tokens.max()), length)), self.max_sequences)

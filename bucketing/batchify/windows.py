@@ -10,27 +10,17 @@ import numpy as np
 if TYPE_CHECKING:
     from .ragged import Packed
 
-__all__ = ["StreamWindows"]
-
 
 @dataclass(frozen=True)
 class StreamWindows:
-    """Makes the arrays of a step of ``TextLoader(stream=...)``.
+    """Makes the arrays of a step of ``TextLoader(stream=...)``."""
 
-    Attributes:
-        ignore_index: Target or label where a model is not trained.
-    """
-
-    ignore_index: int = -100
+    ignore_index: int = -100  # Target or label where a model is not trained
 
     def __call__(self, samples: Packed, length: Any = None) -> dict[str, Any]:
         """Return "input_ids" and "targets", the tokens that follow, (B, L) each.
 
         If tokens are masked, return "labels", the tokens that were hidden, instead of "targets".
-
-        Args:
-            samples: B rows of L + 1 tokens.
-            length: It follows from the samples.
         """
         sequences = samples.sequences
         ids = sequences.values.reshape(len(samples.groups) - 1, -1)

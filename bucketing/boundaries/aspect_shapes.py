@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-__all__ = ["best_shapes", "candidate_shapes", "cropped_shares", "nearest_shapes"]
-
 Int64 = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
@@ -25,14 +23,6 @@ def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
     """Heights and widths that buckets may have, (C, 2), by ascending height over width.
 
     Each height is a multiple of ``multiple``, and its width is the multiple that comes nearest to ``area``.
-
-    Args:
-        area: Approximate number of pixels of a shape.
-        multiple: Heights and widths are multiples of this.
-        max_ratio: Largest ratio of the longer side to the shorter one, from 1.
-
-    Raises:
-        ConfigError: There is no such shape.
     """
     heights = np.arange(1, int(np.sqrt(area * max_ratio) / multiple) + 2) * multiple
     widths = np.maximum(np.rint(area / heights / multiple), 1).astype(np.int64) * multiple
@@ -51,12 +41,8 @@ def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
 
 
 def nearest_shapes(sizes: Int64, shapes: Int64) -> Int64:
-    """The shape that each image belongs to, (N,), which crops the least of it.
-
-    Args:
-        sizes: (N, 2), heights and widths of images.
-        shapes: (K, 2), by ascending height over width.
-    """
+    """The shape that each image belongs to, (N,), which crops the least of it."""
+    # sizes (N, 2), shapes (K, 2)
     ratios = _log_ratios(shapes)
     return np.searchsorted((ratios[1:] + ratios[:-1]) / 2, _log_ratios(sizes)).astype(np.int64)
 
@@ -67,13 +53,8 @@ def cropped_shares(sizes: Int64, shapes: Int64) -> Float:
 
 
 def best_shapes(sizes: Int64, candidates: Int64, count: int) -> Int64:
-    """The at most ``count`` shapes that crop the least of all images, (K, 2), by ascending height over width.
-
-    Args:
-        sizes: (N, 2), heights and widths of images, N from 1.
-        candidates: (C, 2), by ascending height over width, as :func:`candidate_shapes` returns them.
-        count: Number of shapes, from 1.
-    """
+    """At most ``count`` shapes that crop the least, (K, 2), by ascending height over width."""
+    # sizes (N, 2), candidates (C, 2)
     sums, ratios = _Sums.of(np.sort(_log_ratios(sizes))), _log_ratios(candidates)
     middle = (ratios[:, None] + ratios[None]) / 2
     # cost[i, j]: of the images between shapes i and j, where no shape between them is chosen.

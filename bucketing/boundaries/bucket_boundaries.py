@@ -14,8 +14,6 @@ from .lengths import Cost, Histogram, as_lengths, cost_function, histogram, roun
 from .optimal import optimal_boundaries, optimal_shapes
 from .widths import EQUAL_WIDTHS, equal_mass
 
-__all__ = ["Boundaries", "BucketBoundaries", "Method", "as_edges", "assign_buckets", "bucket_boundaries"]
-
 Method = Literal["optimal", "constant", "linear", "exponential", "quantile", "tokens"]
 """The rule for boundaries, see :func:`bucket_boundaries`."""
 
@@ -55,11 +53,7 @@ Boundaries = BucketBoundaries | npt.NDArray[np.int64]
 
 
 def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
-    """Return boundaries as (K,) or (K, D) int64.
-
-    Raises:
-        ConfigError: Boundaries descend, are below 1, or are more than 65,536.
-    """
+    """Return boundaries as (K,) or (K, D) int64."""
     edges = as_lengths(boundaries.boundaries if isinstance(boundaries, BucketBoundaries) else boundaries)
     if (np.diff(edges, axis=0) < 0).any() or edges.min() < 1 or len(edges) > 1 << 16:
         raise ConfigError("boundaries must be at least 1, ascending, and no more than 65,536")

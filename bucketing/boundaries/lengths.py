@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-__all__ = ["Cost", "Histogram", "as_lengths", "cost_function", "histogram", "round_up"]
-
 Cost = Literal["tokens", "attention"] | Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]
 """Cost of a sequence of a padded length: its tokens (linear layers), their square (attention), or a
 nondecreasing function of (S,) int64 lengths."""
@@ -24,14 +22,8 @@ _DENSE_LIMIT = 1 << 22
 
 
 def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return lengths as int64.
-
-    Args:
-        lengths: (N,) integers, or (N, D) for D sequences in each sample; tokens, at least 0.
-
-    Raises:
-        ConfigError: The lengths are no integers, have another shape, or are negative; or there are none.
-    """
+    """Return lengths as int64."""
+    # lengths (N,)
     array = np.asarray(lengths)
     if array.dtype.kind not in "iu":
         raise ConfigError(f"lengths must be integers, found {array.dtype}")
@@ -44,11 +36,7 @@ def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def round_up(lengths: npt.NDArray[np.int64], multiple_of: int) -> npt.NDArray[np.int64]:
-    """Return lengths rounded up to a multiple; 0 becomes one multiple, because shapes have no side of 0.
-
-    Raises:
-        ConfigError: ``multiple_of`` is less than 1.
-    """
+    """Return lengths rounded up to a multiple; 0 becomes one multiple, because shapes have no side of 0."""
     if multiple_of < 1:
         raise ConfigError(f"multiple_of must be at least 1, found {multiple_of}")
     return np.maximum(-(-lengths // multiple_of) * multiple_of, multiple_of)
@@ -74,11 +62,7 @@ def _bincount(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | No
 
 
 def cost_function(cost: Cost) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]:
-    """Return the function of a named cost; a function is returned as it is.
-
-    Raises:
-        ConfigError: There is no cost of this name.
-    """
+    """Return the function of a named cost; a function is returned as it is."""
     if callable(cost):
         return cost
     if cost == "tokens":

@@ -15,25 +15,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["optimal_boundaries", "optimal_shapes"]
-
 Number = np.int64 | np.float64
 
 
 def optimal_boundaries(
     costs: npt.NDArray[Number], counts: npt.NDArray[np.int64], num_buckets: int
 ) -> tuple[npt.NDArray[np.int64], Number]:
-    """Divide distinct lengths into at most ``num_buckets`` buckets at the least total cost.
-
-    Args:
-        costs: (S,) int64 or float64, the cost of a sample of each padded length, nondecreasing.
-        counts: (S,) int64, the number of samples of each length.
-        num_buckets: At least 1.
-
-    Returns:
-        (K,) int64, ascending, the index in ``costs`` of the last length of each bucket; and the total
-        cost, which is exact if ``costs`` is int64.
-    """
+    """Divide distinct lengths into at most ``num_buckets`` buckets at the least total cost."""
+    # costs (S,) int64, counts (S,) int64 -> (K,) int64
     size = len(costs)
     cumulative = np.concatenate(([0], np.cumsum(counts)))
     padded = np.concatenate((costs[:1], costs))
@@ -99,15 +88,8 @@ def optimal_shapes(
     Each sample belongs to the first shape that it fits. The recurrence is that of this module on the grid of
     distinct lengths: N counts the samples inside a shape, and i runs over the shapes inside j. It takes
     O(K (S1 S2)^2 / 4): some seconds for a grid of 200 x 200.
-
-    Args:
-        costs: (S1,) and (S2,) float64, the costs of the padded lengths; a sample costs the sum of two.
-        counts: (S1, S2) int64, the number of samples of each pair of lengths.
-        num_buckets: At least 1.
-
-    Returns:
-        (K, 2) int64, ascending, the indices of each shape in the two arrays of costs; and the total cost.
     """
+    # costs (S1,), counts (S1, S2) int64 -> (K, 2) int64
     inside = counts.cumsum(axis=0).cumsum(axis=1)
     cost = costs[0][:, None] + costs[1][None, :]
     tight = _tight(inside)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EQUAL_WIDTHS", "constant_width", "equal_mass", "exponential_width", "linear_width"]
-
 _STEP = 1.1
 """Width of an exponential bucket over that of the one before (``bucket_len_step`` of GluonNLP)."""
 
@@ -40,14 +38,8 @@ def _up_to(widths: npt.NDArray[np.floating], longest: int) -> npt.NDArray[np.int
 def equal_mass(
     values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], num_buckets: int, *, by_tokens: bool = False
 ) -> npt.NDArray[np.int64]:
-    """Return K boundaries with the same number of samples, or of tokens, in each bucket.
-
-    Args:
-        values: (S,) int64, distinct lengths, ascending.
-        counts: (S,) int64, the number of samples of each length.
-        num_buckets: K.
-        by_tokens: Whether a sample counts as its number of tokens.
-    """
+    """Return K boundaries with the same number of samples, or of tokens, in each bucket."""
+    # values (S,) int64, counts (S,) int64
     cumulative = np.cumsum(counts * values if by_tokens else counts)
     shares = cumulative[-1] * np.arange(1, num_buckets + 1) / num_buckets
     edges: npt.NDArray[np.int64] = values[np.minimum(np.searchsorted(cumulative, shares), len(values) - 1)]

@@ -22,22 +22,16 @@ from ..batchify.ragged import Ragged
 if TYPE_CHECKING:
     from ..batchify.context import BatchContext
 
-__all__ = ["MaskTokens", "WordParts"]
-
 _STREAM = int.from_bytes(b"tokens", "little")
 _DRAWS = 3  # of each token: whether it is chosen, what replaces it, and the random token
 
 
 @dataclass(frozen=True, eq=False)
 class WordParts:
-    """Facts about the ids of a tokenizer's vocabulary.
+    """Facts about the ids of a tokenizer's vocabulary."""
 
-    Attributes:
-        special_ids: Ids of special tokens.
-        continuations: (V,) bool, ids that continue the word before them; None if the tokenizer does not say.
-    """
-
-    special_ids: tuple[int, ...]
+    special_ids: tuple[int, ...]  # Ids of special tokens
+    # (V,) bool, ids that continue the word before them; None if the tokenizer does not say
     continuations: npt.NDArray[np.bool_] | None
 
 
@@ -126,13 +120,7 @@ class MaskTokens:
         )
 
     def __call__(self, sequences: Ragged, context: BatchContext, field: int = 0) -> Ragged:
-        """Return the sequences with hidden tokens; labels are made of the chosen tokens alone.
-
-        Args:
-            sequences: P sequences of T tokens. Tokens that a model is not trained on are not chosen.
-            context: The epoch, step and samples of these sequences.
-            field: Number of the field among those of a sample; each draws for itself.
-        """
+        """Return the sequences with hidden tokens; labels are made of the chosen tokens alone."""
         lengths = sequences.lengths
         # Drawn for the whole sample, so that other pieces of it hide the same tokens.
         shift = context.begins - sequences.offsets[:-1]

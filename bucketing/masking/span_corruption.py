@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["SpanCorruption"]
-
 _STREAM = int.from_bytes(b"spans", "little")
 
 

@@ -7,8 +7,6 @@ from bisect import bisect_left, insort
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["best_fit_decreasing", "least_bins"]
-
 
 class _OpenBins:
     """Arrays of the numbers of bins, by their free tokens (room) and free sequences (slots)."""
@@ -45,16 +43,8 @@ class _OpenBins:
 def best_fit_decreasing(
     histogram: npt.NDArray[np.int64], max_sequences: int | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Pack sequences, the longest first, each into the bin with the least room for it.
-
-    Args:
-        histogram: (capacity + 1,) int64, the number of sequences of each length; none has length 0.
-        max_sequences: Largest number of sequences in a bin, or None.
-
-    Returns:
-        (N,) int32 bin and (N,) int32 slot of each sequence, the longest first; and (B,) int64, the number of
-        sequences in each bin.
-    """
+    """Pack sequences, the longest first, each into the bin with the least room for it."""
+    # histogram (capacity + 1,) int64 -> (N,) int32
     capacity = len(histogram) - 1
     limit = int(histogram.sum()) if max_sequences is None else max_sequences
     opened = 0
@@ -88,11 +78,8 @@ def least_bins(histogram: npt.NDArray[np.int64], max_sequences: int | None = Non
     For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences of
     at least t, and sequences above half the capacity share no bin with each other. Sequences between t and
     half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
-
-    Args:
-        histogram: (capacity + 1,) int64, the number of sequences of each length.
-        max_sequences: Largest number of sequences in a bin, or None; N / max_sequences is then a bound, too.
     """
+    # histogram (capacity + 1,) int64
     capacity = len(histogram) - 1
     number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))
     tokens = np.concatenate((np.cumsum((histogram * np.arange(capacity + 1))[::-1])[::-1], [0]))

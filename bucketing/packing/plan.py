@@ -26,8 +26,6 @@ from .several_fields import least_rows, pack_fields
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PackingPlan", "TooLong", "pack"]
-
 TooLong = Literal["error", "truncate", "split"]
 """The rule for sequences that are longer than the capacity."""
 

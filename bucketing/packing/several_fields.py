@@ -15,8 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["least_rows", "pack_fields"]
-
 Int64 = npt.NDArray[np.int64]
 
 _ROWS = 128  # approximate number of rows of a group; more rows would hardly be filled better
@@ -50,17 +48,8 @@ class _Attempt(NamedTuple):
 def pack_fields(
     lengths: Int64, capacity: Int64, order: npt.NDArray[np.integer], max_sequences: int | None = None
 ) -> tuple[Int64, Int64]:
-    """Put samples into rows.
-
-    Args:
-        lengths: (N, D) int64, tokens of each sample in each field, at most ``capacity``.
-        capacity: (D,) int64, tokens of a row in each field.
-        order: (N,) integers, the samples in the order in which they form groups.
-        max_sequences: Largest number of samples in a row, or None.
-
-    Returns:
-        (N,) int64, the samples row after row; and (B + 1,) int64, the first of each row, and N.
-    """
+    """Put samples into rows."""
+    # lengths (N, D) int64, capacity (D,) int64, order (N,) -> (N,) int64
     needed = lengths.sum(axis=0) / capacity
     least = least_rows(lengths, capacity, max_sequences)
     size = min(len(order), _LARGEST, max(1, _ROWS * len(order) // least))

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["PackedRow", "StreamBatch", "StreamingBuckets", "StreamingPacker"]
-
 
 class PackedRow(NamedTuple):
     """Pieces that share a packed row.

@@ -11,23 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces", "TokenStreams"]
-
 Int64 = npt.NDArray[np.int64]
 
 
 class Pieces(NamedTuple):
-    """P pieces of documents in their order.
+    """P pieces of documents in their order."""
 
-    Attributes:
-        rows: (P,) int64, the number of each piece's document.
-        begins: (P,) int64, the first token of each piece in its document.
-        lengths: (P,) int64, tokens of each piece.
-    """
-
-    rows: Int64
-    begins: Int64
-    lengths: Int64
+    rows: Int64  # (P,) int64, the number of each piece's document
+    begins: Int64  # (P,) int64, the first token of each piece in its document
+    lengths: Int64  # (P,) int64, tokens of each piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +28,11 @@ class TokenStreams:
 
     A window is the part of a stream that one row of a batch reads, with the token that follows. Window
     ``step * streams + i`` belongs to stream i.
-
-    Attributes:
-        pieces: The pieces.
-        streams: Number of streams: the rows of a batch on all ranks.
-        window: Tokens that a row takes of its stream at a step.
     """
 
-    pieces: Pieces
-    streams: int
-    window: int
+    pieces: Pieces  # The pieces
+    streams: int  # Number of streams: the rows of a batch on all ranks
+    window: int  # Tokens that a row takes of its stream at a step
     _offsets: Int64 = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,24 +44,13 @@ class TokenStreams:
         return max(int(self._offsets[-1]) - 1, 0) // self.streams
 
     def widths(self, *, partial: bool) -> Int64:
-        """(steps,) int64, tokens that each step takes of a stream.
-
-        Args:
-            partial: Whether the last step may take fewer than ``window``; it is left out otherwise.
-        """
+        """(steps,) int64, tokens that each step takes of a stream."""
         full, rest = divmod(self.length, self.window)
         return np.array([self.window] * full + [rest] * bool(rest and partial), np.int64)
 
     def slices(self, windows: Int64) -> tuple[Pieces, Int64, npt.NDArray[np.bool_]]:
-        """The tokens of windows, each with the token that follows.
-
-        Args:
-            windows: (B,) int64, numbers of windows.
-
-        Returns:
-            S pieces of documents; (B + 1,) int64, the first piece of each window, and S; and (S,) bool,
-            whether each piece begins where a document or a stream begins.
-        """
+        """The tokens of windows, each with the token that follows."""
+        # windows (B,) int64
         step, stream = np.divmod(windows, self.streams)
         start = stream * self.length + step * self.window
         end = np.minimum(start + self.window, (stream + 1) * self.length) + 1

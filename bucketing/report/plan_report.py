@@ -22,26 +22,16 @@ if TYPE_CHECKING:
 
     from ..samplers.plan import BatchPlan
 
-__all__ = ["BucketReport", "PlanReport", "compare", "report_plan"]
-
 
 @dataclass(frozen=True)
 class BucketReport:
-    """Figures of all batches of one padded length.
+    """Figures of all batches of one padded length."""
 
-    Attributes:
-        length: Padded length; two for two lengths in each sample.
-        samples: Number of samples, without repeated ones.
-        tokens: Number of tokens of the samples.
-        padded_tokens: Number of tokens of the padded batches.
-        padding: Percentage of ``padded_tokens`` that is padding.
-    """
-
-    length: tuple[int, ...]
-    samples: int
-    tokens: int
-    padded_tokens: int
-    padding: float
+    length: tuple[int, ...]  # Padded length; two for two lengths in each sample
+    samples: int  # Number of samples, without repeated ones
+    tokens: int  # Number of tokens of the samples
+    padded_tokens: int  # Number of tokens of the padded batches
+    padding: float  # Percentage of ``padded_tokens`` that is padding
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .plan_report import PlanReport
     from .shape_report import ShapeReport
 
-__all__ = ["plot_report", "plot_shapes"]
-
 _DATA, _EDGE, _BAR = "#4c72b0", "#333333", "#dd8452"
 
 _MANY = 20
@@ -58,18 +56,8 @@ def plot_report(
 def plot_shapes(
     report: ShapeReport, sizes: npt.NDArray[np.int64], path: str | Path, *, title: str = "", dpi: int = 120
 ) -> None:
-    """Write a PNG: a histogram of aspect ratios with the shapes above, what each shape crops below.
-
-    Args:
-        report: Result of :func:`stoker.bucketing.report.shape_report.report_shapes`.
-        sizes: (N, 2) integers, heights and widths of the images.
-        path: File to write.
-        title: Text above the picture.
-        dpi: Dots per inch; the picture is 9 x 6.5 inches.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Write a PNG: a histogram of aspect ratios with the shapes above, what each shape crops below."""
+    # sizes (N, 2)
     figure, top, bottom = _figure()
     top.hist(np.log2(sizes[:, 0] / sizes[:, 1]), bins=120, color=_DATA)
     for one in report.figures:

@@ -7,15 +7,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "defined",
-    "effective_partners",
-    "epoch_partners",
-    "intraclass_correlation",
-    "lag1_autocorrelation",
-    "rank_efficiency",
-]
-
 
 def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[np.int64]) -> float:
     """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal.
@@ -23,11 +14,8 @@ def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[n
     This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
     procedures for the intraclass correlation coefficient", 1986). It is NaN for a single batch, and for
     batches of one sample.
-
-    Args:
-        values: (N,) int64, such as lengths.
-        batches: (N,) int64, the batch of each value.
     """
+    # values (N,) int64, batches (N,) int64
     _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
     number, total = len(sizes), len(values)
     if number < 2 or total == number:
@@ -42,11 +30,8 @@ def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[n
 
 
 def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float:
-    """Return the correlation of a step's mean length with the next one's: 0 where steps are shuffled.
-
-    Args:
-        series: (steps,) float64. The result is NaN below three steps, or where all are equal.
-    """
+    """Return the correlation of a step's mean length with the next one's: 0 where steps are shuffled."""
+    # series (steps,) float64
     centred = series - series.mean()
     spread = float((centred**2).sum())
     if len(series) < 3 or spread == 0:
@@ -59,14 +44,8 @@ def effective_partners(first: npt.NDArray[np.int64], second: npt.NDArray[np.int6
 
     With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
     therefore give the batch size less one, and random batches about the number of samples.
-
-    Args:
-        first: (N,) int64, the batch of each sample in one epoch.
-        second: (N,) int64, the batch of each sample in another epoch.
-
-    Returns:
-        At most N - 1; 0 where every batch is a single sample.
     """
+    # first (N,) int64, second (N,) int64
     _, second = np.unique(second, return_inverse=True)
     both = np.unique(first * (int(second.max()) + 1) + second, return_counts=True)[1]
     pairs = [_pairs(np.unique(batches, return_counts=True)[1]) for batches in (first, second)]
@@ -81,14 +60,8 @@ def epoch_partners(
     first: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     second: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
 ) -> float:
-    """Return the effective partners of the samples that are in both of two epochs.
-
-    Args:
-        number: Number of rows of the dataset.
-        first: (M,) int64 each, the rows of the samples in one epoch and their batches. Of a row that comes
-            several times the first batch counts.
-        second: The same of another epoch.
-    """
+    """Return the effective partners of the samples that are in both of two epochs."""
+    # first (M,) int64
     batch = np.full((2, number), -1)
     for epoch, (rows, batches) in zip(batch, (first, second), strict=True):
         epoch[rows[::-1]] = batches[::-1]
@@ -109,8 +82,6 @@ def rank_efficiency(work: npt.NDArray[np.float64]) -> float:
     """Return the work of all ranks over what they could do in the same time, 0 to 1.
 
     At each step all ranks wait for the rank with the most work.
-
-    Args:
-        work: (steps, ranks) float64.
     """
+    # work (steps, ranks) float64
     return float(work.sum() / (work.shape[1] * work.max(axis=1).sum()))

@@ -14,45 +14,27 @@ if TYPE_CHECKING:
 
     from ..packing.plan import PackingPlan
 
-__all__ = ["FieldReport", "RowReport", "report_rows"]
-
 
 @dataclass(frozen=True)
 class FieldReport:
-    """Figures of one field, such as the tokens of captions.
+    """Figures of one field, such as the tokens of captions."""
 
-    Attributes:
-        capacity: Tokens that fit into a row.
-        mean: Mean tokens of a sample.
-        filled: Percentage of the rows that holds tokens.
-        bound: The same if there were only as many rows as are needed at least.
-    """
-
-    capacity: int
-    mean: float
-    filled: float
-    bound: float
+    capacity: int  # Tokens that fit into a row
+    mean: float  # Mean tokens of a sample
+    filled: float  # Percentage of the rows that holds tokens
+    bound: float  # The same if there were only as many rows as are needed at least
 
 
 @dataclass(frozen=True)
 class RowReport:
-    """Figures of one epoch of packed rows.
+    """Figures of one epoch of packed rows."""
 
-    Attributes:
-        samples: Number of samples.
-        rows: Number of rows.
-        least: Lower bound on the number of rows; see :attr:`.packing.plan.PackingPlan.least`.
-        most: Largest number of samples of a row.
-        effective_partners: See :func:`.randomness.effective_partners`.
-        fields: Figures of each field.
-    """
-
-    samples: int
-    rows: int
-    least: int
-    most: int
-    effective_partners: float
-    fields: tuple[FieldReport, ...]
+    samples: int  # Number of samples
+    rows: int  # Number of rows
+    least: int  # Lower bound on the number of rows; see :attr:`.packing.plan.PackingPlan.least`
+    most: int  # Largest number of samples of a row
+    effective_partners: float  # See :func:`.randomness.effective_partners`
+    fields: tuple[FieldReport, ...]  # Figures of each field
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as values that JSON has."""

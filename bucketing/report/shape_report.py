@@ -19,56 +19,31 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = [
-    "RatioReport",
-    "ShapeFigures",
-    "ShapeReport",
-    "plan_members",
-    "report_ratio_groups",
-    "report_shapes",
-]
-
 _UNITS = 1e6  # of logarithms of ratios as whole numbers
 
 
 @dataclass(frozen=True)
 class ShapeFigures:
-    """Figures of all batches of one shape.
+    """Figures of all batches of one shape."""
 
-    Attributes:
-        shape: Height and width, pixels.
-        samples: Number of samples.
-        cropped: Mean percentage of an image that its crop leaves out.
-    """
-
-    shape: tuple[int, int]
-    samples: int
-    cropped: float
+    shape: tuple[int, int]  # Height and width, pixels
+    samples: int  # Number of samples
+    cropped: float  # Mean percentage of an image that its crop leaves out
 
 
 @dataclass(frozen=True)
 class ShapeReport:
-    """Figures of one epoch of batches by shape.
+    """Figures of one epoch of batches by shape."""
 
-    Attributes:
-        samples: Number of samples.
-        steps: Number of steps.
-        shapes: Number of shapes.
-        cropped: Mean percentage of an image that its crop leaves out.
-        intraclass_correlation: Likeness of the aspect ratios in a batch; None where undefined.
-        lag1_autocorrelation: Correlation of the mean ratios of successive steps; None where undefined.
-        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`.
-        figures: Those of each shape, by ascending height over width.
-    """
-
-    samples: int
-    steps: int
-    shapes: int
-    cropped: float
-    intraclass_correlation: float | None
+    samples: int  # Number of samples
+    steps: int  # Number of steps
+    shapes: int  # Number of shapes
+    cropped: float  # Mean percentage of an image that its crop leaves out
+    intraclass_correlation: float | None  # Likeness of the aspect ratios in a batch; None where undefined
+    # Correlation of the mean ratios of successive steps; None where undefined
     lag1_autocorrelation: float | None
-    effective_partners: float
-    figures: tuple[ShapeFigures, ...]
+    effective_partners: float  # See :func:`stoker.bucketing.report.randomness.effective_partners`
+    figures: tuple[ShapeFigures, ...]  # Those of each shape, by ascending height over width
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as values that JSON has."""
@@ -77,26 +52,17 @@ class ShapeReport:
 
 @dataclass(frozen=True)
 class RatioReport:
-    """Figures of one epoch of padded batches.
+    """Figures of one epoch of padded batches."""
 
-    Attributes:
-        samples: Number of samples.
-        steps: Number of steps.
-        groups: Number of groups that have images.
-        padding: Percentage of the batches' pixels that is padding, if all images are resized to one shorter
-            side before.
-        intraclass_correlation: Likeness of the aspect ratios in a batch; None where undefined.
-        lag1_autocorrelation: Correlation of the mean ratios of successive steps; None where undefined.
-        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`.
-    """
-
-    samples: int
-    steps: int
-    groups: int
+    samples: int  # Number of samples
+    steps: int  # Number of steps
+    groups: int  # Number of groups that have images
+    # Percentage of the batches' pixels that is padding, if all images are resized to one shorter side before
     padding: float
-    intraclass_correlation: float | None
+    intraclass_correlation: float | None  # Likeness of the aspect ratios in a batch; None where undefined
+    # Correlation of the mean ratios of successive steps; None where undefined
     lag1_autocorrelation: float | None
-    effective_partners: float
+    effective_partners: float  # See :func:`stoker.bucketing.report.randomness.effective_partners`
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as values that JSON has."""

@@ -23,8 +23,6 @@ from .rank_batches import RankBatches
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Balance", "BatchSampler", "Draw", "Membership"]
-
 Membership = Literal["fresh", "frozen", "ordered"]
 """The order from which batches are cut: "fresh" is random and new each epoch, "frozen" random and the same in
 each epoch, "ordered" by row."""
@@ -35,19 +33,13 @@ _History = tuple[tuple[int, int], ...]
 
 
 class Draw(NamedTuple):
-    """The rows that a sampler cuts into groups, and the keys of their random order.
+    """The rows that a sampler cuts into groups, and the keys of their random order."""
 
-    Attributes:
-        rows: (M,) int64, ascending: all samples, or the remaining samples of a resumed epoch.
-        epoch: Number of the epoch.
-        stream: Number of the random order that decides the membership, among independent ones.
-        world_size: Number of ranks.
-    """
-
+    # (M,) int64, ascending: all samples, or the remaining samples of a resumed epoch
     rows: npt.NDArray[np.int64]
-    epoch: int
-    stream: int
-    world_size: int
+    epoch: int  # Number of the epoch
+    stream: int  # Number of the random order that decides the membership, among independent ones
+    world_size: int  # Number of ranks
 
 
 @dataclass(frozen=True, eq=False)

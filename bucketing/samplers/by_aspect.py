@@ -18,21 +18,16 @@ from .groups import cut_buckets
 if TYPE_CHECKING:
     from .groups import Groups
 
-__all__ = ["RatioGroupSampler", "ShapeBucketSampler", "ratio_groups"]
-
 
 @dataclass(frozen=True, eq=False)
 class ShapeBucketSampler(BatchSampler):
     """Batches of images of one shape each; ``lengths`` are (N, 2), the heights and widths of the images.
 
     Images that fill no batch of their shape move on to the next shape, which is a little higher and narrower.
-
-    Attributes:
-        shapes: (K, 2) int64, heights and widths, by ascending height over width.
-        batch_sizes: (K,) int64, the number of samples in a full batch of each shape on one rank.
     """
 
-    shapes: npt.NDArray[np.int64]
+    shapes: npt.NDArray[np.int64]  # (K, 2) int64, heights and widths, by ascending height over width
+    # (K,) int64, the number of samples in a full batch of each shape on one rank
     batch_sizes: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -61,11 +56,8 @@ def ratio_groups(sizes: npt.NDArray[np.int64], factor: int | None) -> npt.NDArra
 
     These are the groups of ``aspect_ratio_group_factor`` in torchvision's references for detection: 0 divides
     upright images from the others; k has 2k + 1 bounds from 1/2 to 2, at equal distances of the logarithm.
-
-    Args:
-        sizes: (N, 2), heights and widths.
-        factor: From 0; None for one group.
     """
+    # sizes (N, 2)
     if factor is None:
         return np.zeros(len(sizes), np.int64)
     bounds = 2 ** np.linspace(-1, 1, 2 * factor + 1) if factor else np.ones(1)
@@ -77,14 +69,10 @@ class RatioGroupSampler(BatchSampler):
     """Batches of images of one group of aspect ratios; ``lengths`` are (N, 2), heights and widths.
 
     Images that fill no batch of their group move on to the next one, which is a little wider.
-
-    Attributes:
-        factor: See :func:`ratio_groups`.
-        batch_size: Samples of a full batch on one rank.
     """
 
-    factor: int | None
-    batch_size: int
+    factor: int | None  # See :func:`ratio_groups`
+    batch_size: int  # Samples of a full batch on one rank
 
     def __post_init__(self) -> None:
         super().__post_init__()

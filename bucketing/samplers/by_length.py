@@ -20,8 +20,6 @@ from ..boundaries.lengths import round_up
 from .batch_sampler import BatchSampler, Draw
 from .groups import Groups, cut_buckets, cut_windows
 
-__all__ = ["FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler"]
-
 
 def _at_least_one(**options: float) -> None:
     for name, value in options.items():

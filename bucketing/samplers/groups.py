@@ -18,8 +18,6 @@ from .kd_split import kd_order
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Groups", "LastGroup", "balance_groups", "cut_buckets", "cut_windows"]
-
 LastGroup = Literal["drop", "pad", "partial"]
 """The rule for samples that do not fill the last group. "drop" leaves them out of this epoch. "pad" fills
 the group with repeated rows, which the mask of the plan marks. "partial" makes the group smaller and repeats
@@ -29,23 +27,14 @@ group, as in GluonNLP."""
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of rows, end to end.
+    """Groups of rows, end to end."""
 
-    Attributes:
-        rows: (M,) int64.
-        starts: (G,) int64, ascending, the start of each group in ``rows``.
-        sizes: (G,) int64, the number of rows in each group.
-        runs: (G,) int64, the bucket or window of each group.
-        repeated: Number of repeated rows at the end of the last group.
-        world_size: Number of ranks.
-    """
-
-    rows: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    runs: npt.NDArray[np.int64]
-    repeated: int
-    world_size: int
+    rows: npt.NDArray[np.int64]  # (M,) int64
+    starts: npt.NDArray[np.int64]  # (G,) int64, ascending, the start of each group in ``rows``
+    sizes: npt.NDArray[np.int64]  # (G,) int64, the number of rows in each group
+    runs: npt.NDArray[np.int64]  # (G,) int64, the bucket or window of each group
+    repeated: int  # Number of repeated rows at the end of the last group
+    world_size: int  # Number of ranks
 
 
 class _Cutter:
@@ -84,15 +73,8 @@ def cut_buckets(
     world_size: int,
     last_batch: LastGroup,
 ) -> Groups:
-    """Return groups of rows that are ordered by bucket.
-
-    Args:
-        rows: (N,) int64, the shortest bucket first, because its remaining samples fit the next shape.
-        counts: (K,) int64, the number of rows in each bucket.
-        batch_sizes: (K,) int64, the number of rows in a batch of one rank.
-        world_size: Number of ranks.
-        last_batch: See :data:`LastGroup`.
-    """
+    """Return groups of rows that are ordered by bucket."""
+    # rows (N,) int64, counts (K,) int64, batch_sizes (K,) int64
     cutter = _Cutter(rows, world_size)
     used = int(np.flatnonzero(counts)[-1]) if len(rows) else 0
     for bucket in range(used + 1):
@@ -114,19 +96,8 @@ def cut_windows(
     world_size: int,
     last_batch: LastGroup,
 ) -> Groups:
-    """Return groups of rows that are sorted within windows, the longest first.
-
-    Args:
-        rows: (N,) int64, in the order in which they fill the windows.
-        keys: (number of samples,) int64, the sort key of each row; or (number of samples, D) int64, lengths
-            that :func:`kd_order` orders.
-        window: Number of rows in a window; its last rows may move on to the next window.
-        batch_size: Returns the number of rows in a batch of one rank, for the keys of the rows from its
-            first one on, (n, D) int64.
-        together: Number of rows of one rank that the k-d split does not part.
-        world_size: Number of ranks.
-        last_batch: See :data:`LastGroup`.
-    """
+    """Return groups of rows that are sorted within windows, the longest first."""
+    # rows (N,) int64, keys (number of samples,) int64
     cutter = _Cutter(rows.copy(), world_size)
     size, number = 1, 0
     for number, opened in enumerate(range(0, len(rows), window)):
@@ -152,15 +123,8 @@ def balance_groups(
 
     Samples are dealt in rounds of ``world_size``, the costliest first. In each round the rank with the least
     total gets the costliest sample. Every rank keeps its number of samples.
-
-    Args:
-        groups: The groups to reorder.
-        whole: (G,) bool, groups without repeated rows; the others keep their order.
-        costs: (number of samples,) int64, the cost of each row.
-
-    Returns:
-        (M,) int64, the reordered rows.
     """
+    # whole (G,) bool, costs (number of samples,) int64 -> (M,) int64
     reordered: npt.NDArray[np.int64] = groups.rows.copy()
     world = groups.world_size
     for size in np.unique(groups.sizes[whole]).tolist():

@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["kd_order"]
-
 
 def kd_order(lengths: Int64, size: int) -> Int64:
     """Return (N,) int64, an order of samples; each ``size`` in a row share a batch.
 
     The longest samples tend to come first. All parts of one level are halved at once, in time O(N D log N).
-
-    Args:
-        lengths: (N, D) int64, N at least 1.
-        size: Number of samples in a batch; the last one may have fewer.
     """
+    # lengths (N, D) int64
     ranked = [np.argsort(-column, kind="stable") for column in lengths.T]
     starts = np.zeros(1, np.int64)
     part = np.zeros(len(lengths), np.uint16)

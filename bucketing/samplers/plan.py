@@ -13,8 +13,6 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Batch", "BatchPlan", "PlanBatches", "check_rank"]
-
 
 class Batch(NamedTuple):
     """The batch of one rank at one step.
@@ -137,15 +135,10 @@ def check_rank(rank: int, world_size: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PlanBatches:
-    """The batches of one rank in one epoch, as lists of rows.
+    """The batches of one rank in one epoch, as lists of rows."""
 
-    Attributes:
-        plan: The plan of the epoch.
-        rank: The rank.
-    """
-
-    plan: BatchPlan
-    rank: int
+    plan: BatchPlan  # The plan of the epoch
+    rank: int  # The rank
 
     def __len__(self) -> int:
         """Number of batches."""

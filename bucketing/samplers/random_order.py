@@ -10,8 +10,6 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
-__all__ = ["check_seed", "narrowed", "random_order"]
-
 
 def check_seed(seed: int, epoch: int) -> None:
     """Raise ConfigError unless ``seed`` is from 0 to 2**64 - 1 and ``epoch`` from 0 to 2**32 - 1."""
@@ -31,18 +29,7 @@ def narrowed(numbers: npt.NDArray[np.int64], end: int) -> npt.NDArray[Any]:
 def random_order(
     size: int, seed: int, epoch: int, stream: int, within: npt.NDArray[np.uint16] | None = None
 ) -> npt.NDArray[Any]:
-    """Return a random permutation of 0 to size - 1.
-
-    Args:
-        size: Number of elements.
-        seed: From 0 to 2**64 - 1.
-        epoch: From 0 to 2**32 - 1.
-        stream: Number of the permutation among independent ones, from 0.
-        within: (size,) uint16, the bucket of each element: buckets come in ascending order, and the order
-            in each bucket is random.
-
-    Returns:
-        (size,) int32, or int64 where they need it.
-    """
+    """Return a random permutation of 0 to size - 1."""
+    # within (size,) uint16 -> (size,) int32
     order = narrowed(philox_permutation(size, epoch << 96 | stream << 64 | seed), size)
     return order if within is None else order[np.argsort(within[order], kind="stable")]

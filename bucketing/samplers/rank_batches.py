@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from .plan import BatchPlan
 
-__all__ = ["RankBatches"]
-
 
 class RankBatches:
     """The batches of one rank, for ``DataLoader(dataset, batch_sampler=...)`` of PyTorch.

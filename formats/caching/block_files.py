@@ -39,8 +39,6 @@ from .cache_files import (
 
 Blocks = npt.NDArray[np.int64]
 
-__all__ = ["BLOCK_BYTES", "BlockFiles"]
-
 BLOCK_BYTES = 256 << 10
 """Small enough that a sample fetches few other bytes, large enough to be worth a request."""
 
@@ -56,18 +54,6 @@ class BlockFiles:
     """Files of known sizes in a folder; each of their blocks is present or missing.
 
     One numbering covers the blocks of all files: file ``f`` has ``first[f]`` to ``first[f + 1] - 1``.
-
-    Args:
-        folder: The folder; made if missing.
-        names: Names of the files.
-        sizes: Bytes of each file.
-        block_bytes: Bytes of a block, a multiple of the file system's blocks. All processes that share the
-            files must give the same number.
-
-    Attributes:
-        bytes_fetched: Bytes that this object has written.
-        bytes_evicted: Bytes that it has freed.
-        is_read_only: Whether the files lie on a read-only mount, so that no block can be fetched or evicted.
     """
 
     def __init__(
@@ -132,13 +118,8 @@ class BlockFiles:
     def covering(
         self, file: npt.NDArray[np.int64], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
     ) -> Blocks:
-        """Return the blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
-
-        Args:
-            file: (N,) number of the file.
-            offset: (N,) first byte.
-            length: (N,) number of bytes; ranges must lie within their files.
-        """
+        """Return the blocks that N ranges of bytes touch, (M,) int64, ascending, each once."""
+        # file (N,), offset (N,), length (N,)
         low = self.first[file] + offset // self.block_bytes
         high = self.first[file] + (offset + np.maximum(length, 1) - 1) // self.block_bytes
         parts = [np.arange(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
@@ -153,18 +134,7 @@ class BlockFiles:
         anew: bool = False,
         make_room: Callable[[int], int] | None = None,
     ) -> int:
-        """Fetch the missing blocks among ``low`` to ``high - 1``, all of one file.
-
-        Args:
-            low: First block.
-            high: Last block + 1.
-            read: Returns bytes, given the number of a file, the first byte and the last byte + 1.
-            anew: Whether to fetch the present blocks, too.
-            make_room: Frees a number of bytes on a full disk, and returns how many it could free.
-
-        Returns:
-            Bytes fetched.
-        """
+        """Fetch the missing blocks among ``low`` to ``high - 1``, all of one file."""
         file = int(np.searchsorted(self.first, low, "right")) - 1
         base, size = int(self.first[file]), int(self.sizes[file])
         fetched = 0

@@ -17,19 +17,6 @@ from pathlib import Path
 
 from stoker.errors import ConfigError, WriteError
 
-__all__ = [
-    "FULL_DISK",
-    "check_size",
-    "is_read_only",
-    "lock_range",
-    "locked_from",
-    "make_private_folder",
-    "make_sparse",
-    "open_private",
-    "punch_hole",
-    "write_private",
-]
-
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a write to a disk without room."""
 
@@ -41,10 +28,6 @@ def make_private_folder(folder: Path) -> None:
     """Make a folder that only this user may enter; one that exists must belong to this user.
 
     A folder on a read-only mount stays as it is, because other users cannot change what it holds either.
-
-    Raises:
-        WriteError: The folder belongs to another user.
-        OSError: It cannot be made, or is a link (ELOOP).
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -70,11 +53,7 @@ def is_read_only(folder: Path | int) -> bool:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a regular file, but follow no link, and return its descriptor.
-
-    Raises:
-        OSError: It cannot be opened, is a link (ELOOP), or is a FIFO, a device, a socket or a folder.
-    """
+    """Open a regular file, but follow no link, and return its descriptor."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -95,11 +74,7 @@ def write_private(path: Path, offset: int, data: bytes) -> None:
 
 
 def punch_hole(path: Path, offset: int, length: int) -> None:
-    """Free the disk space of a part of a file, which then reads as zeros.
-
-    Raises:
-        ConfigError: The file system or the operating system cannot free parts of a file.
-    """
+    """Free the disk space of a part of a file, which then reads as zeros."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "fallocate"):
         hint = "leave out cache_size, or train on Linux"
@@ -139,9 +114,6 @@ def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bo
 
     ``lock_type`` is ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`. With ``wait``, the call waits
     until no other lock conflicts.
-
-    Raises:
-        ConfigError: The operating system has no such locks.
     """
     if sys.platform != "linux":
         raise ConfigError(

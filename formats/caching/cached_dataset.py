@@ -33,8 +33,6 @@ from .remote_dataset import FileReader, RemoteDataset, check_local, open_remote
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CachedDataset", "CachedFiles", "cache_errors", "open_cached"]
-
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
 _REQUEST_BYTES = 8 << 20
@@ -43,11 +41,7 @@ _POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
 
 class CachedFiles:
-    """The data files of a cached dataset in a folder for one reader, with its locks, until ``stop`` is set.
-
-    Attributes:
-        blocks: The blocks of the files that are present.
-    """
+    """The data files of a cached dataset for one reader, with its locks, until ``stop`` is set."""
 
     def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
         names = [shard.name for shard in remote.shards]
@@ -55,23 +49,11 @@ class CachedFiles:
         self._reader = FileReader(remote.shards, stop)
 
     def fetch(self, file: int, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of a file, from the remote dataset.
-
-        Raises:
-            StorageError: They cannot be read; the error names URL and shard.
-        """
+        """Return bytes ``start`` to ``stop - 1`` of a file, from the remote dataset."""
         return self._reader(file, start, stop)
 
     def check(self, ranges: Ranges) -> list[int]:
-        """Compare ranges with their checksums; fetch a range that differs again, a few times.
-
-        Returns:
-            Indices of the ranges that still differ, because the remote dataset is damaged there, too.
-
-        Raises:
-            StorageError: As :meth:`fetch`.
-            WriteError: The files of the cache cannot be used.
-        """
+        """Compare ranges with their checksums; fetch a range that differs again, a few times."""
         damaged: list[int] = []
         if self.blocks.is_read_only:
             return damaged  # a damaged range cannot be fetched again; reading it raises the error
@@ -93,11 +75,7 @@ class CachedFiles:
 
     @contextmanager
     def present(self, ranges: Ranges) -> Iterator[None]:
-        """Fetch and check the missing parts of ranges, and keep all of them in the cache during the block.
-
-        Raises:
-            StorageError: As :meth:`fetch`.
-        """
+        """Fetch and check the missing parts of ranges, and keep all of them in the cache during the block."""
         blocks = self.blocks.covering(ranges.shard, ranges.offset, ranges.length)
         self.blocks.pin(blocks)
         try:
@@ -123,12 +101,7 @@ class CachedFiles:
 
 
 class CachedDataset(Dataset):
-    """A dataset with a part of its data files in a cache; missing parts read as zeros.
-
-    Attributes:
-        remote: The whole dataset.
-        limit: Approximate number of bytes of data files in the cache; None for any number.
-    """
+    """A dataset with a part of its data files in a cache; missing parts read as zeros."""
 
     def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
         index = open_index(folder, remote.manifest)
@@ -204,19 +177,6 @@ def open_cached(
     """Open a remote dataset with a local cache.
 
     The index is fetched first and checked. Several processes may open the same dataset in the same folder.
-
-    Args:
-        url: URL of the dataset's folder, or its path on a network file system.
-        cache: Folder on a local disk; each dataset has a subfolder in it.
-        size: Approximate bytes of data files in the cache, such as ``200GB``; None for any number.
-        version: Version of the dataset; None for the last one.
-
-    Raises:
-        ConfigError: ``cache`` is empty or a URL, or a size is given and the file system cannot free parts of
-            a file.
-        DatasetError: There is no dataset at the URL, or no such version of it.
-        StorageError: It cannot be read, or its index arrives damaged.
-        WriteError: The disk is full or refuses a write, or the folder in the cache is not this user's.
     """
     check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)

@@ -17,8 +17,6 @@ from ..files.reading import file_digest
 from .block_files import BlockFiles
 from .remote_dataset import FileReader, RemoteFile
 
-__all__ = ["FileFetcher", "is_whole"]
-
 _REQUEST_BYTES = 8 << 20
 _DIGEST_TRIES = 3
 _FILES_AHEAD = 4  # files in flight, however many requests they need
@@ -30,14 +28,7 @@ def is_whole(path: Path, file: RemoteFile) -> bool:
 
 
 class FileFetcher:
-    """Fetches files of a dataset with concurrent requests, and checks them.
-
-    Args:
-        files: Files of a dataset; those that are whole in ``target`` are not fetched.
-        target: Folder of the whole files.
-        state: Folder of unfinished files, which may hold blocks that a killed run has fetched.
-        stop: Set when fetching must end early.
-    """
+    """Fetches files of a dataset with concurrent requests, and checks them."""
 
     def __init__(self, files: Sequence[RemoteFile], target: Path, state: Path, stop: threading.Event) -> None:
         self._read = FileReader(files, stop)
@@ -56,12 +47,7 @@ class FileFetcher:
         self.repeated = 0
 
     def run(self, connections: int, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fetch and check; ``progress`` is called with the bytes done and the bytes in all.
-
-        Raises:
-            StorageError: A file cannot be read, or stays damaged.
-            WriteError: The disk is full or refuses a write.
-        """
+        """Fetch and check; ``progress`` is called with the bytes done and the bytes in all."""
         self._progress = progress or self._progress
         with (
             ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,

@@ -25,8 +25,6 @@ from stoker.version import __version__
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import remove
 
-__all__ = ["CachedIndex", "cached_index", "cached_indexes", "clear_indexes"]
-
 MOST_INDEXES = 100
 MOST_BYTES = 4 << 30
 _ORIGIN = "origin"  # file with the path or URL of the source, for people
@@ -36,19 +34,12 @@ _temporary: list[tempfile.TemporaryDirectory[str]] = []  # indexes of this proce
 
 @dataclass(frozen=True)
 class CachedIndex:
-    """An index in the cache.
+    """An index in the cache."""
 
-    Attributes:
-        origin: Path or URL of its source.
-        folder: Folder of its files.
-        bytes: Bytes of its files.
-        used: Time of its last use, seconds since 1970.
-    """
-
-    origin: str
-    folder: Path
-    bytes: int
-    used: float
+    origin: str  # Path or URL of its source
+    folder: Path  # Folder of its files
+    bytes: int  # Bytes of its files
+    used: float  # Time of its last use, seconds since 1970
 
 
 def cached_index(
@@ -61,14 +52,6 @@ def cached_index(
 
     One process makes an index, and others that need it wait. If the cache folder cannot be written, the index
     lasts as long as the process.
-
-    Args:
-        origin: The source, an absolute path or a URL.
-        identity: All that decides the content of the index: options, and, where they are known, sizes and
-            times of the files of the source.
-        make: Called with an empty folder. Writes the dataset into it, with ``dataset.json``.
-        is_current: Called with the folder of an index. Returns whether it still describes the source; needed
-            only if ``identity`` does not decide that.
     """
     name = hashlib.sha256(json.dumps([__version__, origin, *identity]).encode()).hexdigest()[:32]
     root = _root()

@@ -19,23 +19,14 @@ from .block_files import BlockFiles
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PartChecksums", "Ranges"]
-
 
 class Ranges(NamedTuple):
-    """Ranges of bytes in data files, with their checksums; (N,) int64 each.
+    """Ranges of bytes in data files, with their checksums; (N,) int64 each."""
 
-    Attributes:
-        shard: Number of the data file.
-        offset: First byte.
-        length: Number of bytes.
-        crc: CRC32C of the bytes.
-    """
-
-    shard: Int64
-    offset: Int64
-    length: Int64
-    crc: Int64
+    shard: Int64  # Number of the data file
+    offset: Int64  # First byte
+    length: Int64  # Number of bytes
+    crc: Int64  # CRC32C of the bytes
 
 
 class PartChecksums:
@@ -50,15 +41,8 @@ class PartChecksums:
         self._crcs = np.zeros((int(files.first[-1]), 2), np.uint32)
 
     def parts(self, payloads: Ranges, slices: Int64) -> tuple[Ranges, Int64]:
-        """Return the parts of payloads in the blocks that slices of them touch; their checksums are 0.
-
-        Args:
-            payloads: N payloads.
-            slices: (N, 2) int64, the first byte of each slice in its payload, and the byte after the last.
-
-        Returns:
-            M parts; and (M,) int64, the payload of each.
-        """
+        """Return the parts of payloads in the blocks that slices of them touch; their checksums are 0."""
+        # slices (N, 2) int64
         size = self._files.block_bytes
         parts = []
         columns = (*payloads[:3], *slices.T)

@@ -19,29 +19,19 @@ from ..dataset.versions.naming import HISTORY_NAME, retired_manifest
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
 
-__all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
-
 _CONCURRENT = 16
 _OPTIONAL = ("skipped.jsonl", "tokenizer.json", HISTORY_NAME, SHA256_NAME)
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a remote dataset, with the size and the digest in the manifest.
+    """A file of a remote dataset, with the size and the digest in the manifest."""
 
-    Attributes:
-        name: Path in the dataset's folder.
-        size: Bytes.
-        digest: Digest as in manifests; None if it is not known.
-        shard: Name of its shard; None for the index.
-        url: URL of the file.
-    """
-
-    name: str
-    size: int
-    digest: str | None
-    shard: str | None
-    url: str
+    name: str  # Path in the dataset's folder
+    size: int  # Bytes
+    digest: str | None  # Digest as in manifests; None if it is not known
+    shard: str | None  # Name of its shard; None for the index
+    url: str  # URL of the file
 
 
 class FileReader:
@@ -52,30 +42,19 @@ class FileReader:
         self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
 
     def __call__(self, number: int, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of file ``number``.
-
-        Raises:
-            StorageError: They cannot be read; the error names the URL.
-        """
+        """Return bytes ``start`` to ``stop - 1`` of file ``number``."""
         folder, _, name = self._parts[number]
         return self._stores[folder].read_range(name, start, stop)
 
 
 @dataclass(frozen=True)
 class RemoteDataset:
-    """A dataset at a URL, or in a folder of a network file system.
+    """A dataset at a URL, or in a folder of a network file system."""
 
-    Attributes:
-        store: Its folder.
-        manifest: The manifest of a copy, which has all shards in its folder.
-        index: Its index.
-        shards: Data file of every shard.
-    """
-
-    store: Store
-    manifest: Manifest
-    index: RemoteFile
-    shards: tuple[RemoteFile, ...]
+    store: Store  # Its folder
+    manifest: Manifest  # The manifest of a copy, which has all shards in its folder
+    index: RemoteFile  # Its index
+    shards: tuple[RemoteFile, ...]  # Data file of every shard
 
     @property
     def size(self) -> int:
@@ -93,11 +72,7 @@ class RemoteDataset:
 
 
 def check_local(**folders: str | os.PathLike[str]) -> None:
-    """Check that folders for copies of remote files are paths; the error names the argument.
-
-    Raises:
-        ConfigError: A path is empty, or is a URL. As a path, ``s3://bucket`` is a folder ``s3:``.
-    """
+    """Check that folders for copies of remote files are paths; the error names the argument."""
     check_named(**folders)
     for name, path in folders.items():
         if is_url(path):
@@ -108,12 +83,7 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
 def open_remote(
     url: str | os.PathLike[str], stop: threading.Event | None = None, version: int | None = None
 ) -> RemoteDataset:
-    """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading.
-
-    Raises:
-        DatasetError: There is no dataset, or no such version of it; or payloads lie outside of its folder.
-        StorageError: The manifest cannot be read.
-    """
+    """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading."""
     store = Store(url, stop)
     manifest = _manifest(store, MANIFEST_NAME)
     if manifest is None:

@@ -21,31 +21,20 @@ from ..files.reading import check_named
 from .file_fetcher import FileFetcher, is_whole
 from .remote_dataset import RemoteDataset, check_local, open_remote
 
-__all__ = ["StageSummary", "stage"]
-
 _STATE_NAME = ".stoker-stage"
 _PLAN = "fingerprint"
 
 
 @dataclass(frozen=True)
 class StageSummary:
-    """The result of staging.
+    """The result of staging."""
 
-    Attributes:
-        path: Folder of the dataset.
-        bytes: Bytes of index and shards.
-        fetched: Bytes that this call fetched; fewer than ``bytes`` after an interruption.
-        seconds: Duration.
-        bytes_per_second: Bandwidth: fetched bytes a second.
-        repeated: Number of files that were fetched again because their digest was wrong.
-    """
-
-    path: Path
-    bytes: int
-    fetched: int
-    seconds: float
-    bytes_per_second: float
-    repeated: int
+    path: Path  # Folder of the dataset
+    bytes: int  # Bytes of index and shards
+    fetched: int  # Bytes that this call fetched; fewer than ``bytes`` after an interruption
+    seconds: float  # Duration
+    bytes_per_second: float  # Bandwidth: fetched bytes a second
+    repeated: int  # Number of files that were fetched again because their digest was wrong
 
 
 def stage(

@@ -27,8 +27,6 @@ from .like_dataset import convert_like
 from .locked_dataset import locked_dataset, staging_folder
 from .summary import ChangeSummary
 
-__all__ = ["append"]
-
 _UNFINISHED = ".stoker-append"
 
 

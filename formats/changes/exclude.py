@@ -27,8 +27,6 @@ from .summary import ChangeSummary
 
 Mask = npt.NDArray[np.bool_]
 
-__all__ = ["exclude"]
-
 _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
 

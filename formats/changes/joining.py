@@ -23,8 +23,6 @@ from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.index_writing import write_index
 from ..dataset.manifest import IndexFile, Manifest, Option, Shard
 
-__all__ = ["JoinedDataset", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
-
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
 )
@@ -34,15 +32,10 @@ _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
 
 @dataclass(frozen=True)
 class JoinedDataset:
-    """A dataset that is joined with others.
+    """A dataset that is joined with others."""
 
-    Attributes:
-        folder: Its folder.
-        manifest: The manifest of its version.
-    """
-
-    folder: Path
-    manifest: Manifest
+    folder: Path  # Its folder
+    manifest: Manifest  # The manifest of its version
 
     @property
     def index(self) -> Path:
@@ -51,12 +44,7 @@ class JoinedDataset:
 
 
 def check_parts(parts: Sequence[JoinedDataset]) -> None:
-    """Check that the samples of datasets have one form.
-
-    Raises:
-        ConfigError: The datasets differ in container, kind, columns, annotations, arrays or tokenizer; the
-            error names the difference.
-    """
+    """Check that the samples of datasets have one form."""
     first, *others = parts
     for other in others:
         for name, (value, other_value) in _compared(first.manifest, other.manifest).items():
@@ -89,12 +77,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
 
 
 def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
-    """Return the names of all classes: those of the first dataset, then the new ones of the others.
-
-    Raises:
-        ConfigError: Some datasets have names and others have labels without names, or two classes of a
-            dataset have one name.
-    """
+    """Return the names of all classes: those of the first dataset, then the new ones of the others."""
     lists = [part.manifest.classes for part in parts]
     if len(set(lists)) == 1:
         return lists[0]

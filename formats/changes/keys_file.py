@@ -10,15 +10,9 @@ from pathlib import Path
 
 from stoker.errors import SourceError
 
-__all__ = ["read_keys", "write_keys"]
-
 
 def read_keys(file: Path, folder: Path) -> list[str]:
-    """Return the keys in a file that belong to the dataset in ``folder``.
-
-    Raises:
-        SourceError: The file cannot be read, or has only keys of other datasets.
-    """
+    """Return the keys in a file that belong to the dataset in ``folder``."""
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
     except (OSError, UnicodeDecodeError) as error:

@@ -19,8 +19,6 @@ from ..sources.detect import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
 
-__all__ = ["convert_like"]
-
 _OF_IMAGES = (
     "make",
     "fields",
@@ -51,10 +49,6 @@ def convert_like(
 
     An unfinished conversion of the same source in ``target`` resumes. ``arguments`` has the other options of
     :func:`stoker.append`.
-
-    Raises:
-        ConfigError: An option is unknown, or does not concern the reading of a source.
-        StokerError: As :func:`stoker.convert`.
     """
     allowed = _OF_TEXT if last.sample_type == "text" else _OF_IMAGES
     if unknown := sorted(arguments.keys() - {*allowed, "num_threads", "progress"}):

@@ -16,8 +16,6 @@ from ..dataset.versions.naming import split_version
 from ..dataset.versions.publishing import remove_remains
 from ..files.publishing import folder_lock, os_errors, remove
 
-__all__ = ["STAGING_NAME", "locked_dataset", "staging_folder"]
-
 STAGING_NAME = ".stoker-change"
 
 
@@ -26,12 +24,6 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
     """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
 
     The files of a killed change are removed, except those of a conversion that resumes.
-
-    Raises:
-        ConfigError: The path names a version.
-        DatasetError: There is no dataset, it is at a URL, or its ``sha256.json`` is damaged.
-        LockedError: Another process changes the dataset.
-        WriteError: The disk is full or refuses a write.
     """
     path, version = split_version(path)
     if version is not None:

@@ -32,8 +32,6 @@ from .joining import JoinedDataset, check_parts, join_classes, join_manifest, wr
 from .locked_dataset import STAGING_NAME, staging_folder
 from .summary import ChangeSummary
 
-__all__ = ["merge"]
-
 _SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
 
 

@@ -25,8 +25,6 @@ from .registry import CODECS, open_image
 Pixels = npt.NDArray[np.uint8]
 DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
 
-__all__ = ["StoredForm", "decode_channels", "decode_grey", "stored_form"]
-
 _MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
 """The mode that an image of each of Pillow's modes is converted to; all other modes become RGB."""
 
@@ -36,10 +34,6 @@ def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int 
 
     Of a JPEG that stores luma (Y of JFIF 1.02), grey is the luma. Of other images it is Pillow's mode "L" of
     RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, with the weights of ITU-R BT.601.
-
-    Raises:
-        ImageTooLargeError: The image has more than ``max_pixels``.
-        Exception: Pillow's decoders raise almost anything on damaged images.
     """
     shown = Image.fromarray(CODECS[Codec(codec)].decode(data, height, width, max_pixels))
     if codec == Codec.JPEG:
@@ -57,10 +51,6 @@ def decode_channels(
 
     The arguments are those of :func:`.decode.decode_rgb`. With ``alpha``, the result is RGB and alpha, which
     is 255 if the image has none. Otherwise its channels and bits are those of :func:`stored_form`.
-
-    Raises:
-        ImageTooLargeError: The image has more than ``max_pixels``.
-        Exception: Pillow's decoders raise almost anything on damaged images.
     """
     if codec == Codec.NPY and not alpha:
         return decode_npy(data, max_pixels)
@@ -91,18 +81,10 @@ def _decode_with_pillow(data: Any, max_pixels: int, alpha: bool) -> DeepPixels:
 
 
 class StoredForm(NamedTuple):
-    """The form in which an image is stored.
+    """The form in which an image is stored."""
 
-    Attributes:
-        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; an array may have any number. A palette
-            counts as its colours, with alpha if some of them are transparent. CMYK and other spaces of
-            colours count as RGB. A colour that a PNG declares transparent is not a channel.
-        bits: Bits of a level: 16 in grey images of 16 bits, as PNG and TIFF may have; 8 in all other images,
-            the higher 8 if more are stored. Arrays have 8, 16, or 32, which are floats.
-    """
-
-    channels: int
-    bits: int = 8
+    channels: int  # 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
+    bits: int = 8  # Bits of a level: 16 in grey images of 16 bits, as PNG and TIFF may have
 
 
 def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-__all__ = ["jpeg_damage", "png_damage", "webp_damage"]
-
 _CUT_OFF = "the file ends before the image does"
 _END_OF_IMAGE = b"\xff\xd9"
 

@@ -13,25 +13,11 @@ from .codec import Codec
 from .header import MAX_PIXELS
 from .registry import CODECS, decode_natively
 
-__all__ = ["decode_for_reference", "decode_rgb", "engine_decodes", "is_native"]
-
 
 def decode_rgb(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS
 ) -> npt.NDArray[np.uint8]:
-    """Decode a payload to (H, W, 3) uint8 RGB, its EXIF orientation applied.
-
-    Args:
-        data: Any C-contiguous buffer.
-        codec: Number of its codec, see :class:`Codec`.
-        height: Pixels, as the index says; for codecs whose payloads have no header.
-        width: Pixels, as the index says; for codecs whose payloads have no header.
-        max_pixels: Most pixels of an image.
-
-    Raises:
-        ImageTooLargeError: The image has more than ``max_pixels``.
-        Exception: Pillow's decoders raise almost anything on damaged images.
-    """
+    """Decode a payload to (H, W, 3) uint8 RGB, its EXIF orientation applied."""
     row = CODECS[Codec(codec)]
     if not is_native(codec):
         return row.decode(data, height, width, max_pixels)

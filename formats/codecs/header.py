@@ -16,8 +16,6 @@ from .npy import NPY_SIGNATURE, read_npy_header
 from .orientation import exif_orientation
 from .registry import PILLOW_CODECS, open_image
 
-__all__ = ["MAX_PIXELS", "ImageHeader", "read_header"]
-
 MAX_PIXELS = 178_956_970
 """Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
 
@@ -26,28 +24,16 @@ _WIDTH, _HEIGHT = 0x0100, 0x0101  # tags of TIFF
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """The header of an encoded image.
+    """The header of an encoded image."""
 
-    Attributes:
-        codec: Its codec.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Pixels, after the EXIF orientation has been applied.
-        orientation: EXIF orientation, 1 to 8; 1 if it has none.
-    """
-
-    codec: Codec
-    height: int
-    width: int
-    orientation: int
+    codec: Codec  # Its codec
+    height: int  # Pixels, after the EXIF orientation has been applied
+    width: int  # Pixels, after the EXIF orientation has been applied
+    orientation: int  # EXIF orientation, 1 to 8; 1 if it has none
 
 
 def read_header(data: Any) -> ImageHeader:
-    """Return the header of an encoded image, any C-contiguous buffer; no pixel is decoded.
-
-    Raises:
-        ImageTooLargeError: The image has more than :data:`MAX_PIXELS`.
-        DecodeError: The data are not an image, or the header is damaged.
-    """
+    """Return the header of an encoded image, any C-contiguous buffer; no pixel is decoded."""
     try:
         codec, width, height, orientation, _ = _native.probe(data)
     except ValueError as error:

@@ -15,29 +15,19 @@ from numpy.lib import format as npy_format
 
 from stoker.errors import DecodeError, ImageTooLargeError
 
-__all__ = ["NPY_SIGNATURE", "NpyHeader", "decode_npy", "npy_damage", "npy_to_rgb", "read_npy_header"]
-
 NPY_SIGNATURE = b"\x93NUMPY"
 _DTYPES = ("uint8", "uint16", "float32")
 _LONGEST_HEADER = 1 << 14  # bytes; NumPy's own is 128
 
 
 class NpyHeader(NamedTuple):
-    """The header of an image in a ``.npy`` file.
+    """The header of an image in a ``.npy`` file."""
 
-    Attributes:
-        shape: Height, width and channels.
-        dtype: uint8, uint16 or float32, of any byte order.
-        fortran: Whether the first axis changes fastest.
-        sides: Number of stored axes, 2 or 3.
-        start: First byte of the elements.
-    """
-
-    shape: tuple[int, int, int]
-    dtype: np.dtype[Any]
-    fortran: bool
-    sides: int
-    start: int
+    shape: tuple[int, int, int]  # Height, width and channels
+    dtype: np.dtype[Any]  # uint8, uint16 or float32, of any byte order
+    fortran: bool  # Whether the first axis changes fastest
+    sides: int  # Number of stored axes, 2 or 3
+    start: int  # First byte of the elements
 
     @property
     def end(self) -> int:
@@ -46,11 +36,7 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy_header(data: Any) -> NpyHeader:
-    """Return the header of a ``.npy`` file, (H, W, C) or (H, W), uint8, uint16 or float32.
-
-    Raises:
-        DecodeError: The header is damaged, or the array cannot be an image.
-    """
+    """Return the header of a ``.npy`` file, (H, W, C) or (H, W), uint8, uint16 or float32."""
     stream = io.BytesIO(bytes(memoryview(data)[:_LONGEST_HEADER]))
     try:
         version = npy_format.read_magic(stream)
@@ -79,12 +65,7 @@ def npy_damage(data: bytes) -> str:
 
 
 def decode_npy(data: Any, max_pixels: int) -> npt.NDArray[Any]:
-    """Return the array of a ``.npy`` file, (H, W, C), C-contiguous, aligned and of the machine's byte order.
-
-    Raises:
-        ImageTooLargeError: It has more than ``max_pixels``.
-        DecodeError: It is damaged, or not an image.
-    """
+    """Return the array of a ``.npy`` file, (H, W, C), C-contiguous, in native byte order."""
     header = read_npy_header(data)
     height, width, channels = header.shape
     if height * width > max_pixels:

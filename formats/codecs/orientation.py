@@ -11,8 +11,6 @@ from stoker import _native
 
 from .codec import Codec
 
-__all__ = ["exif_orientation", "turned"]
-
 _ORIENTATION = 0x0112  # tag of TIFF and Exif
 
 _TURNS = {

@@ -15,8 +15,6 @@ from .header import ImageHeader, read_header
 
 Read = Callable[[int, int], bytes]
 
-__all__ = ["read_partial_header"]
-
 _STARTS = (1 << 10, 8 << 10, 64 << 10, 1 << 20)  # a camera's EXIF has up to 64 KiB
 _TAIL = 2 << 10  # an eXIf chunk after the pixels is shorter, unless it holds a thumbnail
 _JPEG = b"\xff\xd8\xff"
@@ -28,9 +26,6 @@ def read_partial_header(read: Read, length: int) -> tuple[ImageHeader, bytes | N
     """Return the header of an encoded image, and its bytes if all of them had to be read.
 
     ``read`` returns bytes of the image, given an offset and a length.
-
-    Raises:
-        ImageTooLargeError, DecodeError: As :func:`.header.read_header`.
     """
     for most in _STARTS:
         if most >= length:

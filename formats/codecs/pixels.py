@@ -12,8 +12,6 @@ from stoker.errors import DecodeError
 
 from .orientation import turned
 
-__all__ = ["PixelCountError", "has_sixteen_bits", "planes_to_rgb", "raw_to_rgb", "to_grey16", "to_rgb"]
-
 # Pillow's modes of 16-bit grey. Of 16-bit colours it takes the higher bytes by itself. Before version 11 it
 # gives 16-bit grey of some formats the mode "I", which otherwise has 32 bits.
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
@@ -25,11 +23,7 @@ class PixelCountError(ValueError):
 
 
 def raw_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Return a view of raw pixels as (H, W, 3) uint8 RGB.
-
-    Raises:
-        PixelCountError: The bytes are not ``height * width * 3``.
-    """
+    """Return a view of raw pixels as (H, W, 3) uint8 RGB."""
     pixels = np.frombuffer(data, np.uint8)
     if pixels.size != height * width * 3:
         raise PixelCountError("the image has another size than the index says")
@@ -40,9 +34,6 @@ def planes_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
     """Return the pixels of Caffe's Datum as (H, W, 3) uint8 RGB.
 
     One plane is grey, and three are blue, green and red.
-
-    Raises:
-        ValueError: The bytes are neither one plane nor three.
     """
     planes = np.frombuffer(data, np.uint8).reshape(-1, height, width)
     if len(planes) not in (1, 3):
@@ -65,9 +56,6 @@ def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
 
     Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all but
     the darkest 256 levels white. Transparency is left out.
-
-    Raises:
-        DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.
     """
     shown = turned(image, orientation)
     if has_sixteen_bits(image):

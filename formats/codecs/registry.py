@@ -29,17 +29,6 @@ from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
 
 Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
 
-__all__ = [
-    "CODECS",
-    "PILLOW_CODECS",
-    "SIGNATURE_BYTES",
-    "ImageCodec",
-    "decode_natively",
-    "is_image_start",
-    "open_image",
-    "open_mask",
-]
-
 _MASK_FORMATS = ("PNG", "TIFF", "BMP", "DIB", "GIF", "PPM", "JPEG2000")
 """Pillow's names of the formats that keep the values of a mask, and can have one number for each pixel."""
 
@@ -52,47 +41,32 @@ _HEIC = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class ImageCodec:
-    """One codec.
+    """One codec."""
 
-    Attributes:
-        decode: Decodes a payload in Python, given the payload, the height and width of the index, and the
-            most pixels. Returns (H, W, 3) uint8 RGB with the EXIF orientation applied. Raises
-            ImageTooLargeError for more pixels, and almost any exception for a damaged payload. The reference
-            engine always calls it; other engines call it for codecs that C++ does not decode.
-        engines: Names of the engines, besides the native one, that decode payloads themselves. All others
-            get pixels from ``decode``.
-        pillow_formats: Pillow's names of the formats that this codec stands for.
-        suffixes: Suffixes of such files, in lower case.
-        signature: A regular expression for the first :data:`SIGNATURE_BYTES` of such files.
-        bytes_of_pixel: Bytes that a pixel of a raw payload may have: 1, 3 or both; empty for encoded images.
-        damage: Returns the problem of a file that is not whole, without decoding it; empty if there is none.
-            None for codecs whose files must be decoded for this check.
-        grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None if no image is grey,
-            or the header does not state it.
-        strict: Whether C++ refuses damage that Pillow does not see, so that the error of C++ counts.
-            Otherwise C++ reads every file that Pillow reads. ``decode`` then gives the error of a damaged
-            file its words, so that they are the same with every engine.
-        lossy: Whether encoding changes pixels; masks may not use it.
-        resized_as_jpeg: Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG.
-        written_as: What C++ returns for this target: a finished JPEG, or raw pixels, which ``compress``
-            encodes if it is given. None for codecs that are only read.
-        compress: Encodes raw pixels, given bytes, height and width; None if they stay raw.
-        bytes_per_pixel: Average of photographs in a codec that is written, to plan the sizes of shards.
-    """
-
+    # Decodes a payload in Python, given the payload, the height and width of the index, and the most pixels
     decode: Decode
+    # Names of the engines, besides the native one, that decode payloads themselves
     engines: frozenset[str] = frozenset()
-    pillow_formats: tuple[str, ...] = ()
-    suffixes: tuple[str, ...] = ()
-    signature: bytes | None = None
+    pillow_formats: tuple[str, ...] = ()  # Pillow's names of the formats that this codec stands for
+    suffixes: tuple[str, ...] = ()  # Suffixes of such files, in lower case
+    signature: bytes | None = None  # A regular expression for the first :data:`SIGNATURE_BYTES` of such files
+    # Bytes that a pixel of a raw payload may have: 1, 3 or both; empty for encoded images
     bytes_of_pixel: tuple[int, ...] = ()
+    # Returns the problem of a file that is not whole, without decoding it
     damage: Callable[[bytes], str] | None = None
+    # Returns the bits of a pixel of a grey image, 0 for other images
     grey_bits: Callable[[bytes], int] | None = None
+    # Whether C++ refuses damage that Pillow does not see, so that the error of C++ counts
     strict: bool = False
-    lossy: bool = False
+    lossy: bool = False  # Whether encoding changes pixels; masks may not use it
+    # Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG
     resized_as_jpeg: bool = False
+    # What C++ returns for this target: a finished JPEG, or raw pixels, which ``compress`` encodes if it is
+    # given. None for codecs that are only read
     written_as: Literal["jpeg", "raw"] | None = None
+    # Encodes raw pixels, given bytes, height and width; None if they stay raw
     compress: Callable[[bytes, int, int], bytes] | None = None
+    # Average of photographs in a codec that is written, to plan the sizes of shards
     bytes_per_pixel: float = 0.0
 
     @property
@@ -106,10 +80,6 @@ def open_image(data: Any) -> Image.Image:
 
     Only formats of the registry are opened, and none that runs another program, such as EPS. No other code
     calls Pillow's ``Image.open``, which opens any format.
-
-    Raises:
-        DecodeError: The image is HEIC, and pillow-heif is not installed.
-        Exception: Pillow's parsers raise almost anything on damaged headers.
     """
     if _HEIC.match(bytes(memoryview(data)[:SIGNATURE_BYTES])):
         _register_heic()
@@ -130,12 +100,7 @@ def _register_heic() -> None:
 
 
 def open_mask(data: Any) -> Image.Image:
-    """Open an encoded mask with Pillow; see :func:`open_image`.
-
-    Raises:
-        ValueError: The data are in no format of masks.
-        Exception: Pillow's parsers raise almost anything on damaged headers.
-    """
+    """Open an encoded mask with Pillow; see :func:`open_image`."""
     known = [name for name in _MASK_FORMATS if name in _pillow_formats()]
     try:
         return Image.open(io.BytesIO(data), formats=known)

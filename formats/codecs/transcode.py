@@ -10,8 +10,6 @@ from .codec import Codec
 from .decode import decode_rgb, is_native
 from .registry import CODECS
 
-__all__ = ["BYTES_PER_PIXEL", "TranscodeRules", "target_codec", "transcode"]
-
 _WRITTEN = {codec.name.lower(): row for codec, row in CODECS.items() if row.written_as}
 BYTES_PER_PIXEL = {"keep": _WRITTEN["jpeg"].bytes_per_pixel} | {
     name: row.bytes_per_pixel for name, row in _WRITTEN.items()
@@ -20,25 +18,15 @@ BYTES_PER_PIXEL = {"keep": _WRITTEN["jpeg"].bytes_per_pixel} | {
 
 
 class TranscodeRules(NamedTuple):
-    """How an image is re-encoded.
+    """How an image is re-encoded."""
 
-    Attributes:
-        mode: How it is resized: none, shorter, longer, squash, crop, fill.
-        height: Pixels; of the shorter or longer side if ``mode`` is one of these.
-        width: Pixels, in the same way.
-        quality: Quality of JPEG, 1 to 100.
-        subsampling: Subsampling of JPEG: 444, 422 or 420.
-        max_pixels: Most pixels of the image.
-        restarts: Whether a JPEG gets restart markers.
-    """
-
-    mode: str
-    height: int
-    width: int
-    quality: int
-    subsampling: str
-    max_pixels: int
-    restarts: bool
+    mode: str  # How it is resized: none, shorter, longer, squash, crop, fill
+    height: int  # Pixels; of the shorter or longer side if ``mode`` is one of these
+    width: int  # Pixels, in the same way
+    quality: int  # Quality of JPEG, 1 to 100
+    subsampling: str  # Subsampling of JPEG: 444, 422 or 420
+    max_pixels: int  # Most pixels of the image
+    restarts: bool  # Whether a JPEG gets restart markers
 
 
 def target_codec(codec: Codec, encoding: str) -> Codec:
@@ -49,12 +37,7 @@ def target_codec(codec: Codec, encoding: str) -> Codec:
 
 
 def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
-    """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied.
-
-    Raises:
-        ValueError: ``target`` is only read.
-        Exception: Pillow's decoders raise almost anything on damaged images.
-    """
+    """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied."""
     row = CODECS[target]
     if row.written_as is None:
         raise ValueError(f"images are not written as {target.name}")

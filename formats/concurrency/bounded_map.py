@@ -12,8 +12,6 @@ Item = TypeVar("Item")
 Label = TypeVar("Label")
 Result = TypeVar("Result")
 
-__all__ = ["bounded_map", "thread_map"]
-
 
 def bounded_map(
     pool: ThreadPoolExecutor, tasks: Iterable[tuple[Label, Callable[[], Result]]], ahead: int
@@ -21,11 +19,6 @@ def bounded_map(
     """Yield the label and the result of each task, in the order of the tasks.
 
     Tasks that have not started are cancelled as soon as the caller stops or a task raises.
-
-    Args:
-        pool: The threads.
-        tasks: Labels and tasks, taken from an iterator only when a task can be submitted.
-        ahead: Tasks in flight besides the one whose result comes next.
     """
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:

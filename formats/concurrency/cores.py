@@ -8,8 +8,6 @@ from typing import SupportsIndex
 
 from stoker.errors import ConfigError
 
-__all__ = ["available_cores", "check_threads"]
-
 _MOST = 4096
 _GROUPS = "/sys/fs/cgroup"
 _QUOTA_FILES = (
@@ -42,11 +40,7 @@ def _quota(files: tuple[str, ...]) -> tuple[int, int]:
 
 
 def check_threads(num_threads: SupportsIndex | None, default: int | None = None) -> int:
-    """Return a number of threads: ``num_threads``, or else ``default``, or else the available cores.
-
-    Raises:
-        ConfigError: ``num_threads`` is not an integer from 1 to 4096.
-    """
+    """Return a number of threads: ``num_threads``, or else ``default``, or else the available cores."""
     if num_threads is None:
         return available_cores() if default is None else default
     is_integer = isinstance(num_threads, SupportsIndex) and not isinstance(num_threads, bool)

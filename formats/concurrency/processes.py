@@ -18,8 +18,6 @@ from stoker.errors import ConfigError, EngineError
 
 Submit = Callable[..., Future[Any]]
 
-__all__ = ["can_fork", "worker_processes"]
-
 _FUNCTION: list[Callable[..., Any]] = []  # the function that a worker process calls
 
 
@@ -37,17 +35,6 @@ def worker_processes(
 
     The processes start before the block, so that a fork copies no lock of a thread that the block starts.
     They end with the block, or at once after an error in it or the death of the caller. They ignore Ctrl-C.
-
-    Args:
-        function: The function to call. Each process receives it once, by fork or by pickle.
-        number: Number of processes.
-        work: What the processes do, for errors: "makes samples".
-        sent: What the processes receive, for errors: "make, or an input,".
-        fewer: The option that starts fewer processes, for errors: "num_threads=1".
-
-    Raises:
-        ConfigError: The function, or an argument of a call, cannot be pickled.
-        EngineError: A process died.
     """
     watched, end = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context()

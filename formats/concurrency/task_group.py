@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
 
-__all__ = ["TaskGroup"]
-
 _TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
 
 
@@ -17,9 +15,6 @@ class TaskGroup:
 
     Futures cannot be used here. A wait for them takes their locks in Python; an interrupt at that moment
     leaves a lock taken, and the threads that end the tasks wait for it for ever.
-
-    Attributes:
-        left: Number of tasks whose end :meth:`wait` has not seen.
     """
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:

@@ -40,8 +40,6 @@ from .messages.image_record import FeatureNames
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["LISTING", "LISTING_NAME", "FileListing", "read_listing", "write_listing"]
-
 LISTING_NAME = "files.listing"
 _MAGIC = b"STKLIST1"
 _HEADER = struct.Struct("<8sqqq")
@@ -49,21 +47,13 @@ _HEADER = struct.Struct("<8sqqq")
 
 @dataclass(frozen=True)
 class FileListing:
-    """The content of a listing of N files, mapped.
+    """The content of a listing of N files, mapped."""
 
-    Attributes:
-        root: Absolute path of the folder.
-        starts: (N + 1,) int64, start of each file, counted in the bytes of all files.
-        modified: (N,) int64, times of the last changes, nanoseconds since 1970.
-        name_starts: (N + 1,) int64, start of each name in ``text``.
-        text: (T,) uint8, the names.
-    """
-
-    root: str
-    starts: Int64
-    modified: Int64
-    name_starts: Int64
-    text: npt.NDArray[np.uint8]
+    root: str  # Absolute path of the folder
+    starts: Int64  # (N + 1,) int64, start of each file, counted in the bytes of all files
+    modified: Int64  # (N,) int64, times of the last changes, nanoseconds since 1970
+    name_starts: Int64  # (N + 1,) int64, start of each name in ``text``
+    text: npt.NDArray[np.uint8]  # (T,) uint8, the names
 
     @property
     def sizes(self) -> Int64:
@@ -77,15 +67,8 @@ class FileListing:
 
 
 def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified: Int64) -> Int64:
-    """Write a listing, and return the start of each of its files, (N,) int64.
-
-    Args:
-        path: The file to write.
-        root: Folder of the names: absolute, or relative to the folder of ``path``.
-        names: (N,) large_string without nulls and with offset 0.
-        sizes: (N,) int64, bytes of each file, each at least 1.
-        modified: (N,) int64, times of the last changes, nanoseconds since 1970.
-    """
+    """Write a listing, and return the start of each of its files, (N,) int64."""
+    # names (N,), sizes (N,) int64, modified (N,) int64
     _, name_starts, text = names.buffers()
     bounds = np.frombuffer(name_starts, np.int64)[: len(names) + 1]
     starts = np.zeros(len(names) + 1, np.int64)
@@ -101,12 +84,7 @@ def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified
 
 
 def read_listing(path: Path) -> FileListing:
-    """Map a listing.
-
-    Raises:
-        CorruptRecordError: It is damaged.
-        OSError: It cannot be read.
-    """
+    """Map a listing."""
     with open_regular(path) as (_, size):
         pass
     data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)

@@ -25,8 +25,6 @@ from .base import Container, ReadStart, Record, Writing, WrittenShard
 from .lmdb_pages import BadPageError, walk
 from .messages.datum import parse_image, wrap_arrays, wrap_image
 
-__all__ = ["LMDB", "LMDBWriter", "scan"]
-
 _DATA_FILE = "data.mdb"
 _MAGIC = b"\xde\xc0\xef\xbe"
 _MAGIC_OFFSET = 16  # in the first meta page
@@ -129,10 +127,6 @@ def scan(path: Path) -> Iterator[Record]:
     """Yield the records of an LMDB data file in the order of their keys.
 
     LMDB stores no checksums: a damaged page is found, but a damaged value is not.
-
-    Raises:
-        CorruptRecordError: At the first page that LMDB would not write.
-        OSError: The file cannot be read.
     """
     number = 0
     with open_regular(path) as (descriptor, size):

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from ..files.reading import read_at
 
-__all__ = ["BadPageError", "Node", "Tree", "walk"]
-
 _MAGIC = 0xBEEFC0DE
 _PAGE = struct.Struct("<QHHHH")  # number, pad, flags, lower, upper
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
@@ -57,12 +55,7 @@ class Tree:
 
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
-    """Yield the nodes of the main database of an open data file, ``size`` bytes, in the order of their keys.
-
-    Raises:
-        BadPageError: At the first fault, or feature that this reader does not know: named or
-            sorted-duplicate databases, other key orders, LMDB 1.0's encrypted or checksummed pages.
-    """
+    """Yield the nodes of the main database of an open file of ``size`` bytes, ordered by key."""
     tree = _read_tree(descriptor, size)
     if tree.root == _NO_PAGE:
         if tree.entries:

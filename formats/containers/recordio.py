@@ -23,8 +23,6 @@ from .messages.wire import Span
 from .parts.labels import to_label
 from .parts.raw_pixels import raw_header
 
-__all__ = ["LENGTH_BYTES", "RECORDIO", "join_pieces", "scan"]
-
 _PIECE = struct.Struct("<II")  # magic number; continuation flag and length
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
@@ -51,10 +49,6 @@ def scan(path: Path) -> Iterator[Record]:
     """Yield the records of a RecordIO file; every magic number, flag and length is checked.
 
     RecordIO stores no checksums of values.
-
-    Raises:
-        CorruptRecordError: At the first record that is not whole.
-        OSError: The file cannot be read.
     """
     with open_regular(path) as (descriptor, size):
         offset = number = 0
@@ -120,10 +114,6 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Return the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
 
     ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
-
-    Raises:
-        SourceError: The record has no ``IRHeader``, a label of another form, or raw pixels of another shape.
-        DecodeError: The image's header cannot be read.
     """
     if record.length < _IMAGE.size:
         raise SourceError(

@@ -19,19 +19,6 @@ from ..files.reading import open_regular, read_at
 if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .base import Container, ReadStart, Writing
 
-__all__ = [
-    "CONTAINERS",
-    "DEFAULT_CONTAINER",
-    "ContainerRow",
-    "detect_container",
-    "external",
-    "find_container",
-    "find_writing",
-    "is_local_shard",
-    "read_local_start",
-    "writable",
-]
-
 
 @cache
 def _load(module: str, name: str) -> Container:
@@ -41,22 +28,16 @@ def _load(module: str, name: str) -> Container:
 
 
 class ContainerRow(NamedTuple):
-    """The facts about a container that the command line needs before its module is imported.
+    """The facts about a container that the command line needs before its module is imported."""
 
-    Attributes:
-        load: Imports the module and returns the container.
-        plural: Plural noun for its shards in messages and help, such as "TFRecord files".
-        can_write: Whether the container has a :class:`~.base.Writing`, so that conversions can write it.
-        suffix: Suffix of its files, which finds them in a folder or at a URL, and names the container of a
-            file that no container recognises; empty if its files have no usual suffix.
-        is_external: Whether other programs write it, so that ``stoker index`` reads its shards.
-    """
-
-    load: Callable[[], Container]
-    plural: str
+    load: Callable[[], Container]  # Imports the module and returns the container
+    plural: str  # Plural noun for its shards in messages and help, such as "TFRecord files"
+    # Whether the container has a :class:`~.base.Writing`, so that conversions can write it
     can_write: bool = True
+    # Suffix of its files, which finds them in a folder or at a URL, and names the container of a file that no
+    # container recognises; empty if its files have no usual suffix
     suffix: str = ""
-    is_external: bool = True
+    is_external: bool = True  # Whether other programs write it, so that ``stoker index`` reads its shards
 
 
 CONTAINERS = {
@@ -82,22 +63,14 @@ DEFAULT_CONTAINER = "tfrecord"
 
 
 def find_container(name: str) -> Container:
-    """Return the container with a name that manifests and the option ``format`` use.
-
-    Raises:
-        ConfigError: There is no such container.
-    """
+    """Return the container with a name that manifests and the option ``format`` use."""
     if name not in CONTAINERS:
         raise ConfigError(f"format must be one of {', '.join(CONTAINERS)}, not {name!r}")
     return CONTAINERS[name].load()
 
 
 def find_writing(name: str) -> Writing:
-    """Return how the shards of the container with a name are written.
-
-    Raises:
-        ConfigError: There is no such container, or it is only read.
-    """
+    """Return how the shards of the container with a name are written."""
     if (writing := find_container(name).writing) is not None:
         return writing
     raise ConfigError(

@@ -26,8 +26,6 @@ from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from .messages.image_example import parse_image, wrap_arrays, wrap_image
 from .messages.image_record import FeatureNames
 
-__all__ = ["DALI_INDEX", "TFRECORD", "TFRecordWriter", "masked_crc", "scan"]
-
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAMING = _HEADER.size + _FOOTER.size
@@ -74,11 +72,7 @@ class TFRecordWriter:
             self._file.close()
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
-        """Append a record whose value is ``prefix + payload + suffix``; TFRecord stores no key.
-
-        Raises:
-            ValueError: The value has 2 GiB or more, too much for a protocol buffer message.
-        """
+        """Append a record whose value is ``prefix + payload + suffix``; TFRecord stores no key."""
         size = memoryview(payload).nbytes
         length = len(prefix) + size + len(suffix)
         if length > _LONGEST:
@@ -116,10 +110,6 @@ def scan(path: Path) -> Iterator[Record]:
     """Yield the records of a TFRecord file; every length and every checksum is checked.
 
     A length is compared with the size of the file before anything is allocated for it.
-
-    Raises:
-        CorruptRecordError: At the first record that is not whole and intact.
-        OSError: The file cannot be read.
     """
     with open_regular(path) as (descriptor, size):
         offset = number = 0

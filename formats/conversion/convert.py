@@ -17,8 +17,6 @@ from .request import ConvertRequest, SupportsItems
 from .request_execution import convert_request
 from .run import Progress
 
-__all__ = ["convert"]
-
 
 @renamed_option("num_workers", "num_threads")
 def convert(

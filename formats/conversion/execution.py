@@ -23,8 +23,6 @@ from .targets.folder_target import convert_to_folder
 from .targets.published import PublishedDatasets
 from .targets.url_target import convert_to_url
 
-__all__ = ["Engine", "Summary", "check_num_threads", "check_outside_source", "execute"]
-
 Engine = Literal["local", "ray"]
 
 _LEAST_THREADS_FOR_URLS = 32  # most of them wait for the network
@@ -32,28 +30,17 @@ _LEAST_THREADS_FOR_URLS = 32  # most of them wait for the network
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a conversion.
+    """The result of a conversion."""
 
-    Attributes:
-        written: Samples in the shards.
-        skipped: Number of files or lines that were left out, by reason; ``skipped.jsonl`` names them. The
-            restart markers that a JPEG could not get count here, too.
-        bytes: Bytes of all data files.
-        seconds: Duration of this run, without listing the source.
-        images_per_second: Samples that this run converted a second; of text, too.
-        shards: Number of shards.
-        datasets: Folder of each dataset, or its URL, by split; the key is empty where there are no splits.
-        already: Whether an earlier call had made the same datasets, so that this one did nothing.
-    """
-
-    written: int
-    skipped: Mapping[str, int]
-    bytes: int
-    seconds: float
-    images_per_second: float
-    shards: int
+    written: int  # Samples in the shards
+    skipped: Mapping[str, int]  # Number of files or lines that were left out, by reason
+    bytes: int  # Bytes of all data files
+    seconds: float  # Duration of this run, without listing the source
+    images_per_second: float  # Samples that this run converted a second; of text, too
+    shards: int  # Number of shards
+    # Folder of each dataset, or its URL, by split; the key is empty where there are no splits
     datasets: Mapping[str, Path | str]
-    already: bool = False
+    already: bool = False  # Whether an earlier call had made the same datasets, so that this one did nothing
 
     @classmethod
     def of(cls, published: PublishedDatasets, seconds: float, converted: int) -> Summary:
@@ -71,11 +58,7 @@ class Summary:
 
 
 def check_num_threads(num_threads: int | None, *, remote: bool = False) -> int:
-    """Number of threads: as given; by default the cores that this process may use, more for remote sources.
-
-    Raises:
-        ConfigError: It is no number of threads.
-    """
+    """Number of threads: as given, or the cores of this process, more for remote sources."""
     default = max(available_cores(), _LEAST_THREADS_FOR_URLS) if remote else None
     return check_threads(num_threads, default)
 

@@ -19,8 +19,6 @@ from ..sources.source import Source
 from .images.mask_values import mask_table
 from .request import ConvertRequest
 
-__all__ = ["check_mask_map", "list_samples"]
-
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
 _LOG = EventLog("conversion")
 _NAMED = 5  # classes that an error names
@@ -32,12 +30,6 @@ def list_samples(
     """Return the samples of a source that a conversion takes.
 
     ``names`` are those of the classes, that of label 0 first; None for those of the source.
-
-    Raises:
-        ConfigError: An option does not fit the source.
-        SourceError: The source cannot be used, has a class without an image, or files may be lost and the
-            request is strict.
-        StorageError: A URL cannot be read.
     """
     listing = list_source(source, source_format)
     if request.strict:
@@ -65,10 +57,6 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
     """Check that a map of the values of masks fits the masks of a source.
 
     ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
-
-    Raises:
-        ConfigError: There are no masks; the map needs ``ignore_index``; or the masks are Cityscapes'
-            ``labelIds``, and there is no map.
     """
     masks = listing.masks
     if mask_map not in (None, "none"):

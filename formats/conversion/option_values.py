@@ -11,8 +11,6 @@ from stoker.errors import ConfigError
 
 from ..files.byte_size import parse_byte_size
 
-__all__ = ["ResizeMode", "check_integer", "parse_fraction", "parse_resize", "parse_share", "shard_bytes"]
-
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 
 _DEFAULT_SHARD_BYTES = 256_000_000
@@ -20,22 +18,14 @@ _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 
 
 def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
-    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples.
-
-    Raises:
-        ConfigError: ``shard_size`` is no number of bytes.
-    """
+    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples."""
     if shard_size is None:
         return 0 if shard_records is not None or shards is not None else _DEFAULT_SHARD_BYTES
     return parse_byte_size("shard_size", shard_size)
 
 
 def parse_share(name: str, value: str | float | Fraction) -> Fraction:
-    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction.
-
-    Raises:
-        ConfigError: The value is no share, or is not from 0 to less than 1.
-    """
+    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction."""
     share = parse_fraction(value)
     if not 0 <= share < 1:
         raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
@@ -58,9 +48,6 @@ def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
     and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
     scales it to fit into height x width and pads it with black.
-
-    Raises:
-        ConfigError: The value has none of these forms, or a side is longer than a JPEG allows.
     """
     if value is None:
         return "none", 0, 0
@@ -77,11 +64,7 @@ def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
 
 
 def check_integer(name: str, value: Any, low: int, high: int) -> int:
-    """Return an integer of any type, such as NumPy's, as a Python int.
-
-    Raises:
-        ConfigError: The value is no integer, or is not from ``low`` to ``high``.
-    """
+    """Return an integer of any type, such as NumPy's, as a Python int."""
     number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
     if not low <= number <= high:
         raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")

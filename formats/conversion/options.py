@@ -18,8 +18,6 @@ from ..sources.format_names import SourceFormatName
 from ..tokenization.captions import CaptionOptions
 from .option_values import ResizeMode, check_integer, parse_share, shard_bytes
 
-__all__ = ["QUALITY", "SUBSAMPLING", "ConvertOptions", "ShardOptions", "shard_options"]
-
 QUALITY = 90
 SUBSAMPLING = "420"
 
@@ -30,28 +28,17 @@ _ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """How samples, of images or of text, are divided among splits and shards.
+    """How samples, of images or of text, are divided among splits and shards."""
 
-    Attributes:
-        container: Name of the container of the shards, such as tfrecord.
-        seed: Seed of the global shuffle, from 0; None keeps the order of the source.
-        shard_bytes: Approximate largest size of a shard, which a larger sample exceeds; 0 if another option
-            counts.
-        shard_records: Largest number of records in a shard; 0 if another option counts.
-        shards: Number of shards; 0 if another option counts.
-        val: Share of each class that goes to ``val``, 0 to 1.
-        test: Share of each class that goes to ``test``.
-        strict: Whether the first sample that would be skipped stops the conversion.
-    """
-
-    container: str = DEFAULT_CONTAINER
-    seed: int | None = None
+    container: str = DEFAULT_CONTAINER  # Name of the container of the shards, such as tfrecord
+    seed: int | None = None  # Seed of the global shuffle, from 0; None keeps the order of the source
+    # Approximate largest size of a shard, which a larger sample exceeds; 0 if another option counts
     shard_bytes: int = 0
-    shard_records: int = 0
-    shards: int = 0
-    val: Fraction = Fraction(0)
-    test: Fraction = Fraction(0)
-    strict: bool = False
+    shard_records: int = 0  # Largest number of records in a shard; 0 if another option counts
+    shards: int = 0  # Number of shards; 0 if another option counts
+    val: Fraction = Fraction(0)  # Share of each class that goes to ``val``, 0 to 1
+    test: Fraction = Fraction(0)  # Share of each class that goes to ``test``
+    strict: bool = False  # Whether the first sample that would be skipped stops the conversion
 
     made_by: ClassVar[str] = "convert"
     most_records: ClassVar[int] = (1 << 63) - 1
@@ -96,39 +83,27 @@ class ShardOptions:
 
 @dataclass(frozen=True)
 class ConvertOptions(ShardOptions):
-    """How images become shards.
+    """How images become shards."""
 
-    Attributes:
-        mode: How images are resized: none, shorter, longer, squash, crop, fill.
-        height: Height in pixels, or the shorter or longer side in these modes; 0 with ``none``.
-        width: Width in pixels, in the same way.
-        encoding: keep, jpeg, png or raw.
-        quality: JPEG quality, 1 to 100. None means :data:`QUALITY`, and keeps JPEGs that need no resizing.
-        subsampling: JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING` in the same way.
-        class_depth: Number of leading folders that name the class; None for all.
-        max_pixels: Images of more pixels are skipped.
-        restarts: Whether stored JPEGs get restart markers. None means where images are resized to JPEG.
-        source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
-        mask_map: Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`.
-        class_map: New names of classes by old ones, as JSON, which an append applies again.
-        person_box: Box of a person in CrowdHuman's annotations, which an append takes again.
-        captions: The captions beside the images; None if there are none.
-    """
-
-    mode: ResizeMode = "none"
-    height: int = 0
-    width: int = 0
-    encoding: str = "keep"
+    mode: ResizeMode = "none"  # How images are resized: none, shorter, longer, squash, crop, fill
+    height: int = 0  # Height in pixels, or the shorter or longer side in these modes; 0 with ``none``
+    width: int = 0  # Width in pixels, in the same way
+    encoding: str = "keep"  # keep, jpeg, png or raw
+    # JPEG quality, 1 to 100. None means :data:`QUALITY`, and keeps JPEGs that need no resizing
     quality: int | None = None
+    # JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING` in the same way
     subsampling: str | None = None
-    class_depth: int | None = None
-    max_pixels: int = MAX_PIXELS
+    class_depth: int | None = None  # Number of leading folders that name the class; None for all
+    max_pixels: int = MAX_PIXELS  # Images of more pixels are skipped
+    # Whether stored JPEGs get restart markers. None means where images are resized to JPEG
     restarts: bool | None = None
+    # Name of the format of the source, see :mod:`stoker.formats.sources.registry`
     source_format: SourceFormatName = "folder"
+    # Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`
     mask_map: str | None = None
-    class_map: str | None = None
-    person_box: str | None = None
-    captions: CaptionOptions | None = None
+    class_map: str | None = None  # New names of classes by old ones, as JSON, which an append applies again
+    person_box: str | None = None  # Box of a person in CrowdHuman's annotations, which an append takes again
+    captions: CaptionOptions | None = None  # The captions beside the images; None if there are none
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,11 +194,7 @@ def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
     *,
     strict: bool,
 ) -> ShardOptions:
-    """The checked options of shards and splits, from arguments as :func:`stoker.convert` has them.
-
-    Raises:
-        ConfigError: An option has a value that it cannot have.
-    """
+    """The checked options of shards and splits, from arguments as :func:`stoker.convert` has them."""
     size = shard_bytes(shard_size, shard_records, shards)
     shares = parse_share("val", val), parse_share("test", test)
     return ShardOptions(container, seed, size, shard_records or 0, shards or 0, *shares, strict)

@@ -27,41 +27,25 @@ from .shards.encoder import Encoder, IndexColumns
 
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["ConversionPlan", "DatasetPlan", "PlannedShard", "plan_conversion"]
-
 
 @dataclass(frozen=True)
 class PlannedShard:
-    """One shard of a plan.
+    """One shard of a plan."""
 
-    Attributes:
-        split: Name of its dataset; empty where there are no splits.
-        number_in_split: Number of the shard in that dataset, from 0.
-        rows: (N,) int64, rows of the listing in the order of the records.
-    """
-
-    split: str
-    number_in_split: int
-    rows: Rows
+    split: str  # Name of its dataset; empty where there are no splits
+    number_in_split: int  # Number of the shard in that dataset, from 0
+    rows: Rows  # (N,) int64, rows of the listing in the order of the records
 
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """All that publishing finished shards as datasets needs.
+    """All that publishing finished shards as datasets needs."""
 
-    Attributes:
-        options: The options.
-        listing: The samples, their classes, and the skips of the listing.
-        encoder: Makes the index columns of the samples.
-        shards: The shards, by split and by number in it.
-        fingerprint: Name of the plan, by which an unfinished conversion is recognised.
-    """
-
-    options: ShardOptions
-    listing: Listing
-    encoder: IndexColumns
-    shards: tuple[PlannedShard, ...]
-    fingerprint: str
+    options: ShardOptions  # The options
+    listing: Listing  # The samples, their classes, and the skips of the listing
+    encoder: IndexColumns  # Makes the index columns of the samples
+    shards: tuple[PlannedShard, ...]  # The shards, by split and by number in it
+    fingerprint: str  # Name of the plan, by which an unfinished conversion is recognised
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -71,24 +55,15 @@ class DatasetPlan:
 
 @dataclass(frozen=True)
 class ConversionPlan(DatasetPlan):
-    """The plan of a conversion, which is all that making any of its shards needs.
+    """The plan of a conversion, which is all that making any of its shards needs."""
 
-    Attributes:
-        encoder: Makes records of the samples.
-        fingerprint: SHA-256 in hexadecimal of options, listing and version; equal plans make equal bytes.
-    """
-
-    encoder: Encoder
+    encoder: Encoder  # Makes records of the samples
 
 
 def plan_conversion(
     listing: Listing, options: ShardOptions, encoder: Encoder | None = None
 ) -> ConversionPlan:
-    """Plan a conversion of samples; ``encoder`` makes their records, by default that of images.
-
-    Raises:
-        ConfigError: A split would get no sample.
-    """
+    """Plan a conversion of samples; ``encoder`` makes their records, by default that of images."""
     if encoder is None:
         assert isinstance(options, ConvertOptions), "an encoder is given unless the samples are images"
         encoder = ImageEncoder(listing, options)
@@ -165,12 +140,8 @@ def apportion_split(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64])
 
     Every class gets its exact share rounded down or up; the total is the exact share of all samples, rounded
     to the nearest integer.
-
-    Args:
-        counts: (C,) samples of each class.
-        share: Share, from 0 to 1.
-        ties: (C,) order of classes with equal remainders: the lowest number comes first.
     """
+    # counts (C,), ties (C,)
     numerator, denominator = share.numerator, share.denominator
     # Python's integers, because the denominator of a share may have any size.
     exact = [int(count) * numerator for count in counts]

@@ -17,8 +17,6 @@ from .option_values import ResizeMode
 from .options import ConvertOptions, shard_options
 from .run import Progress
 
-__all__ = ["ConvertRequest", "SupportsItems"]
-
 
 class SupportsItems(Protocol):
     """A dataset of PyTorch's kind: a number of items, which are read by their indices."""
@@ -86,9 +84,6 @@ class ConvertRequest:
         """Return the checked options of the conversion of a source of files.
 
         ``resize`` has mode, height and width, as :func:`.option_values.parse_resize` returns them.
-
-        Raises:
-            ConfigError: An option has a value that it cannot have.
         """
         mode, height, width = resize
         class_map = parse_class_map(self.class_map)

@@ -34,8 +34,6 @@ from .run import no_progress
 from .samples.convert_samples import convert_samples
 from .targets.loss import check_loss, parse_loss
 
-__all__ = ["convert_request"]
-
 _FILE_OPTIONS = (
     "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",
     "path_column", "label_column", "suffix", "skip_other_classes", "min_per_class", "max_per_class",
@@ -49,11 +47,7 @@ _WRITER_OPTIONS = (
 
 
 def convert_request(request: ConvertRequest) -> Summary:
-    """Check the options that belong to the kind of the source, and convert it.
-
-    Raises:
-        StokerError: As :func:`stoker.convert`.
-    """
+    """Check the options that belong to the kind of the source, and convert it."""
     src = request.src
     if request.make is not None or not isinstance(src, (str, os.PathLike)):
         return _convert_items(request)

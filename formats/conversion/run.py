@@ -15,8 +15,6 @@ from .shards.planned_shard import ShardContext
 from .shards.shard_file import ShardResult
 from .targets.loss import check_loss
 
-__all__ = ["ConversionRun", "Progress", "ProgressCounter", "Runner", "ShardMaker", "no_progress"]
-
 Progress = Callable[[int, int, int, str], None]
 """The user's callback. The converting thread calls it with the samples done, the samples in all, the source
 bytes done, and the stage: listing, converting, publishing."""
@@ -35,14 +33,6 @@ class ProgressCounter:
     """Counts the samples of a conversion that are done.
 
     Any thread may add to it; the converting thread alone reports.
-
-    Args:
-        plan: The plan.
-        missing: Numbers of the shards that this run makes; the others count as done.
-        report: Receives the progress.
-
-    Attributes:
-        converted: Samples that this run has converted.
     """
 
     def __init__(self, plan: ConversionPlan, missing: Sequence[int], report: Progress) -> None:
@@ -73,21 +63,14 @@ Runner = Callable[[ConversionPlan, ShardMaker, Sequence[int], ProgressCounter], 
 
 @dataclass
 class ConversionRun:
-    """A plan that is being converted.
+    """A plan that is being converted."""
 
-    Attributes:
-        plan: The plan.
-        runner: Makes its shards.
-        report: Receives the progress.
-        allow_loss: Largest share of the source that may be left out, see :func:`.targets.loss.check_loss`.
-        converted: Samples that were converted, once :meth:`make` has ended.
-    """
-
-    plan: ConversionPlan
-    runner: Runner
-    report: Progress
+    plan: ConversionPlan  # The plan
+    runner: Runner  # Makes its shards
+    report: Progress  # Receives the progress
+    # Largest share of the source that may be left out, see :func:`.targets.loss.check_loss`
     allow_loss: Fraction | None = None
-    converted: int = 0
+    converted: int = 0  # Samples that were converted, once :meth:`make` has ended
 
     def make(self, maker: ShardMaker, missing: Sequence[int]) -> None:
         """Make the shards of these numbers."""

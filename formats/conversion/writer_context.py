@@ -10,8 +10,6 @@ from typing import TypeVar
 from stoker.errors import ConfigError, LockedError
 from stoker.processes import OwnerProcess
 
-__all__ = ["WriterContext"]
-
 W = TypeVar("W", bound="WriterContext")
 
 

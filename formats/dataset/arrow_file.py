@@ -10,8 +10,6 @@ import struct
 
 import pyarrow as pa
 
-__all__ = ["is_compressed"]
-
 _TAIL = struct.Struct("<i6s")  # length of the footer, and the magic bytes
 _BLOCK = struct.Struct("<qi4xq")  # a message: its offset, bytes of its metadata, bytes of its body
 _CONTINUED = 0xFFFFFFFF
@@ -21,11 +19,7 @@ _COMPRESSION = 3  # field of RecordBatch
 
 
 def is_compressed(file: pa.NativeFile) -> bool:
-    """Return whether a file is compressed, or has dictionaries, which may be compressed.
-
-    Raises:
-        struct.error: The file is damaged.
-    """
+    """Return whether a file is compressed, or has dictionaries, which may be compressed."""
     size = file.size()
     length, _ = _TAIL.unpack(_read(file, size - _TAIL.size, _TAIL.size))
     footer = _read(file, size - _TAIL.size - length, length)

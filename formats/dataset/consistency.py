@@ -14,18 +14,11 @@ from ..remote.store import is_url
 from .index import IMAGE_COLUMNS, Index
 from .manifest import Manifest, Shard
 
-__all__ = ["check_data_files", "is_index_whole", "local_folder", "open_index"]
-
 _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a dataset's folder on this machine.
-
-    Raises:
-        ConfigError: The path is empty.
-        DatasetError: The path is a URL.
-    """
+    """Return a dataset's folder on this machine."""
     check_named(dataset=path)
     if is_url(path):
         raise DatasetError(
@@ -37,11 +30,7 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def check_data_files(manifest: Manifest, files: list[Path]) -> None:
-    """Check the size of the data file of every shard.
-
-    Raises:
-        DatasetError: A file is missing, or has another size than the manifest says.
-    """
+    """Check the size of the data file of every shard."""
     for shard, file in zip(manifest.shards, files, strict=True):
         _check_size(file, shard)
 
@@ -74,9 +63,6 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
 
     The digest and the sizes of images are checked here only for a small index, because the check reads the
     whole file. For a larger index :func:`stoker.verify` checks them, and reading a sample checks its size.
-
-    Raises:
-        StaleIndexError: The index is missing, damaged, or another one.
     """
     path = folder / manifest.index.file
     hint = "index and manifest come from different conversions: convert or index again"

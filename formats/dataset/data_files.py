@@ -10,8 +10,6 @@ from stoker.errors import DatasetError
 
 from ..files.reading import file_digests
 
-__all__ = ["INDEX_NAME", "IndexFile", "Shard", "check_count", "index_name"]
-
 INDEX_NAME = "index.arrow"
 
 _MOST_SHARD_BYTES = 1 << 44  # 16 TiB, the longest file of ext4
@@ -26,22 +24,16 @@ def index_name(version: int) -> str:
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard.
+    """One shard."""
 
-    Attributes:
-        name: Name of its file or folder in the dataset's folder.
-        bytes: Size of its data file.
-        records: Number of records in it.
-        digest: CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole.
-        path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
-        sha256: SHA-256 of its data file if it is known; not in the manifest, see :mod:`.sha256_file`.
-    """
-
-    name: str
-    bytes: int
-    records: int
+    name: str  # Name of its file or folder in the dataset's folder
+    bytes: int  # Size of its data file
+    records: int  # Number of records in it
+    # CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole
     digest: str | None
+    # Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL
     path: str | None = field(default=None, metadata={"optional": True})
+    # SHA-256 of its data file if it is known; not in the manifest, see :mod:`.sha256_file`
     sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
 
     def __post_init__(self) -> None:

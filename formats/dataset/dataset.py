@@ -19,8 +19,6 @@ from .selection.chosen_samples import ChosenSamples
 from .selection.classes import Numbering, class_numbers, has_class
 from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
 
-__all__ = ["Dataset"]
-
 
 class Dataset(ChosenSamples):
     """Samples in shards, in the order of their index; after :meth:`select`, some of them.
@@ -32,14 +30,7 @@ class Dataset(ChosenSamples):
     """
 
     def __getitem__(self, position: int) -> Sample:
-        """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``.
-
-        Raises:
-            IndexError: There is no such position.
-            DatasetError: The dataset holds text.
-            CorruptRecordError: The bytes are not those that were written.
-            DecodeError: The image cannot be decoded.
-        """
+        """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``."""
         return read_sample(self, int(position))
 
     def __repr__(self) -> str:

@@ -32,8 +32,6 @@ from .columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from .columns.list_column import ListColumn
 from .reading.samples import Samples
 
-__all__ = ["BAND_COLUMNS", "IMAGE_COLUMNS", "KNOWN_COLUMNS", "REQUIRED_COLUMNS", "VERSION_METADATA", "Index"]
-
 REQUIRED_COLUMNS: dict[str, pa.DataType] = {
     "shard": pa.int32(),
     "record": pa.int64(),
@@ -60,12 +58,7 @@ _HINT = "rebuild the index: stoker convert or stoker index, as the dataset was m
 
 
 class Index:
-    """An index, memory-mapped. The arrays that it returns are read-only views of the file.
-
-    Attributes:
-        path: The file.
-        schema: Names and Arrow types of its columns.
-    """
+    """An index, memory-mapped. The arrays that it returns are read-only views of the file."""
 
     def __init__(self, batch: pa.RecordBatch, path: Path) -> None:
         self._batch = batch
@@ -76,11 +69,7 @@ class Index:
 
     @classmethod
     def open(cls, path: Path) -> Index:
-        """Map an index and check its schema; no column is read.
-
-        Raises:
-            StaleIndexError: The index is missing, damaged, or of another version.
-        """
+        """Map an index and check its schema; no column is read."""
         stale = partial(StaleIndexError, path=path, hint=_HINT)
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -110,11 +99,7 @@ class Index:
         return {field.name: str(field.type) for field in self.schema}
 
     def arrow(self, name: str) -> pa.Array:
-        """Return a column as an Arrow array.
-
-        Raises:
-            DatasetError: There is no such column.
-        """
+        """Return a column as an Arrow array."""
         if name not in self.schema.names:
             raise DatasetError(
                 f"the index has no column {name!r}",
@@ -124,11 +109,7 @@ class Index:
         return self._batch.column(self.schema.get_field_index(name))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return a column of numbers, (N,), without a copy.
-
-        Raises:
-            DatasetError: There is no such column, or it does not hold numbers.
-        """
+        """Return a column of numbers, (N,), without a copy."""
         if name not in self._numbers:
             values = self.arrow(name)
             if not _is_number(values.type):
@@ -139,11 +120,7 @@ class Index:
         return self._numbers[name]
 
     def lists(self, name: str) -> ListColumn:
-        """Return a column of lists of numbers, without a copy.
-
-        Raises:
-            DatasetError: There is no such column, or it does not hold lists of numbers.
-        """
+        """Return a column of lists of numbers, without a copy."""
         if name not in self._lists:
             lists = self.arrow(name)
             if not (pa.types.is_large_list(lists.type) and _is_number(lists.type.value_type)):
@@ -154,11 +131,7 @@ class Index:
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
-        """Return rows, (M,) integers, of the columns that locate payloads and describe images.
-
-        Raises:
-            StaleIndexError: An image has no pixels.
-        """
+        """Return rows, (M,) integers, of the columns that locate payloads and describe images."""
         at = np.asarray(rows, np.int64)
         names = ("shard", "record", "offset", "length", "crc", "codec", "height", "width", "orientation")
         columns = {name: self.column(name)[at] for name in names}
@@ -167,11 +140,7 @@ class Index:
         return samples
 
     def bands(self, rows: npt.ArrayLike) -> npt.NDArray[np.uint32] | None:
-        """Return rows of the column of bands, see :class:`.samples.Samples`; None if there is none.
-
-        Raises:
-            StaleIndexError: The column is damaged.
-        """
+        """Return rows of the column of bands, see :class:`.samples.Samples`; None if there is none."""
         (name,) = BAND_COLUMNS
         if name not in self.schema.names:
             return None
@@ -189,11 +158,7 @@ class Index:
         return table
 
     def check_sizes(self) -> None:
-        """Check that every image has pixels; two columns are read.
-
-        Raises:
-            StaleIndexError: An image has a height or a width below 1.
-        """
+        """Check that every image has pixels; two columns are read."""
         self._check_sizes(self.column("height"), self.column("width"), range(len(self)))
 
     def _check_sizes(
@@ -215,12 +180,7 @@ class Index:
         return self.strings("key", rows)
 
     def strings(self, name: str, rows: npt.ArrayLike) -> list[str]:
-        """Return rows of a column of strings.
-
-        Raises:
-            DatasetError: There is no such column, or it does not hold strings.
-            StaleIndexError: A string lies beyond the column, because the index is damaged.
-        """
+        """Return rows of a column of strings."""
         starts, text = self._strings(name)
         strings = []
         for row in np.asarray(rows, np.int64):

@@ -16,20 +16,9 @@ from .index import KNOWN_COLUMNS, REQUIRED_COLUMNS, VERSION_METADATA, Index
 
 _PIECE = 1 << 22  # bytes
 
-__all__ = ["concat_indexes", "write_index"]
-
 
 def write_index(path: Path, columns: Mapping[str, Any]) -> None:
-    """Write an index of N rows.
-
-    Args:
-        path: The file to write.
-        columns: By name, (N,) arrays of numbers, N strings, N lists of integers, or an Arrow array.
-            :data:`REQUIRED_COLUMNS` must be among them.
-
-    Raises:
-        ValueError: A required column is missing, or the columns differ in length.
-    """
+    """Write an index of N rows."""
     if missing := REQUIRED_COLUMNS.keys() - columns.keys():
         raise ValueError(f"an index needs the columns {', '.join(sorted(missing))}")
     _write(path, {name: _to_arrow(name, values) for name, values in columns.items()})
@@ -105,9 +94,6 @@ def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array
     Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
 
     ``more`` has other columns of all rows, by name.
-
-    Raises:
-        ValueError: There are no parts, or their columns differ.
     """
     if not parts:
         raise ValueError("there is no index to concatenate")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T", bound=DataclassInstance)
 
-__all__ = ["from_document", "to_document"]
-
 
 def to_document(instance: DataclassInstance) -> dict[str, Any]:
     """Return the document of a dataclass."""
@@ -36,11 +34,7 @@ def _value(value: Any) -> Any:
 
 
 def from_document(cls: type[_T], document: Any, where: str) -> _T:
-    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``.
-
-    Raises:
-        DatasetError: A key is unknown or missing, or a value has another type than its field.
-    """
+    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``."""
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
     fields_by_key = _fields(cls)

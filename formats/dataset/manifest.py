@@ -54,36 +54,26 @@ _SAMPLE_TYPES = ("image", "text")
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of a dataset's ``dataset.json``.
+    """The content of a dataset's ``dataset.json``."""
 
-    Attributes:
-        container: Name of the container, such as tfrecord.
-        sample_type: What a sample is: image or text; ``kind`` in the file.
-        columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
-        shards: The shards; the index column ``shard`` has their indexes in this list.
-        index: The index.
-        classes: Names of the classes; the index is the label. Empty if there are none.
-        options: The options that the dataset was made with.
-        skipped: Numbers of files, records and objects of the source that were left out, by reason.
-        annotations: The meaning of the annotations; absent from the file if it has its default values.
-        arrays: Dtype and shape of every array column; absent from the file if there is none.
-        category_ids: The source's id of each class, as COCO has them, -1 for a class without one; absent from
-            the file if the source has none.
-        version: Version of this format.
-    """
-
-    container: str
+    container: str  # Name of the container, such as tfrecord
+    # What a sample is: image or text; ``kind`` in the file
     sample_type: str = field(metadata={"key": "kind"})
+    # Name and type of every column of the index, for instance ``{"label": "int64"}``
     columns: Mapping[str, str]
-    shards: tuple[Shard, ...]
-    index: IndexFile
-    classes: tuple[str, ...] = ()
-    options: Mapping[str, Option] = field(default_factory=dict)
+    shards: tuple[Shard, ...]  # The shards; the index column ``shard`` has their indexes in this list
+    index: IndexFile  # The index
+    classes: tuple[str, ...] = ()  # Names of the classes; the index is the label. Empty if there are none
+    options: Mapping[str, Option] = field(default_factory=dict)  # The options that the dataset was made with
+    # Numbers of files, records and objects of the source that were left out, by reason
     skipped: Mapping[str, int] = field(default_factory=dict)
+    # The meaning of the annotations; absent from the file if it has its default values
     annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata={"optional": True})
+    # Dtype and shape of every array column; absent from the file if there is none
     arrays: Mapping[str, ArrayColumn] = field(default_factory=dict, metadata={"optional": True})
+    # The source's id of each class, as COCO has them, -1 for a class without one
     category_ids: tuple[int | str, ...] = field(default=(), metadata={"optional": True})
-    version: int = VERSION
+    version: int = VERSION  # Version of this format
 
     def __post_init__(self) -> None:
         _check_version(self.version)
@@ -123,11 +113,7 @@ class Manifest:
         return self.index.version
 
     def data_files(self, folder: Path) -> list[Path]:
-        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest.
-
-        Raises:
-            DatasetError: A shard lies at a URL.
-        """
+        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest."""
         for shard in self.shards:
             if is_url(shard.path):
                 raise DatasetError(
@@ -159,11 +145,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Return the manifest of a text that :meth:`to_json` returned.
-
-        Raises:
-            DatasetError: The text is not JSON, is of another version, or contradicts itself.
-        """
+        """Return the manifest of a text that :meth:`to_json` returned."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -175,11 +157,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Manifest:
-        """Return the manifest in the first ``MOST_MANIFEST_BYTES + 1`` bytes of a file.
-
-        Raises:
-            DatasetError: The file is larger than a manifest, or as for :meth:`from_json`.
-        """
+        """Return the manifest in the first ``MOST_MANIFEST_BYTES + 1`` bytes of a file."""
         if len(content) > MOST_MANIFEST_BYTES:
             raise DatasetError(
                 f"the manifest has more than {MOST_MANIFEST_BYTES} bytes",
@@ -192,11 +170,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], name: str = MANIFEST_NAME) -> Manifest:
-        """Read the manifest of the dataset in ``folder``; ``name`` may be the file of an earlier version.
-
-        Raises:
-            DatasetError: There is none, or it cannot be used; the error names the command to run.
-        """
+        """Read the manifest of the dataset in ``folder``; ``name`` may be the file of an earlier version."""
         path = Path(folder) / name
         try:
             with open_regular(path) as (descriptor, size):
@@ -231,11 +205,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def read_tokenizer(folder: Path) -> bytes:
-    """Return the content of ``tokenizer.json`` in the folder of a dataset of text.
-
-    Raises:
-        DatasetError: There is no such file, or it cannot be read.
-    """
+    """Return the content of ``tokenizer.json`` in the folder of a dataset of text."""
     file = folder / TOKENIZER_NAME
     try:
         with open_regular(file) as (descriptor, size):

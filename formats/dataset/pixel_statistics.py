@@ -25,8 +25,6 @@ from ..concurrency.bounded_map import thread_map
 from ..concurrency.cores import check_threads
 from .dataset import Dataset
 
-__all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean_image"]
-
 _CHUNK = 16
 # Sums of squares of bytes are exact in float64 up to 2^53 / 255^2 pixels; this many fit in a cache.
 _BLOCK = 1 << 16
@@ -36,22 +34,14 @@ _BILINEAR = 1  # the number of stoker.augment's Interpolation
 
 @dataclass(frozen=True)
 class PixelStatistics:
-    """Statistics of all pixels of a dataset; every pixel has the same weight.
+    """Statistics of all pixels of a dataset; every pixel has the same weight."""
 
-    Attributes:
-        images: Number of images.
-        pixels: Number of pixels.
-        mean: Mean of each channel: of red, green and blue, or of the channels of arrays. The units are those
-            of torchvision: 0 is black, and 255, or 65535 of 16 bits, is 1. Floats keep their values.
-        std: Standard deviations of the population, in the same units.
-        mean_image: (H, W, C) float32 in stored levels, such as 0 to 255: the mean of all images, each resized
-            to H x W whatever its aspect ratio.
-    """
-
-    images: int
-    pixels: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    images: int  # Number of images
+    pixels: int  # Number of pixels
+    mean: tuple[float, ...]  # Mean of each channel: of red, green and blue, or of the channels of arrays
+    std: tuple[float, ...]  # Standard deviations of the population, in the same units
+    # (H, W, C) float32 in stored levels, such as 0 to 255: the mean of all images, each resized to H x W
+    # whatever its aspect ratio
     mean_image: npt.NDArray[np.float32]
 
 
@@ -65,19 +55,6 @@ def pixel_statistics(
     """Decode every image of a dataset and return statistics of the pixels.
 
     Sums of integers are exact; sums of floats are not.
-
-    Args:
-        dataset: Images; their checksums are verified.
-        mean_image_size: Height and width of the mean image, pixels.
-        num_threads: Number of threads; by default the cores that this process may use.
-        progress: Called with images done and images in all, from the calling thread.
-
-    Raises:
-        CorruptRecordError: A checksum does not match; the error names shard, record and key.
-        DecodeError: An image cannot be decoded, or is an array of another form than the first; the error
-            names shard, record and key.
-        DatasetError: The dataset holds no images.
-        ConfigError: ``num_threads`` is not a number of threads, or a side of the mean image is less than 1.
     """
     if dataset.manifest.sample_type != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
@@ -101,11 +78,7 @@ def pixel_statistics(
 
 
 def check_mean_image(path: str | os.PathLike[str]) -> None:
-    """Check that :func:`save_mean_image` can write to a path, before the images are decoded.
-
-    Raises:
-        ConfigError: The suffix is neither ``.png`` nor ``.npy``, or the folder does not exist.
-    """
+    """Check that :func:`save_mean_image` can write to a path, before the images are decoded."""
     file = Path(path)
     if file.suffix.lower() not in (".png", ".npy"):
         raise ConfigError(f"a mean image is written as .png or .npy, not {file.suffix!r}", path=path)
@@ -114,15 +87,8 @@ def check_mean_image(path: str | os.PathLike[str]) -> None:
 
 
 def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
-    """Write a mean image: as it is to ``.npy``, or rounded to bytes to ``.png``.
-
-    Args:
-        path: Path of the file, with one of these suffixes.
-        mean_image: (H, W, C) float32 levels; to ``.png`` RGB from 0 to 255.
-
-    Raises:
-        ConfigError: As :func:`check_mean_image`; or ``.png`` is given for arrays that are not RGB.
-    """
+    """Write a mean image: as it is to ``.npy``, or rounded to bytes to ``.png``."""
+    # mean_image (H, W, C) float32
     check_mean_image(path)
     if Path(path).suffix.lower() == ".npy":
         with Path(path).open("wb") as file:  # given only a path, NumPy adds a suffix to .NPY

@@ -19,8 +19,6 @@ from ..files.reading import open_regular, read_at
 from .json_documents import from_document
 from .manifest import MOST_MANIFEST_BYTES, Manifest
 
-__all__ = ["SHA256_NAME", "read_sha256", "sha256_content", "with_sha256"]
-
 SHA256_NAME = "sha256.json"
 
 _VERSION = 1
@@ -39,9 +37,6 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
     """Return the content of the file for a version, whose manifest has the SHA-256 of its new files.
 
     ``before`` is the content for the version before, whose entries stay.
-
-    Raises:
-        DatasetError: ``before`` is damaged; the error names the folder or URL.
     """
     files = dict(_files(before, folder))
     if manifest.index.sha256 is not None:
@@ -53,11 +48,7 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
-    """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None.
-
-    Raises:
-        DatasetError: The content is damaged; the error names the folder or URL.
-    """
+    """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None."""
     sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index
     shards = (

@@ -20,8 +20,6 @@ from ..sources.archives.names import expand, is_pattern
 from .external_index import index
 from .shards import ExternalShard, find_shards
 
-__all__ = ["index_shards_in_cache", "names_shards"]
-
 _CONCURRENT = 32  # requests for the times of shards
 
 
@@ -30,9 +28,6 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
 
     On a disk the start of the first shard decides. At a URL the name decides: it must be that of an archive,
     a list in braces or a pattern.
-
-    Raises:
-        SourceError: A pattern matches no file.
     """
     if is_url(path):
         suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)

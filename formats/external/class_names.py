@@ -14,8 +14,6 @@ from stoker.errors import SourceError
 
 from ..containers.messages.image_record import ExternalSample, Label
 
-__all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "label_type_error", "names_in"]
-
 
 class LabelName(NamedTuple):
     """The number and the name of a class in a record."""
@@ -31,29 +29,15 @@ def names_in(sample: ExternalSample) -> list[LabelName]:
 
 
 class Contradiction(NamedTuple):
-    """A record whose class contradicts other records, or the names that the dataset gives its classes.
+    """A record whose class contradicts other records, or the names that the dataset gives its classes."""
 
-    Attributes:
-        shard: Number of the shard.
-        record: Number of the record in the shard.
-        message: The contradiction.
-    """
-
-    shard: int
-    record: int
-    message: str
+    shard: int  # Number of the shard
+    record: int  # Number of the record in the shard
+    message: str  # The contradiction
 
 
 class ClassNames:
-    """Collects the classes that records name, shard by shard.
-
-    Attributes:
-        names: Name of each label.
-
-    Args:
-        classes: Names of the classes by label, if the user or a manifest gives them. Records may use other
-            names, but none of these for another label.
-    """
+    """Collects the classes that records name, shard by shard."""
 
     def __init__(self, classes: Sequence[str] = ()) -> None:
         self.names: dict[int, str] = {}

@@ -40,34 +40,6 @@ def index(
     small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
     and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
     TFRecord shards, are written beside the index.
-
-    Args:
-        paths: The shards, all of one container, or their URLs; see :func:`.shards.find_shards`. A shard at a
-            URL is copied to a disk while it is read, except a tar archive.
-        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. A dataset in a
-            folder on a disk may have shards at URLs; it must be opened with a cache. ``into`` may be a URL if
-            all shards are in its folder.
-        container: Name of the container, such as ``tfrecord`` or ``lmdb``; ``auto`` detects it from the first
-            shard.
-        names: Names of the parts of a record, such as the features in TFRecord files; or those attributes of
-            :class:`FeatureNames` that differ from the names that are usual for the container.
-        classes: Names of the classes in the order of labels; by default the names in the records.
-        checksums: Whether tar archives at URLs are read whole, so that the index has a checksum of every
-            image, as for other shards. Without it, readers cannot compare the bytes of most images.
-        progress: Called with bytes done and bytes in all.
-
-    Returns:
-        The manifest that was written.
-
-    Raises:
-        SourceError: A path is no shard, or is named twice; a record has no encoded image, or a label that is
-            not one integer or not among ``classes``; records contradict each other, or ``classes``, in the
-            name of a label.
-        CorruptRecordError: A shard is damaged.
-        DatasetError: There is a dataset in ``into`` already.
-        ConfigError: No shards are named, or the path of ``into`` is not UTF-8.
-        LockedError: Another process is writing into ``into``.
-        StorageError: A URL cannot be read or written.
     """
     check_progress(progress)
     check_named(into=into)

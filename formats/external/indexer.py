@@ -29,8 +29,6 @@ from .parsed_records import ParsedRecord, errors_about, parse_records, parsed_at
 from .sample_rows import RESERVED_NAMES, SampleRows
 from .shards import ExternalShard
 
-__all__ = ["Indexer"]
-
 _ROWS_IN_MEMORY = 1 << 18
 _RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
@@ -47,15 +45,7 @@ class _Reading(NamedTuple):
 
 
 class Indexer:
-    """Reads shards one after the other, and keeps the rows of some of them in memory.
-
-    Args:
-        container: The container of the shards.
-        names: Names of the parts of a record.
-        classes: Names of the classes by label; None takes those in the records.
-        progress: Called with bytes done and bytes in all.
-        checksums: Whether shards at URLs are read whole, also where their container can be read by ranges.
-    """
+    """Reads shards one after the other, and keeps the rows of some of them in memory."""
 
     def __init__(
         self,

@@ -14,8 +14,6 @@ from ..containers.base import Container, Record
 from ..dataset.manifest import Shard
 from ..files.reading import file_digest
 
-__all__ = ["JoinedRecord", "JoinedRecords"]
-
 _NAME = "joined-records"
 
 

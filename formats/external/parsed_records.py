@@ -18,35 +18,22 @@ from ..dataset.reading.samples import NO_CHECKSUM
 from ..sources.archives.window import window_at_url
 from .shards import ExternalShard
 
-__all__ = ["ParsedRecord", "errors_about", "parse_records", "parsed_at_urls"]
-
 _CONNECTIONS = 32  # shards that are read at once, each by one request after the other
 
 
 class ParsedRecord(NamedTuple):
-    """A record of a shard.
+    """A record of a shard."""
 
-    Attributes:
-        record: The record.
-        sample: The sample in it; None if it is left out.
-        crc: CRC32C of its image, or NO_CHECKSUM where the image was not read.
-        reason: Why it is left out.
-    """
-
-    record: Record
-    sample: ExternalSample | None
-    crc: int = NO_CHECKSUM
-    reason: str = ""
+    record: Record  # The record
+    sample: ExternalSample | None  # The sample in it; None if it is left out
+    crc: int = NO_CHECKSUM  # CRC32C of its image, or NO_CHECKSUM where the image was not read
+    reason: str = ""  # Why it is left out
 
 
 def parse_records(
     records: Iterable[Record], container: Container, names: FeatureNames, path: str | Path, shard: str
 ) -> Iterator[ParsedRecord]:
-    """Yield the records that the container's ``scan`` found in a shard, with their samples.
-
-    Raises:
-        SourceError, CorruptRecordError: As the container's ``parse_image``.
-    """
+    """Yield the records that the container's ``scan`` found in a shard, with their samples."""
     for record in records:
         with errors_about(record, path, shard):
             parsed = _parsed(record, container, names)
@@ -83,12 +70,7 @@ def errors_about(record: Record, path: str | Path, shard: str) -> Iterator[None]
 def parsed_at_urls(
     container: Container, names: FeatureNames, shards: Sequence[ExternalShard], shard_names: Sequence[str]
 ) -> Iterator[list[ParsedRecord]]:
-    """Yield the records of each shard at a URL, without reading images; several shards are read at once.
-
-    Raises:
-        SourceError, CorruptRecordError: As the container's ``parse_image`` and ``scan_at_url``.
-        StorageError: A URL cannot be read.
-    """
+    """Yield the records of each shard at a URL, without reading images; several shards are read at once."""
     read = partial(_read_at_url, container, names)
     named_shards = zip(shards, shard_names, strict=True)
     for _, parsed in thread_map(read, named_shards, "fetch", _CONNECTIONS, _CONNECTIONS):

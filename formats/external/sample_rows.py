@@ -25,8 +25,6 @@ from ..sources.annotated.object_issues import BadObjectError, checked_box
 from ..sources.annotated.object_table import ObjectTable
 from .joined_records import JoinedRecords
 
-__all__ = ["RESERVED_NAMES", "SampleRows"]
-
 RESERVED_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 """Names that a further column cannot have."""
 
@@ -35,20 +33,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class SampleRows:
-    """Rows in memory, and parts of an index with the rows before them.
-
-    Args:
-        folder: Folder of the parts, a temporary one.
-        most: Rows that are kept in memory.
-        columns: Names of the further columns. Those of the first sample are added to them; one
-            with a reserved name gets an underscore.
-        joined: The shard for records that lie in several pieces.
-
-    Attributes:
-        folder: Folder of the parts.
-        joined: The shard for records that lie in several pieces.
-        class_names: Number of each name that a label had, in the order of their first rows.
-    """
+    """Rows in memory, and parts of an index with the rows before them."""
 
     def __init__(self, folder: Path, most: int, columns: Sequence[str], joined: JoinedRecords) -> None:
         self.folder = folder
@@ -64,15 +49,7 @@ class SampleRows:
         self.class_names: dict[str, int] = {}
 
     def add(self, values: tuple[Any, ...], sample: ExternalSample) -> Iterator[str]:
-        """Add a row, and yield a reason for each of its objects that is left out.
-
-        Args:
-            values: Values of the columns of every index, in their order.
-            sample: The sample. Its label has the same type in each row.
-
-        Raises:
-            SourceError: It has a column that the first sample lacks.
-        """
+        """Add a row, and yield a reason for each of its objects that is left out."""
         header, label = sample.header, sample.label
         columns = {
             f"{name}_" if name in RESERVED_NAMES else name: part for name, part in sample.columns.items()
@@ -221,11 +198,7 @@ class _ObjectRows:
 def _clipped(
     box: tuple[float, float, float, float], height: int, width: int
 ) -> tuple[float, float, float, float]:
-    """Return a box without the parts outside the image.
-
-    Raises:
-        BadObjectError: The box lies outside the image.
-    """
+    """Return a box without the parts outside the image."""
     left, top, right, bottom = checked_box(*box)
     inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
     if not (inside[0] < inside[2] and inside[1] < inside[3]):

@@ -29,8 +29,6 @@ from ..files.publishing import remove
 from ..remote.store import Store, is_url
 from ..sources.archives.names import expand
 
-__all__ = ["ExternalShard", "find_shards"]
-
 _CONNECTIONS = 8
 _CONCURRENT = 32  # requests for the sizes of shards
 _REQUEST_BYTES = 8 << 20
@@ -38,28 +36,18 @@ _REQUEST_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class ExternalShard:
-    """A shard that another program wrote.
+    """A shard that another program wrote."""
 
-    Attributes:
-        source: Its resolved path or its URL, of a file or of a folder with a data file.
-        file: Path or URL of its data file.
-        size: Bytes of the data file.
-        beside: Name of the file in its folder that it is compared with; empty for none.
-    """
-
-    source: str
-    file: str
-    size: int
-    beside: str = ""
+    source: str  # Its resolved path or its URL, of a file or of a folder with a data file
+    file: str  # Path or URL of its data file
+    size: int  # Bytes of the data file
+    beside: str = ""  # Name of the file in its folder that it is compared with; empty for none
 
     @contextmanager
     def local_file(self, temporary: Path) -> Iterator[Path]:
         """Yield the data file, or a copy of it in a folder that lasts for the block.
 
         Errors within the block that name the copy name the URL instead.
-
-        Raises:
-            StorageError: The shard cannot be read.
         """
         if not is_url(self.file):
             yield Path(self.file)
@@ -98,9 +86,6 @@ class ExternalShard:
 
         The path is relative if both may move together: at a URL in the folder, on a disk in it or beside it.
         A URL has no credentials: fsspec's configuration must have them.
-
-        Raises:
-            SourceError: The dataset is at a URL, and the shard is not in its folder.
         """
         if is_url(into):
             folder = os.fspath(into).rstrip("/")
@@ -124,12 +109,6 @@ def find_shards(
     """Return the container of some shards, and the shards; only the start of the first is read.
 
     Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
-
-    Raises:
-        ConfigError: No shards are named.
-        SourceError: A shard does not exist, is named twice, or is not of this container; or only some are at
-            URLs.
-        StorageError: A URL cannot be read.
     """
     sources = [source for path in paths for source in expand(path)]
     if not sources:

@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from stoker.errors import ConfigError
 
-__all__ = ["parse_byte_size"]
-
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
@@ -17,9 +15,6 @@ def parse_byte_size(option: str, value: str | int) -> int:
     """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names.
 
     M is 10^6 and Mi is 2^20. The error names the option.
-
-    Raises:
-        ConfigError: The value is not a number of bytes, or less than 1.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:

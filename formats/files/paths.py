@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["is_inside", "is_regular", "is_unicode", "leaves_folder", "printable_name"]
-
 
 def is_regular(status: os.stat_result) -> bool:
     """Return whether a file is a regular file, not a folder, link, FIFO, socket or device."""

@@ -16,18 +16,6 @@ from stoker.errors import ConfigError, LockedError, StokerError, WriteError
 
 from .paths import printable_name
 
-__all__ = [
-    "check_target",
-    "folder_for_writing",
-    "folder_lock",
-    "move_durably",
-    "os_errors",
-    "remove",
-    "sync",
-    "sync_folder",
-    "write_durably",
-]
-
 LOCK_NAME = ".stoker-lock"
 
 
@@ -37,9 +25,6 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
     The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
     that is left over locks no other process out.
-
-    Raises:
-        LockedError: Another process or thread holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _acquire(path)
@@ -81,11 +66,7 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def folder_for_writing(path: Path) -> Iterator[None]:
-    """Make a folder if it is missing, and remove it if the block fails and leaves nothing in it.
-
-    Raises:
-        ConfigError: As :func:`check_target`.
-    """
+    """Make a folder if it is missing, and remove it if the block fails and leaves nothing in it."""
     check_target(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
@@ -99,11 +80,7 @@ def folder_for_writing(path: Path) -> Iterator[None]:
 
 
 def check_target(folder: Path) -> None:
-    """Check that a folder exists or can be made, and that Arrow can write into it.
-
-    Raises:
-        ConfigError: The path is a file, or is not UTF-8, as Arrow's paths must be.
-    """
+    """Check that a folder exists or can be made, and that Arrow can write into it."""
     with suppress(OSError):  # if the folder cannot be examined, the write reports it
         if not stat.S_ISDIR(folder.stat().st_mode):
             raise ConfigError("the target is a file, and a dataset is a folder", path=folder)

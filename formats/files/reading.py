@@ -13,25 +13,11 @@ from typing import NamedTuple
 from stoker._native import crc32c
 from stoker.errors import ConfigError
 
-__all__ = [
-    "FileDigests",
-    "check_named",
-    "digest_of",
-    "file_digest",
-    "file_digests",
-    "open_regular",
-    "read_at",
-]
-
 _BLOCK = 1 << 22
 
 
 def check_named(**paths: str | os.PathLike[str] | None) -> None:
-    """Check that no path is empty, as the value of an unset shell variable is; None is allowed.
-
-    Raises:
-        ConfigError: A path is empty, which Python would take for the current folder.
-    """
+    """Check that no path is empty, as the value of an unset shell variable is; None is allowed."""
     for name, path in paths.items():
         if path is not None and not os.fspath(path):
             raise ConfigError(f"{name} is empty, and names no path", hint="the current folder is called .")
@@ -39,11 +25,7 @@ def check_named(**paths: str | os.PathLike[str] | None) -> None:
 
 @contextmanager
 def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
-    """Open a regular file for reading and yield (descriptor, size in bytes).
-
-    Raises:
-        OSError: The file cannot be opened, or is a FIFO, a device, a socket or a folder.
-    """
+    """Open a regular file for reading and yield (descriptor, size in bytes)."""
     # A FIFO without a writer would block a plain open for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -82,15 +64,10 @@ def file_digest(path: str | os.PathLike[str]) -> str:
 
 
 class FileDigests(NamedTuple):
-    """Two digests of a file.
+    """Two digests of a file."""
 
-    Attributes:
-        crc: CRC32C, see :func:`digest_of`.
-        sha256: SHA-256, 64 hexadecimal digits.
-    """
-
-    crc: str
-    sha256: str
+    crc: str  # CRC32C, see :func:`digest_of`
+    sha256: str  # SHA-256, 64 hexadecimal digits
 
 
 def file_digests(path: str | os.PathLike[str]) -> FileDigests:

@@ -27,8 +27,6 @@ from ..files.publishing import write_durably
 from ..sources.listing import Listing
 from .images import list_images, write_image_index
 
-__all__ = ["index_in_cache"]
-
 _FILES_CHECKED = 10_000
 _FOLDERS = "folders.arrow"
 _TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
@@ -36,11 +34,7 @@ _SECOND = 1_000_000_000
 
 
 def index_in_cache(path: Path) -> Path:
-    """Return the folder of the index of a folder or list of images; it is made if the cache does not have it.
-
-    Raises:
-        SourceError: The source cannot be read in place, or has no image, or none of a class.
-    """
+    """Return the folder of the index of a folder or list of images, and make it if it is missing."""
     source = os.path.realpath(path)
 
     def make(folder: Path) -> None:

@@ -18,28 +18,19 @@ from ..concurrency.bounded_map import bounded_map
 from ..sources.listing import ListedFiles, Skip
 from ..sources.source_reader import SkippedError, check_image, read_source_file
 
-__all__ = ["ImageHeaders", "name_buffers", "read_headers"]
-
 _FILES = 1024  # files of a task
 _AHEAD = 64
 
 
 @dataclass(frozen=True)
 class ImageHeaders:
-    """The headers of N images.
+    """The headers of N images."""
 
-    Attributes:
-        codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
-        height: (N,) int32, pixels, after the EXIF orientation has been applied.
-        width: (N,) int32, pixels, after the EXIF orientation has been applied.
-        orientation: (N,) uint8, 1 to 8.
-        skipped: Reason why a file is left out, by its row in the listing; its header has no meaning.
-    """
-
-    codec: npt.NDArray[np.uint8]
-    height: npt.NDArray[np.int32]
-    width: npt.NDArray[np.int32]
-    orientation: npt.NDArray[np.uint8]
+    codec: npt.NDArray[np.uint8]  # (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`
+    height: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
+    width: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
+    orientation: npt.NDArray[np.uint8]  # (N,) uint8, 1 to 8
+    # Reason why a file is left out, by its row in the listing; its header has no meaning
     skipped: dict[int, Skip]
 
     def take(self, rows: npt.NDArray[np.int64]) -> ImageHeaders:

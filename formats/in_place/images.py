@@ -32,8 +32,6 @@ from ..sources.no_images import no_images_error
 from ..sources.source import Source
 from .headers import ImageHeaders, read_headers
 
-__all__ = ["index_images", "is_flat", "is_image_source", "list_images", "write_image_index"]
-
 _FORMATS = ("folder", "list")
 _CONVERT = "convert the source, which reads all formats and makes faster shards: stoker convert SOURCE TARGET"
 _MOST_NAMED = 5
@@ -53,21 +51,6 @@ def index_images(
     The header of every image is read. Files that are not images, and images that are broken, are left out
     and counted in ``Manifest.skipped``. Each time a loader reads a file, it compares the size and the time of
     the last change with the listing.
-
-    Args:
-        src: A folder with one folder for each class, at the first level, as torchvision's ImageFolder takes
-            it; a folder of images alone; or a list in CSV or JSON.
-        into: Folder for the dataset, on a local disk; made if missing.
-        classes: Names of the classes, that of label 0 first; by default those of the source, sorted.
-        unlabelled: Whether to take all images of a folder as samples without labels.
-        num_threads: Threads that read headers; by default twice the cores, and at least 8.
-        progress: Called with the number of images done, and of all.
-
-    Raises:
-        ConfigError: An option is wrong.
-        SourceError: The source is at a URL, has objects or masks, or has no image, or none of a class.
-        DatasetError: There is a dataset in ``into`` already.
-        LockedError: Another process is writing into ``into``.
     """
     check_progress(progress)
     check_named(source=src, into=into)
@@ -97,11 +80,7 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
 
 
 def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Listing:
-    """List the images of a source that can be read in place.
-
-    Raises:
-        SourceError: The source is at a URL, has objects or masks, or has no image, or none of a class.
-    """
+    """List the images of a source that can be read in place."""
     if is_url(src):
         raise SourceError(
             "a folder of images at a URL cannot be read in place: each image would take a request",
@@ -145,22 +124,7 @@ def write_image_index(
     *,
     home: Path | None = None,
 ) -> Manifest:
-    """Read the headers of listed images, and write their listing and their index into a folder.
-
-    Args:
-        listing: The images.
-        folder: An empty folder.
-        threads: Threads that read.
-        progress: Called with the number of images done, and of all.
-        home: Final folder of the index. If the images lie in it or beside it, the listing names their folder
-            by a relative path, so that all can be moved together. None for an absolute path.
-
-    Returns:
-        The manifest, which is not written.
-
-    Raises:
-        SourceError: No file is an image.
-    """
+    """Read the headers of listed images, and write their listing and their index into a folder."""
     headers = read_headers(listing, threads, progress or (lambda done, total: None))
     broken = [headers.skipped[i] for i in sorted(headers.skipped)]
     skipped: list[Skip] = [*listing.skipped, *broken]

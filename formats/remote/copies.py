@@ -12,8 +12,6 @@ from stoker.errors import SourceError
 
 from .store import Store, is_url
 
-__all__ = ["local_copies"]
-
 
 @contextmanager
 def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
@@ -21,9 +19,6 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
 
     A copy has the time of the last change of the original, if the storage states it. A SourceError in the
     block that names a copy names its URL instead.
-
-    Raises:
-        StorageError: A URL cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
         urls = {}

@@ -11,34 +11,21 @@ from stoker.errors import MissingDependencyError, StorageError, install_hint
 
 from .retry import StoppedError
 
-__all__ = ["StoredFile", "file_system", "modified", "read_asynchronously"]
-
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
 
 
 class StoredFile(NamedTuple):
-    """A file of a listing.
+    """A file of a listing."""
 
-    Attributes:
-        name: Path relative to the store's folder, with ``/``.
-        size: Bytes.
-        modified: Time of the last change, nanoseconds since 1970; 0 if the storage does not state it.
-    """
-
-    name: str
-    size: int
-    modified: int
+    name: str  # Path relative to the store's folder, with ``/``
+    size: int  # Bytes
+    modified: int  # Time of the last change, nanoseconds since 1970; 0 if the storage does not state it
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the URL's path in it.
-
-    Raises:
-        MissingDependencyError: fsspec, or a package that it needs for this protocol, is not installed.
-        StorageError: fsspec does not know the protocol.
-    """
+    """Return the file system of a URL, and the URL's path in it."""
     try:
         import fsspec.core
     except ImportError as error:
@@ -77,11 +64,7 @@ def modified(info: dict[str, Any]) -> int:
 
 
 def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
-    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set.
-
-    Raises:
-        StoppedError: ``stop`` was set.
-    """
+    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
     from asyncio import run_coroutine_threadsafe  # slow to import; fsspec has imported it here
 
     reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)

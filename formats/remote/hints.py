@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass
 
-__all__ = ["BodyCutShortError", "hint_for"]
-
 
 class BodyCutShortError(OSError):
     """The answer has fewer bytes than requested."""

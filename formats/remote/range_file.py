@@ -7,8 +7,6 @@ import os
 
 from .store import Store
 
-__all__ = ["RangeFile"]
-
 
 class RangeFile(io.RawIOBase):
     """A readable and seekable file of ``size`` bytes in a store; each read is one request."""
@@ -38,11 +36,7 @@ class RangeFile(io.RawIOBase):
         return self._offset
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next ``size`` bytes, fewer at the end of the file.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """Return the next ``size`` bytes, fewer at the end of the file."""
         remaining = max(self._size - self._offset, 0)
         length = remaining if size is None or size < 0 else min(size, remaining)
         data = self._store.read_range(self._name, self._offset, self._offset + length) if length else b""

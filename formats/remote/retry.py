@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from stoker.log import EventLog
 
-__all__ = ["Retrier", "StoppedError", "retries"]
-
 T = TypeVar("T")
 
 _LOG = EventLog("storage")
@@ -59,11 +57,7 @@ class Retrier:
         self._has_answered = False
 
     def call(self, action: Callable[[], T], what: str = "request") -> T:
-        """Return the result of ``action``, or raise the error of its last try; the log names it ``what``.
-
-        Raises:
-            StoppedError: ``stop`` has been set.
-        """
+        """Return the result of ``action``, or raise the error of its last try; the log names it ``what``."""
         pause = _FIRST_PAUSE
         for tries in count(1):
             if self._stop.is_set():

@@ -21,8 +21,6 @@ from .hints import BodyCutShortError, hint_for
 from .retry import Retrier, StoppedError
 from .web import crawl, look_up
 
-__all__ = ["Store", "is_url"]
-
 T = TypeVar("T")
 
 _OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
@@ -35,16 +33,7 @@ def is_url(path: object) -> bool:
 
 
 class Store:
-    """A folder at a URL, or of the local file system.
-
-    Args:
-        url: URL of the folder, or a path on a disk or a network file system.
-        stop: Ends pauses and retries when it is set.
-
-    Raises:
-        MissingDependencyError: fsspec, or a package that it needs for this protocol, is not installed.
-        StorageError: fsspec does not know the protocol.
-    """
+    """A folder at a URL, or of the local file system."""
 
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
         self.url = os.fspath(url).rstrip("/")
@@ -67,11 +56,7 @@ class Store:
         return Store(self.at(name), self._stop) if name else self
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """Return the content of a file."""
         content = self.read_if_there(name)
         if content is None:
             raise self._missing(name)
@@ -81,9 +66,6 @@ class Store:
         """Return the content of a file, or its first ``most`` bytes; None if there is no such file.
 
         Without ``most``, object stores need another request, for the size of the file.
-
-        Raises:
-            StorageError: It cannot be read.
         """
         limits = {} if most is None else {"start": 0, "end": most}
         try:
@@ -92,22 +74,14 @@ class Store:
             return None
 
     def download(self, name: str, file: Path) -> None:
-        """Copy a file to a local one.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """Copy a file to a local one."""
         try:
             self._try(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
         except FileNotFoundError as error:
             raise self._missing(name) from error
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of a file.
-
-        Raises:
-            StorageError: They cannot be read, or the file ends before.
-        """
+        """Return bytes ``start`` to ``stop - 1`` of a file."""
 
         def read() -> bytes:
             data = self._cat(name, start=start, end=stop)
@@ -137,9 +111,6 @@ class Store:
         """Return all files in the folder and in folders in it, sorted by name.
 
         A web server need not list its folders: it is asked for ``names``, if they are given.
-
-        Raises:
-            StorageError: They cannot be listed.
         """
         if self.url.startswith(("http://", "https://")):
             facts = look_up(self._info, crawl(self._links, self._root) if names is None else names)
@@ -154,20 +125,12 @@ class Store:
         )
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None if there is no such file.
-
-        Raises:
-            StorageError: The storage cannot be asked.
-        """
+        """Return the bytes of a file; None if there is no such file."""
         info = self._info(name)
         return int(info.get("size") or 0) if info and info.get("type", "file") == "file" else None
 
     def modified(self, name: str) -> int:
-        """Return the time of a file's last change, nanoseconds since 1970; 0 if not stated.
-
-        Raises:
-            StorageError: The storage cannot be asked.
-        """
+        """Return the time of a file's last change, nanoseconds since 1970; 0 if not stated."""
         return modified(self._info(name) or {})
 
     def _links(self, page: str) -> list[str]:
@@ -188,19 +151,11 @@ class Store:
         return self._try(name, "looked for", ask)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file, which object stores show whole or not at all.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
+        """Write a small file, which object stores show whole or not at all."""
         self._write(name, lambda path: self._fs.pipe_file(path, content))
 
     def upload(self, file: Path, name: str) -> None:
-        """Copy a local file to the folder, and check that all of it has arrived.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
+        """Copy a local file to the folder, and check that all of it has arrived."""
 
         def upload(path: str) -> None:
             self._fs.put_file(os.fspath(file), path)
@@ -211,11 +166,7 @@ class Store:
         self._write(name, upload)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file within the folder; a storage that cannot rename copies it and removes the original.
-
-        Raises:
-            StorageError: It cannot be moved.
-        """
+        """Rename a file within the folder; storage that cannot rename copies and removes it."""
         origin = self._path(source)
         move = self._in_folder(target, lambda path: self._fs.mv(origin, path, recursive=False))
         try:

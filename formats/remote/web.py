@@ -10,8 +10,6 @@ from stoker.errors import StorageError
 
 from ..concurrency.bounded_map import thread_map
 
-__all__ = ["crawl", "look_up"]
-
 _CONCURRENT = 32
 _DEEPEST = 64  # levels of folders; a server with one page for all addresses has folders without end
 
@@ -20,9 +18,6 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
     """Return the names of the files that the pages of a folder, and of folders in it, link to.
 
     ``list_links`` returns the URLs that a page links to.
-
-    Raises:
-        StorageError: The folders are nested without end.
     """
     names: dict[str, None] = {}
     folders = [""]

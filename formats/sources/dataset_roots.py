@@ -22,8 +22,6 @@ from .annotated.yolo.yolo_names import YAML_NAMES
 from .annotated.yolo.yolo_splits import read_data_file
 from .source import Source
 
-__all__ = ["check_has_one_split", "check_is_no_root"]
-
 _SPLIT = re.compile(r"(train|training|val|valid|validation|test|dev)(\d{4})?", re.IGNORECASE)
 _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
 _MOST = 1_000  # files in a folder that are looked at
@@ -38,11 +36,7 @@ _MASKS = (
 
 
 def check_is_no_root(source: Source) -> None:
-    """Check that a folder on a disk is not the root of annotated datasets; URLs are not looked at.
-
-    Raises:
-        SourceError: It is one; the hint has the commands for the datasets in it.
-    """
+    """Check that a folder on a disk is not the root of annotated datasets; URLs are not looked at."""
     path = os.fspath(source.path)
     if is_url(path) or source.unlabelled or not Path(path).is_dir():
         return
@@ -60,11 +54,7 @@ def check_is_no_root(source: Source) -> None:
 
 
 def check_has_one_split(source: Source) -> None:
-    """Check that a folder of YOLO on a disk does not hold several splits; URLs are not looked at.
-
-    Raises:
-        SourceError: It does; the hint has the commands for the splits.
-    """
+    """Check that a folder of YOLO on a disk does not hold several splits; URLs are not looked at."""
     root = Path(os.fspath(source.path))
     if is_url(source.path) or not root.is_dir():
         return

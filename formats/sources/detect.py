@@ -17,18 +17,11 @@ from .listing import Listing
 from .registry import SOURCE_FORMATS, SourceFormat
 from .source import Source
 
-__all__ = ["find_format", "list_source"]
-
 
 def find_format(source: Source, name: str | None = None) -> SourceFormat:
     """The format of a source: the one of this name, or the first that detects it.
 
     Formats are tried in the order of ``SOURCE_FORMATS``, by the names of files and the start of one.
-
-    Raises:
-        ConfigError: No format has the name.
-        SourceError: A folder cannot be read, is the root of annotated datasets, or holds several splits.
-        StorageError: A URL cannot be read.
     """
     if name is not None:
         named = {row.name: row for row in SOURCE_FORMATS}
@@ -51,13 +44,7 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
 
 
 def list_source(source: Source, source_format: SourceFormat) -> Listing:
-    """List the images of a source, with all labels, objects and masks that it has for them.
-
-    Raises:
-        ConfigError: An option is for other formats.
-        SourceError: The source does not have the format, or holds no image.
-        StorageError: A URL cannot be read.
-    """
+    """List the images of a source, with all labels, objects and masks that it has for them."""
     _check_options(source, source_format)
     if not is_url(source.path) and not is_pattern(source.path):
         try:

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from ..dataset.columns.strings import Strings, take_strings
 from .listing import ListedFiles
 
-__all__ = ["FileTable"]
-
 
 class FileTable:
     """Files in the order in which they were added.
@@ -30,11 +28,7 @@ class FileTable:
         return len(self._sizes)
 
     def add(self, key: str, size: int, modified: int) -> None:
-        """Add a file: its path in the source, bytes, and time of change in nanoseconds since 1970.
-
-        Raises:
-            UnicodeEncodeError: The path is not UTF-8.
-        """
+        """Add a file: its path in the source, bytes, and time of change in nanoseconds since 1970."""
         self._names.add(key.encode())
         self._sizes.append(size)
         self._modified.append(modified)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["SOURCE_DESCRIPTIONS", "SourceFormatName"]
-
 SourceFormatName = Literal[
     "folder", "list", "coco", "voc", "yolo", "open_images", "crowdhuman", "mot", "pairs", "webdataset",
     "table", "recordio", "mds",

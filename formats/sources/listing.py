@@ -17,30 +17,13 @@ import pyarrow as pa
 from ..dataset.columns.annotations import AnnotationInfo
 from ..dataset.columns.strings import each, take_strings
 
-__all__ = [
-    "FileRanges",
-    "ListedBlocks",
-    "ListedFiles",
-    "ListedObjects",
-    "Listing",
-    "Skip",
-    "count_reasons",
-    "skipped_lines",
-]
-
 
 class Skip(NamedTuple):
-    """A file, or an object of an image, that was left out.
+    """A file, or an object of an image, that was left out."""
 
-    Attributes:
-        key: The file's name in the source; bytes that are not UTF-8 are written as backslash escapes.
-        reason: The reason, in words that many files share, so that they can be counted.
-        detail: The exact finding; may be empty.
-    """
-
-    key: str
-    reason: str
-    detail: str = ""
+    key: str  # The file's name in the source; bytes that are not UTF-8 are written as backslash escapes
+    reason: str  # The reason, in words that many files share, so that they can be counted
+    detail: str = ""  # The exact finding; may be empty
 
     @property
     def message(self) -> str:
@@ -60,21 +43,14 @@ def skipped_lines(skipped: Iterable[Skip]) -> bytes:
 
 @dataclass(frozen=True)
 class ListedFiles:
-    """Files as columns, which take little more memory than their names.
+    """Files as columns, which take little more memory than their names."""
 
-    Attributes:
-        root: Folder that keys are relative to, or its URL.
-        keys: (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list.
-        sizes: (N,) int64, bytes.
-        modified: (N,) int64, nanoseconds since 1970, by which a changed source is recognised.
-        follow_links: Whether files may be links when they are read.
-    """
-
-    root: Path | str
-    keys: pa.Array
-    sizes: npt.NDArray[np.int64]
+    root: Path | str  # Folder that keys are relative to, or its URL
+    keys: pa.Array  # (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list
+    sizes: npt.NDArray[np.int64]  # (N,) int64, bytes
+    # (N,) int64, nanoseconds since 1970, by which a changed source is recognised
     modified: npt.NDArray[np.int64]
-    follow_links: bool = field(default=True, kw_only=True)
+    follow_links: bool = field(default=True, kw_only=True)  # Whether files may be links when they are read
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -96,20 +72,13 @@ class ListedFiles:
 
 @dataclass(frozen=True)
 class FileRanges:
-    """Byte ranges of images in larger files, such as archives.
+    """Byte ranges of images in larger files, such as archives."""
 
-    Attributes:
-        files: Path or URL of each file.
-        file_sizes: Bytes of each file when it was listed.
-        file: (N,) int32, the file of each image.
-        offset: (N,) int64, first byte of each image in its file.
-        pieces: (N,) int32, pieces in which each image lies in a RecordIO file; None where all lie in one.
-    """
-
-    files: tuple[str, ...]
-    file_sizes: tuple[int, ...]
-    file: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.int64]
+    files: tuple[str, ...]  # Path or URL of each file
+    file_sizes: tuple[int, ...]  # Bytes of each file when it was listed
+    file: npt.NDArray[np.int32]  # (N,) int32, the file of each image
+    offset: npt.NDArray[np.int64]  # (N,) int64, first byte of each image in its file
+    # (N,) int32, pieces in which each image lies in a RecordIO file; None where all lie in one
     pieces: npt.NDArray[np.int32] | None = None
 
     def take(self, rows: npt.NDArray[np.int64]) -> FileRanges:
@@ -123,24 +92,15 @@ class ListedBlocks:
     """Blocks and rows of images, in files that are read in blocks.
 
     Blocks are row groups of Parquet and record batches of Arrow; a compressed shard of MDS is one block.
-
-    Attributes:
-        files: Path or URL of each file.
-        file_sizes: Bytes of each file when it was listed.
-        column: Name of the column of the images; of MDS empty for the only one.
-        file: (N,) int32, the file of each image.
-        block: (N,) int32, its block in the file.
-        row: (N,) int32, its row in the block.
-        kind: The form of the files.
     """
 
-    files: tuple[str, ...]
-    file_sizes: tuple[int, ...]
-    column: str
-    file: npt.NDArray[np.int32]
-    block: npt.NDArray[np.int32]
-    row: npt.NDArray[np.int32]
-    kind: Literal["table", "mds"] = "table"
+    files: tuple[str, ...]  # Path or URL of each file
+    file_sizes: tuple[int, ...]  # Bytes of each file when it was listed
+    column: str  # Name of the column of the images; of MDS empty for the only one
+    file: npt.NDArray[np.int32]  # (N,) int32, the file of each image
+    block: npt.NDArray[np.int32]  # (N,) int32, its block in the file
+    row: npt.NDArray[np.int32]  # (N,) int32, its row in the block
+    kind: Literal["table", "mds"] = "table"  # The form of the files
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedBlocks:
         """The blocks and rows of the images at ``rows``, (M,) int64."""
@@ -149,22 +109,16 @@ class ListedBlocks:
 
 @dataclass(frozen=True)
 class ListedObjects:
-    """Objects of the images of a source.
+    """Objects of the images of a source."""
 
-    Attributes:
-        columns: Columns of the index, (N,) each, as ``OBJECT_COLUMNS`` of ``formats/dataset/columns`` lists
-            them. Coordinates are in the images of the source.
-        relative: Whether coordinates are shares of the image's width and height, instead of pixels.
-        heights: (N,) int32, height of each image in pixels by its annotations; 0 where they have none.
-        widths: (N,) int32, width of each image in the same way.
-        name: Name of an object in messages, such as "annotation {} of instances.json". The first ``{}``
-            stands for its id.
-    """
-
+    # Columns of the index, (N,) each, as ``OBJECT_COLUMNS`` of ``formats/dataset/columns`` lists them
     columns: Mapping[str, pa.Array]
-    relative: bool
+    relative: bool  # Whether coordinates are shares of the image's width and height, instead of pixels
+    # (N,) int32, height of each image in pixels by its annotations; 0 where they have none
     heights: npt.NDArray[np.int32]
-    widths: npt.NDArray[np.int32]
+    widths: npt.NDArray[np.int32]  # (N,) int32, width of each image in the same way
+    # Name of an object in messages, such as "annotation {} of instances.json". The first ``{}`` stands for
+    # its id
     name: str
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedObjects:
@@ -182,37 +136,26 @@ class Listing(ListedFiles):
     """The files of a source in sorted order, and the facts that the source states about them.
 
     No image has been read.
-
-    Attributes:
-        labels: (N,) int64, or large_list<int64> where samples have several labels; None where samples have
-            no labels.
-        classes: Names of the classes; the index is the label. Empty where labels are plain numbers.
-        columns: Further columns of the index, (N,) each.
-        skipped: Files and objects that were left out while listing.
-        missing_classes: Classes of the source that have no image, with the reason.
-        objects: Objects of the images, if the source has any.
-        masks: The mask of each image, if the source has masks.
-        ranges: Byte range of each image, if images lie in larger files; keys are then names alone.
-        blocks: Block and row of each image, if such files are read in blocks; sizes are then estimates.
-        info: Meaning of the objects and masks.
-        category_ids: The source's id of each class; empty if it has none.
-        split: (N,) int8, number of each image's split; None if the source names no splits.
-        splits: Names of the splits, by number; empty if the source names none.
     """
 
+    # (N,) int64, or large_list<int64> where samples have several labels; None where samples have no labels
     labels: pa.Array | None
+    # Names of the classes; the index is the label. Empty where labels are plain numbers
     classes: tuple[str, ...]
-    columns: Mapping[str, pa.Array] = field(default_factory=dict)
-    skipped: tuple[Skip, ...] = ()
-    missing_classes: tuple[Skip, ...] = ()
-    objects: ListedObjects | None = None
-    masks: ListedFiles | None = None
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)  # Further columns of the index, (N,) each
+    skipped: tuple[Skip, ...] = ()  # Files and objects that were left out while listing
+    missing_classes: tuple[Skip, ...] = ()  # Classes of the source that have no image, with the reason
+    objects: ListedObjects | None = None  # Objects of the images, if the source has any
+    masks: ListedFiles | None = None  # The mask of each image, if the source has masks
+    # Byte range of each image, if images lie in larger files; keys are then names alone
     ranges: FileRanges | None = None
+    # Block and row of each image, if such files are read in blocks; sizes are then estimates
     blocks: ListedBlocks | None = None
-    info: AnnotationInfo = field(default_factory=AnnotationInfo)
-    category_ids: tuple[int | str, ...] = ()
+    info: AnnotationInfo = field(default_factory=AnnotationInfo)  # Meaning of the objects and masks
+    category_ids: tuple[int | str, ...] = ()  # The source's id of each class; empty if it has none
+    # (N,) int8, number of each image's split; None if the source names no splits
     split: npt.NDArray[np.int8] | None = None
-    splits: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()  # Names of the splits, by number; empty if the source names none
 
     def take(self, rows: npt.NDArray[np.int64]) -> Listing:
         """The samples at ``rows``, (M,) int64."""

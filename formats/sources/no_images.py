@@ -13,8 +13,6 @@ from ..containers.registry import is_local_shard
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from .listing import Skip
 
-__all__ = ["INDEX_SHARDS", "name_reasons", "no_images_error"]
-
 # The next thing to do, by reason.
 _REMEDIES = {
     "link": "links are not followed, as asked: leave out --no-follow-links (follow_links=False)",
@@ -33,14 +31,7 @@ _DATASET = {MANIFEST_NAME, INDEX_NAME}
 def no_images_error(
     message: str, path: str | os.PathLike[str], skipped: Iterable[Skip], hint: str | None = None
 ) -> SourceError:
-    """The error about a source without images, with the reasons why files were left out and their numbers.
-
-    Args:
-        message: The error without reasons.
-        path: The source.
-        skipped: The files that were left out.
-        hint: The hint, unless the reasons have a better one.
-    """
+    """The error about a source without images, with the reasons why files were left out and their numbers."""
     skipped = list(skipped)
     if {skip.key for skip in skipped} >= _DATASET:
         return SourceError(message, path=path, hint="it is a dataset already: look at it with stoker info")

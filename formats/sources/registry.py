@@ -47,27 +47,18 @@ from .source import Source
 from .tables.table_files import holds_tables
 from .tables.tables import list_table
 
-__all__ = ["SOURCE_FORMATS", "SourceFormat"]
-
 
 @dataclass(frozen=True)
 class SourceFormat:
-    """A format of sources.
+    """A format of sources."""
 
-    Attributes:
-        name: Its name, which ``source_format`` and ``--source-format`` take.
-        detects: Whether a source has this format, from the names of its files or the start of one.
-        list_samples: Lists the samples of a source in this format.
-        options: Fields of :class:`Source` that this format accepts; those that do not name a field refuse it.
-        reads_instances: Whether the format reads the masks in ``instances`` itself. Elsewhere they are masks
-            of images, whose values number the objects.
-    """
-
-    name: SourceFormatName
+    name: SourceFormatName  # Its name, which ``source_format`` and ``--source-format`` take
+    # Whether a source has this format, from the names of its files or the start of one
     detects: Callable[[Source], bool]
-    list_samples: Callable[[Source], Listing]
+    list_samples: Callable[[Source], Listing]  # Lists the samples of a source in this format
+    # Fields of :class:`Source` that this format accepts; those that do not name a field refuse it
     options: tuple[str, ...] = ()
-    reads_instances: bool = False
+    reads_instances: bool = False  # Whether the format reads the masks in ``instances`` itself
 
 
 SOURCE_FORMATS = (

@@ -9,48 +9,33 @@ from dataclasses import dataclass, field
 from ..tokenization.captions import CAPTION
 from .folders.source_folder import SourceFolder, open_folder
 
-__all__ = ["Source"]
-
 
 @dataclass(frozen=True)
 class Source:
     """A source of images, before its files are listed.
 
     It keeps the folders that are opened in it, so that detection and listing read each folder once.
-
-    Attributes:
-        path: The source, or its URL.
-        images: Folder of the images, or its URL, for formats that keep them elsewhere.
-        masks: Folder of the images' masks, or its URL.
-        instances: Folder of masks whose values number the objects of the images, or its URL.
-        has_mask_map: Whether the conversion maps the values of ``masks``.
-        ignore_index: Value in masks for pixels without a class; None if there is none.
-        fields: For archives, image, label, key or the name of a column by the member that holds it, such as
-            ``{"json:label": "label"}``; None for a member that is left out.
-        class_depth: Number of leading folders that name the class; None for all of them.
-        follow_links: Whether to follow links on a disk, also out of the source.
-        unlabelled: Whether the images of a folder have no classes; None is False.
-        path_column: Name of the column of a list with the paths.
-        label_column: Name of the column of a list with the labels.
-        suffix: Text to append to every path of a list.
-        caption_column: Name of the column or part with the captions of an image.
-        person_box: Box of a person in CrowdHuman's annotations: full, visible or head; None is full.
     """
 
-    path: str | os.PathLike[str]
+    path: str | os.PathLike[str]  # The source, or its URL
+    # Folder of the images, or its URL, for formats that keep them elsewhere
     images: str | os.PathLike[str] | None = None
-    masks: str | os.PathLike[str] | None = None
-    ignore_index: int | None = 255
-    class_depth: int | None = None
-    follow_links: bool = True
+    masks: str | os.PathLike[str] | None = None  # Folder of the images' masks, or its URL
+    ignore_index: int | None = 255  # Value in masks for pixels without a class; None if there is none
+    class_depth: int | None = None  # Number of leading folders that name the class; None for all of them
+    follow_links: bool = True  # Whether to follow links on a disk, also out of the source
+    # For archives, image, label, key or the name of a column by the member that holds it, such as
+    # ``{"json:label": "label"}``; None for a member that is left out
     fields: Mapping[str, str | None] | None = None
-    unlabelled: bool | None = None
-    path_column: str | None = None
-    label_column: str | None = None
-    suffix: str | None = None
+    unlabelled: bool | None = None  # Whether the images of a folder have no classes; None is False
+    path_column: str | None = None  # Name of the column of a list with the paths
+    label_column: str | None = None  # Name of the column of a list with the labels
+    suffix: str | None = None  # Text to append to every path of a list
+    # Folder of masks whose values number the objects of the images, or its URL
     instances: str | os.PathLike[str] | None = None
-    has_mask_map: bool = False
-    caption_column: str | None = None
+    has_mask_map: bool = False  # Whether the conversion maps the values of ``masks``
+    caption_column: str | None = None  # Name of the column or part with the captions of an image
+    # Box of a person in CrowdHuman's annotations: full, visible or head; None is full
     person_box: str | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 

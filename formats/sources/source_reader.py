@@ -18,8 +18,6 @@ from ..files.paths import is_regular
 from ..files.reading import read_at
 from ..remote.store import Store, is_url
 
-__all__ = ["SkippedError", "check_image", "looks_like_image", "read_byte_range", "read_source_file"]
-
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
 _LONGEST = (1 << 31) - (1 << 16)
@@ -73,11 +71,7 @@ def _check_unchanged(descriptor: int, size: int) -> None:
 
 
 def read_source_file(root: str, key: str, size: int, *, follow_links: bool = True) -> bytes:
-    """Read a file under ``root``, a resolved folder or a URL, that had ``size`` bytes when it was listed.
-
-    Raises:
-        SkippedError: The file cannot be read, has changed, is too large, or is no image.
-    """
+    """Read a file under ``root``, a resolved folder or a URL, that had ``size`` bytes when it was listed."""
     if is_url(root):
         return _read_remote(root, key, size)
     try:
@@ -94,10 +88,6 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
     """Read an image of ``size`` bytes at an offset of a file or URL that had ``file_size`` bytes when listed.
 
     In a RecordIO file the image may lie in several pieces.
-
-    Raises:
-        SkippedError: The file cannot be read, or has changed; or the image is too large, or not an image.
-        StorageError: A URL cannot be read.
     """
     if size > _LONGEST:
         raise SkippedError("larger than 2 GiB", "")
@@ -156,9 +146,6 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     """Read the header of an image, and check that the file is whole where the codec allows it.
 
     No pixel is decoded: JPEG and WebP must have their end, and the chunks of PNG their checksums.
-
-    Raises:
-        SkippedError: The image is broken, cut off or too large.
     """
     try:
         header = read_header(data)

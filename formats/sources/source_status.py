@@ -8,17 +8,11 @@ from stoker.errors import SourceError
 
 from ..remote.store import Store, is_url
 
-__all__ = ["source_status"]
-
 
 def source_status(path: str, what: str) -> tuple[int, int]:
     """Return the bytes of a file, and the time of its last change in nanoseconds since 1970.
 
     ``what`` is the word for the file in errors, such as "shard".
-
-    Raises:
-        SourceError: There is no such file, or it cannot be read.
-        StorageError: The storage cannot be asked.
     """
     if is_url(path):
         folder, _, name = path.rpartition("/")

@@ -32,8 +32,6 @@ from .listing.text_listing import open_text
 from .record_processes import check_processes
 from .training.text_composer import find_composer
 
-__all__ = ["convert_text"]
-
 Paths = str | os.PathLike[str]
 
 

@@ -26,46 +26,30 @@ from .records import IDS_FEATURE, TextRecords
 from .training.chat_template import TemplateError
 from .training.text_composer import TextComposer
 
-__all__ = ["TextOptions", "convert_listing"]
-
 _RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
 _LATER_OPTIONS = {"train_on", "joined", "chat_template", "template_digest", "bos", "eos"}
 
 
 @dataclass(frozen=True)
 class TextOptions(ShardOptions):
-    """How text becomes shards.
-
-    Attributes:
-        fields: Names of the sequences of a sample, with commas between.
-        tokenizer: whitespace, bytes, or the name of the tokenizer's file.
-        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
-        vocab_size: All token ids are less than this.
-        pad_id: Token id for padding.
-        dtype: Type of the payload: uint16 or int32, little-endian.
-        train_on: The part that a model is trained on: messages of a chat, or some of the joined fields.
-        joined: Names of the fields that are joined to one sequence, with commas between.
-        chat_template: Name of the chat template.
-        template_digest: SHA-256 of the chat template.
-        bos: Whether each sequence begins with a token that the tokenizer alone does not add.
-        eos: Whether each sequence ends with such a token.
-    """
+    """How text becomes shards."""
 
     made_by: ClassVar[str] = "convert-text"
     most_records: ClassVar[int] = 1 << 18
 
-    fields: str = "tokens"
-    tokenizer: str = "whitespace"
-    tokenizer_digest: str = ""
-    vocab_size: int = 0
-    pad_id: int = 0
-    dtype: str = "uint16"
+    fields: str = "tokens"  # Names of the sequences of a sample, with commas between
+    tokenizer: str = "whitespace"  # whitespace, bytes, or the name of the tokenizer's file
+    tokenizer_digest: str = ""  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
+    vocab_size: int = 0  # All token ids are less than this
+    pad_id: int = 0  # Token id for padding
+    dtype: str = "uint16"  # Type of the payload: uint16 or int32, little-endian
+    # The part that a model is trained on: messages of a chat, or some of the joined fields
     train_on: str = ""
-    joined: str = ""
-    chat_template: str = ""
-    template_digest: str = ""
-    bos: bool = False
-    eos: bool = False
+    joined: str = ""  # Names of the fields that are joined to one sequence, with commas between
+    chat_template: str = ""  # Name of the chat template
+    template_digest: str = ""  # SHA-256 of the chat template
+    bos: bool = False  # Whether each sequence begins with a token that the tokenizer alone does not add
+    eos: bool = False  # Whether each sequence ends with such a token
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
         """See :meth:`ShardOptions.to_manifest`; it omits unused options, as earlier versions did."""

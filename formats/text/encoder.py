@@ -19,8 +19,6 @@ from .listing.line_format import SampleLines
 from .listing.text_listing import TextListing
 from .records import TextRecords
 
-__all__ = ["TextEncoder", "length_column", "trained_column"]
-
 # With so many, the overhead of a tokenizer's call is small.
 _CHUNK_SAMPLES = 1024
 
@@ -37,16 +35,11 @@ def trained_column(field: str) -> str:
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Encodes the samples of a text listing, see :class:`stoker.formats.conversion.shards.encoder.Encoder`.
+    """Encodes the samples of a text listing."""
 
-    Attributes:
-        listing: The text.
-        records: Makes records of lines.
-        make: Calls ``records.encode`` in this process or in another; several threads use it at once.
-    """
-
-    listing: TextListing
-    records: TextRecords
+    listing: TextListing  # The text
+    records: TextRecords  # Makes records of lines
+    # Calls ``records.encode`` in this process or in another; several threads use it at once
     make: Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
 
     @property

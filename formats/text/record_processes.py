@@ -18,18 +18,12 @@ from .training.text_composer import TextComposer
 
 Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
 
-__all__ = ["check_processes", "choose_processes", "record_maker"]
-
 _LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a large part of the time
 _MOST = 4096
 
 
 def check_processes(number: int | None) -> int | None:
-    """Return a user's number of processes, or None.
-
-    Raises:
-        ConfigError: It is no integer from 0 to 4096.
-    """
+    """Return a user's number of processes, or None."""
     if number is None:
         return None
     if isinstance(number, bool) or not isinstance(number, SupportsIndex) or not 0 <= index(number) <= _MOST:
@@ -51,12 +45,7 @@ def choose_processes(requested: int | None, composer: TextComposer | None, size:
 
 @contextmanager
 def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
-    """Yield a function that makes records of samples in ``processes``, or in the calling thread if that is 0.
-
-    Raises:
-        ConfigError: The tokenizer cannot be sent to a process.
-        EngineError: A process died.
-    """
+    """Yield a function that makes records in ``processes``, or in the calling thread if that is 0."""
     if not processes:
         yield records.encode
         return

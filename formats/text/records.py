@@ -24,25 +24,17 @@ from .listing.line_format import LineFormat, SampleLines
 from .training.chat_template import TemplateError
 from .training.text_composer import TextComposer, trained_runs
 
-__all__ = ["IDS_FEATURE", "TextRecords"]
-
 IDS_FEATURE = "stoker/ids"
 
 
 @dataclass(frozen=True)
 class TextRecords:
-    """An encoder of samples that any process can use.
+    """An encoder of samples that any process can use."""
 
-    Attributes:
-        format: The format of the lines of a sample.
-        tokenizer: Makes token ids of texts.
-        dtype: Type of the payload: uint16 or int32.
-        composer: Makes one text from the values of a sample; None if each field is a sequence.
-    """
-
-    format: LineFormat
-    tokenizer: Tokenizer
-    dtype: str
+    format: LineFormat  # The format of the lines of a sample
+    tokenizer: Tokenizer  # Makes token ids of texts
+    dtype: str  # Type of the payload: uint16 or int32
+    # Makes one text from the values of a sample; None if each field is a sequence
     composer: TextComposer | None = None
 
     @property

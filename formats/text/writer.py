@@ -29,8 +29,6 @@ from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import TextSpool
 
-__all__ = ["TextWriter"]
-
 _LABEL = " label"  # of a sample in the spool; no field has a name with a space in front
 
 

@@ -41,27 +41,16 @@ CAPTION_COLUMNS = frozenset((IDS_COLUMN, LENGTHS_COLUMN))
 
 @dataclass(frozen=True)
 class CaptionOptions:
-    """The options of a dataset about its captions; datasets of text have all but the first as well.
+    """The options of a dataset about its captions; datasets of text have all but the first as well."""
 
-    Attributes:
-        caption_column: Column of the source that had the captions.
-        tokenizer: whitespace, bytes, bpe, or the name of the tokenizer's file.
-        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
-        vocab_size: All token ids are less than this.
-        pad_id: Token id for padding.
-        dtype: Type of the token ids: uint16 or int32.
-        bos: Whether each caption begins with a token that the tokenizer alone does not add.
-        eos: Whether each caption ends with such a token.
-    """
-
-    caption_column: str
-    tokenizer: str
-    tokenizer_digest: str
-    vocab_size: int
-    pad_id: int
-    dtype: str
-    bos: bool
-    eos: bool
+    caption_column: str  # Column of the source that had the captions
+    tokenizer: str  # whitespace, bytes, bpe, or the name of the tokenizer's file
+    tokenizer_digest: str  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
+    vocab_size: int  # All token ids are less than this
+    pad_id: int  # Token id for padding
+    dtype: str  # Type of the token ids: uint16 or int32
+    bos: bool  # Whether each caption begins with a token that the tokenizer alone does not add
+    eos: bool  # Whether each caption ends with such a token
 
     @classmethod
     def of(cls, column: str, tokenizer: Tokenizer, choice: TokenizerChoice) -> CaptionOptions:
@@ -70,17 +59,11 @@ class CaptionOptions:
 
 
 class CaptionTokens(NamedTuple):
-    """The captions of N samples.
+    """The captions of N samples."""
 
-    Attributes:
-        ids: (T,) uint16 or int32, token ids of all captions, end to end.
-        lengths: (C,) int32, tokens of each caption.
-        counts: (N,) int64, captions of each sample.
-    """
-
-    ids: npt.NDArray[Any]
-    lengths: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.int64]
+    ids: npt.NDArray[Any]  # (T,) uint16 or int32, token ids of all captions, end to end
+    lengths: npt.NDArray[np.int32]  # (C,) int32, tokens of each caption
+    counts: npt.NDArray[np.int64]  # (N,) int64, captions of each sample
 
     @classmethod
     def join(cls, parts: Sequence[CaptionTokens]) -> CaptionTokens:

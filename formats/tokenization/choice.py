@@ -19,21 +19,15 @@ from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .tokenizers import SPECIAL_TOKENS, ByteTokenizer, FileTokenizer, Tokenizer, WhitespaceTokenizer
 
-__all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer", "tokenizer_options"]
-
 _COUNTED_LINES = 1024  # in one task
 _TRAINED = ("whitespace", "bpe")
 
 
 class SourceTexts(NamedTuple):
-    """The texts of a source, for a vocabulary that may be made from them.
+    """The texts of a source, for a vocabulary that may be made from them."""
 
-    Attributes:
-        samples: Number of samples.
-        read: Returns all texts of some samples, which are given by their rows; threads call it.
-    """
-
-    samples: int
+    samples: int  # Number of samples
+    # Returns all texts of some samples, which are given by their rows; threads call it
     read: Callable[[range], list[str]]
 
     def chunks(self) -> Iterator[range]:
@@ -44,11 +38,7 @@ class SourceTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenizerChoice:
-    """The arguments of a conversion that decide its tokenizer; see :func:`stoker.convert_text`.
-
-    Raises:
-        ConfigError: An argument is wrong, or two contradict each other.
-    """
+    """The arguments of a conversion that decide its tokenizer; see :func:`stoker.convert_text`."""
 
     tokenizer: str | os.PathLike[str] = "whitespace"
     vocabulary: str | os.PathLike[str] | None = None
@@ -89,14 +79,7 @@ def tokenizer_options(tokenizer: Tokenizer, choice: TokenizerChoice) -> dict[str
 
 
 def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Tokenizer:
-    """Return the tokenizer of a conversion; its vocabulary may be made of the texts.
-
-    Raises:
-        ConfigError: There is no such tokenizer, or it lacks a token that an option needs.
-        DatasetError: ``vocabulary`` is no dataset.
-        MissingDependencyError: The tokenizer needs a package that is not installed.
-        SourceError: The tokenizer's file is damaged.
-    """
+    """Return the tokenizer of a conversion; its vocabulary may be made of the texts."""
     path = choice.tokenizer
     if choice.vocabulary is not None:
         path = Path(choice.vocabulary) / TOKENIZER_NAME
@@ -143,11 +126,7 @@ def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None
 
 
 def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> FileTokenizer:
-    """Return a tokenizer with pieces of words from the texts; it has every byte, so no text is unknown.
-
-    Raises:
-        MissingDependencyError: The package ``tokenizers`` is not installed.
-    """
+    """Return a tokenizer with pieces of words from the texts; it has every byte, so no text is unknown."""
     with optional_import("training subwords needs the package tokenizers", "tokenizers"):
         import tokenizers
         from tokenizers import decoders, models, pre_tokenizers, trainers

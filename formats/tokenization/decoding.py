@@ -10,8 +10,6 @@ from stoker.errors import optional_import
 
 Decode = Callable[[Sequence[int]], str]
 
-__all__ = ["make_decoder"]
-
 _OF_BYTES = {256: "[PAD]", 257: "[BOS]", 258: "[EOS]"}
 
 
@@ -19,9 +17,6 @@ def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
     """Return a function that makes the text of token ids, special tokens included.
 
     ``options`` are those of the dataset, and ``file`` its ``tokenizer.json``; None for bytes.
-
-    Raises:
-        MissingDependencyError: The tokenizer needs the package ``tokenizers``, which is not installed.
     """
     if file is None:
         return _decode_bytes

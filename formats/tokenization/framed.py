@@ -16,8 +16,6 @@ from stoker.errors import ConfigError, SourceError
 from .special_tokens import count_special_tokens
 from .tokenizers import Ids, Lengths, Tokenizer
 
-__all__ = ["FramedTokenizer", "add_frame", "token_text", "tokenizer_settings"]
-
 _TEXTS = {
     "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
     "eos": ("[EOS]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
@@ -26,17 +24,11 @@ _TEXTS = {
 
 @dataclass(frozen=True)
 class FramedTokenizer:
-    """A tokenizer that puts a token before or after each text that has tokens.
+    """A tokenizer that puts a token before or after each text that has tokens."""
 
-    Attributes:
-        inner: The tokenizer.
-        bos: Token id before each text; None for none.
-        eos: Token id after each text; None for none.
-    """
-
-    inner: Tokenizer
-    bos: int | None
-    eos: int | None
+    inner: Tokenizer  # The tokenizer
+    bos: int | None  # Token id before each text; None for none
+    eos: int | None  # Token id after each text; None for none
 
     @property
     def name(self) -> str:
@@ -102,10 +94,6 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
     """Return a tokenizer that puts its own first and last token around each text.
 
     ``path`` is its file, beside which ``tokenizer_config.json`` names the two tokens, or its name.
-
-    Raises:
-        ConfigError: The tokenizer has no such token, or puts tokens there itself.
-        SourceError: ``tokenizer_config.json`` is damaged.
     """
     if not bos and not eos:
         return tokenizer
@@ -127,11 +115,7 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
 
 
 def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings in ``tokenizer_config.json`` beside a tokenizer's file; empty if there are none.
-
-    Raises:
-        SourceError: The settings are damaged.
-    """
+    """The settings in ``tokenizer_config.json`` beside a tokenizer's file; empty if there are none."""
     config = Path(path).parent / "tokenizer_config.json"
     if not Path(path).is_file() or not config.is_file():
         return {}

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from stoker.errors import DatasetError
 
-__all__ = ["NO_SPECIAL_TOKENS", "SpecialTokens", "count_special_tokens"]
-
 
 class SpecialTokens(NamedTuple):
     """Numbers of special tokens before and after the tokens of a text: 1 and 1 for [CLS] and [SEP]."""
@@ -25,11 +23,7 @@ NO_SPECIAL_TOKENS = SpecialTokens(0, 0)
 
 
 def count_special_tokens(tokenizer: bytes) -> SpecialTokens:
-    """The special tokens of a single sequence, from the content of a tokenizers JSON.
-
-    Raises:
-        DatasetError: The content is no tokenizers JSON.
-    """
+    """The special tokens of a single sequence, from the content of a tokenizers JSON."""
     try:
         return _count(json.loads(tokenizer)["post_processor"])
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:

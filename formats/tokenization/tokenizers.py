@@ -19,8 +19,6 @@ from stoker.errors import ConfigError, SourceError, optional_import
 Ids = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.int64]
 
-__all__ = ["SPECIAL_TOKENS", "ByteTokenizer", "FileTokenizer", "Tokenizer", "WhitespaceTokenizer"]
-
 SPECIAL_TOKENS = ("[UNK]", "[PAD]", "[BOS]", "[EOS]")
 """Ids 0 to 3 of :class:`WhitespaceTokenizer`. A conversion writes none of them: they are for the model."""
 
@@ -53,16 +51,7 @@ class Tokenizer(Protocol):
         """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
     def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
-        """As :meth:`encode`, with the first character and the end of each token in its text.
-
-        Args:
-            texts: N texts.
-            special: Whether special tokens are added around each text.
-
-        Returns:
-            Token ids and lengths as from :meth:`encode`; the first character and the end of each token,
-            (T,) int32 each. A special token that was added has no characters: its end is its start.
-        """
+        """As :meth:`encode`, with the first character and the end of each token in its text."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +84,9 @@ class ByteTokenizer:
 
 @dataclass(frozen=True)
 class WhitespaceTokenizer:
-    """Words, as ``str.split`` separates them by whitespace.
+    """Words, as ``str.split`` separates them by whitespace."""
 
-    Attributes:
-        words: Words with the ids from 4 (see :data:`SPECIAL_TOKENS`), most frequent first; equally frequent
-            words are in the order of their code points.
-    """
-
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # Words with the ids from 4 (see :data:`SPECIAL_TOKENS`), most frequent first
     name: str = "whitespace"
     pad_id: int = SPECIAL_TOKENS.index("[PAD]")
 
@@ -168,17 +152,7 @@ class WhitespaceTokenizer:
 
 
 class FileTokenizer:
-    """A Hugging Face tokenizers JSON. It adds its special tokens, but neither truncates nor pads.
-
-    Args:
-        path: The file, such as ``tokenizer.json``.
-        name: Its name in the options of a dataset; None takes the name of the file.
-
-    Raises:
-        MissingDependencyError: The package ``tokenizers`` is not installed.
-        ConfigError: There is no such file.
-        SourceError: The file is no tokenizer.
-    """
+    """A Hugging Face tokenizers JSON. It adds its special tokens, but neither truncates nor pads."""
 
     def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
         try:

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from stoker.errors import DatasetError
 
-__all__ = ["read_word_parts"]
-
 
 def read_word_parts(tokenizer: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.bool_] | None]:
     """Ids of special tokens; and (V,) bool, the ids that continue the word before them.
@@ -24,12 +22,6 @@ def read_word_parts(tokenizer: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.b
     SentencePiece, Llama and GPT-2, it does unless it begins with the sign for a space; punctuation then
     belongs to the word before it. A vocabulary of words has no parts. The second is None for other
     tokenizers.
-
-    Args:
-        tokenizer: Content of a tokenizers JSON.
-
-    Raises:
-        DatasetError: The content is no tokenizers JSON.
     """
     try:
         document = json.loads(tokenizer)

@@ -14,8 +14,6 @@ from ..dataset.columns.list_column import ListColumn
 from ..dataset.index import Index
 from ..dataset.manifest import Manifest
 
-__all__ = ["mask_problem", "object_problems"]
-
 
 def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
     """Yield the index in ``rows``, and the problem, of each row whose objects contradict the dataset."""

@@ -23,24 +23,15 @@ from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import retired_manifest
 from ..files.reading import file_digest, file_digests
 
-__all__ = ["CheckedVersion", "Problem", "checked_versions", "differing_digest"]
-
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem, and the shard, record and sample that have it.
+    """One problem, and the shard, record and sample that have it."""
 
-    Attributes:
-        message: The problem.
-        shard: Name of the shard; None for a problem of the index or the manifest.
-        record: Number of the record in the shard, from 0.
-        key: The sample's name in its source.
-    """
-
-    message: str
-    shard: str | None = None
-    record: int | None = None
-    key: str | None = None
+    message: str  # The problem
+    shard: str | None = None  # Name of the shard; None for a problem of the index or the manifest
+    record: int | None = None  # Number of the record in the shard, from 0
+    key: str | None = None  # The sample's name in its source
 
     def __str__(self) -> str:
         location = [
@@ -51,25 +42,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckedVersion:
-    """A version of a dataset, and the parts of it that are checked.
+    """A version of a dataset, and the parts of it that are checked."""
 
-    Attributes:
-        folder: The dataset's folder.
-        manifest: The manifest of the version.
-        files: Data file of every shard.
-        index: Its index; None if it cannot be used.
-        problems: Problems of manifest and index.
-        rows: Rows of the index to check, as ranges.
-        shards: Numbers of the shards to check.
-    """
-
-    folder: Path
-    manifest: Manifest
-    files: list[Path]
-    index: Index | None
-    problems: list[Problem]
-    rows: Sequence[range] = ()
-    shards: Sequence[int] = ()
+    folder: Path  # The dataset's folder
+    manifest: Manifest  # The manifest of the version
+    files: list[Path]  # Data file of every shard
+    index: Index | None  # Its index; None if it cannot be used
+    problems: list[Problem]  # Problems of manifest and index
+    rows: Sequence[range] = ()  # Rows of the index to check, as ranges
+    shards: Sequence[int] = ()  # Numbers of the shards to check
 
 
 def checked_versions(
@@ -130,11 +111,7 @@ def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | N
 
 
 def differing_digest(path: Path, stated: Shard | IndexFile) -> str:
-    """Return the name of a digest of a file that differs, "digest" or "SHA-256"; empty if none does.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Return the name of a digest of a file that differs, "digest" or "SHA-256"; empty if none does."""
     if stated.sha256 is None:
         return "digest" if stated.digest not in (None, file_digest(path)) else ""
     digests = file_digests(path)

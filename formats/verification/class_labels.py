@@ -15,8 +15,6 @@ from ..dataset.index import Index
 from ..dataset.manifest import Manifest
 from ..external.class_names import ClassNames, Contradiction, LabelName, names_in
 
-__all__ = ["RecordClasses", "label_problems"]
-
 
 def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
     """Yield the index in ``rows``, and the problem, of each row with a label that is not a class."""

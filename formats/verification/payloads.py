@@ -25,8 +25,6 @@ from ..dataset.reading.samples import NO_CHECKSUM, Samples
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
 
-__all__ = ["listed_file_problems", "payload_problems"]
-
 
 def payload_problems(
     index: Index, files: list[Path], rows: range, arrays: Collection[str] = (), *, decode: bool

@@ -27,37 +27,21 @@ from ..dataset.dataset import Dataset
 from ..dataset.sha256_file import SHA256_NAME, read_sha256, with_sha256
 from ..files.reading import file_digests
 
-__all__ = ["DataTree", "data_tree", "merkle_root"]
-
 
 @dataclass(frozen=True)
 class DataTree:
-    """The digest of a dataset's data.
+    """The digest of a dataset's data."""
 
-    Attributes:
-        fingerprint: Fingerprint of the whole dataset, as its manifest has it.
-        leaves: Number of leaves.
-        bytes: Bytes of the files.
-        root: The root of the tree, 64 hexadecimal digits.
-    """
-
-    fingerprint: str
-    leaves: int
-    bytes: int
-    root: str
+    fingerprint: str  # Fingerprint of the whole dataset, as its manifest has it
+    leaves: int  # Number of leaves
+    bytes: int  # Bytes of the files
+    root: str  # The root of the tree, 64 hexadecimal digits
 
 
 def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None = None) -> DataTree:
     """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
 
     With ``anew``, all bytes are read again, and leaves that were kept are ignored.
-
-    Raises:
-        ConfigError: The dataset is remote, and ``anew`` is true or its conversion kept no SHA-256.
-        DatasetError: ``sha256.json`` is damaged.
-        OSError: A file cannot be read.
-        SampleError: An image cannot be read.
-        StorageError: ``sha256.json`` of a remote dataset cannot be read.
     """
     manifest = dataset.manifest
     leaves = None if anew else _leaves_of_conversion(dataset)

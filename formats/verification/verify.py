@@ -46,25 +46,15 @@ _MOST_PROBLEMS = 1000
 
 @dataclass(frozen=True)
 class Report:
-    """The result of :func:`verify`.
+    """The result of :func:`verify`."""
 
-    Attributes:
-        path: The dataset's folder.
-        samples: Number of samples checked; a sample that several versions have counts once.
-        bytes: Bytes of the data files.
-        versions: Number of versions checked.
-        decoded: Whether the images were decoded as well.
-        found: Number of problems.
-        problems: At most 1,000 of them, in the order of shards and records.
-    """
-
-    path: Path
-    samples: int
-    bytes: int
-    versions: int
-    decoded: bool
-    found: int
-    problems: tuple[Problem, ...]
+    path: Path  # The dataset's folder
+    samples: int  # Number of samples checked; a sample that several versions have counts once
+    bytes: int  # Bytes of the data files
+    versions: int  # Number of versions checked
+    decoded: bool  # Whether the images were decoded as well
+    found: int  # Number of problems
+    problems: tuple[Problem, ...]  # At most 1,000 of them, in the order of shards and records
 
     @property
     def ok(self) -> bool:

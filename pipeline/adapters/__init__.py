@@ -45,21 +45,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Framework:
-    """One framework whose arrays a loader can hand out.
+    """One framework whose arrays a loader can hand out."""
 
-    Attributes:
-        name: Value of the loaders' argument ``output``, and the module in this folder.
-        package: Package that pip installs; empty if it has the same name.
-        ids_dtype: Dtype of token ids by default.
-        pins_memory: Whether the adapter can make batches in page-locked memory, and copy from there to a GPU.
-        borrows: Whether it computes with the arrays of another framework.
-    """
-
-    name: str
-    package: str = ""
-    ids_dtype: str = "int32"
+    name: str  # Value of the loaders' argument ``output``, and the module in this folder
+    package: str = ""  # Package that pip installs; empty if it has the same name
+    ids_dtype: str = "int32"  # Dtype of token ids by default
+    # Whether the adapter can make batches in page-locked memory, and copy from there to a GPU
     pins_memory: bool = False
-    borrows: bool = False
+    borrows: bool = False  # Whether it computes with the arrays of another framework
 
 
 FRAMEWORKS = {
@@ -89,12 +82,7 @@ class CopyStream(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def ready(self, batch: Any) -> Callable[[], None]:
-        """Mark the end of the copies of ``batch``, the columns as the adapter made them.
-
-        Returns:
-            A function that the consumer's thread calls when it receives the batch. It makes the consumer's
-            stream wait for the copies, and does not block the thread.
-        """
+        """Mark the end of the copies of ``batch``, the columns as the adapter made them."""
 
 
 class Adapter(Protocol):
@@ -110,14 +98,7 @@ class Adapter(Protocol):
     """Makes the array of a shape and dtype that an engine on the CPU writes into; None for its own memory."""
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A batch of images, without a copy where the framework allows it.
-
-        Args:
-            array: (N, ...), an array of NumPy, or one with DLPack's protocol on the GPU of the engine. The
-                engine writes to this memory again once the array is dropped, so the adapter copies it.
-            dtype: "uint8", "float16", "bfloat16" or "float32". NumPy's arrays hold bfloat16 as uint16 bits,
-                and a GPU engine leaves it as float32.
-        """
+        """A batch of images, without a copy where the framework allows it."""
 
     def column(self, values: npt.NDArray[Any] | list[str]) -> Any:
         """A column of numbers, (N, ...), of the same dtype; strings stay a list if the framework has none."""
@@ -129,12 +110,7 @@ class Adapter(Protocol):
         """The images at ``index``, (K,), as a new array; ``images`` is an array that :meth:`images` made."""
 
     def views(self, images: Any, count: int) -> Any:
-        """The images as (count, N, ...), without a copy.
-
-        Args:
-            images: (count * N, ...), an array of :meth:`images` on a GPU.
-            count: Number of views.
-        """
+        """The images as (count, N, ...), without a copy."""
         return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
@@ -142,12 +118,7 @@ class Adapter(Protocol):
 
 
 def framework_of(output: str) -> Framework:
-    """The framework whose arrays a loader with this ``output`` hands out.
-
-    Raises:
-        ConfigError: There is no such framework.
-        MissingDependencyError: It computes with another one's arrays, and is not installed.
-    """
+    """The framework whose arrays a loader with this ``output`` hands out."""
     if output not in FRAMEWORKS:
         raise ConfigError(f"output must be one of {', '.join(FRAMEWORKS)}, found {output!r}")
     row = FRAMEWORKS[output]
@@ -155,28 +126,14 @@ def framework_of(output: str) -> Framework:
 
 
 def specialize_loader(loader: Loader, output: str) -> None:
-    """Give a loader the class that the framework's training function takes, such as Keras' ``model.fit``.
-
-    Raises:
-        ConfigError: There is no such framework, or it cannot train on the loader's columns or epochs.
-        MissingDependencyError: The framework is not installed.
-    """
+    """Give a loader the class that the framework's training function takes, such as Keras' ``model.fit``."""
     framework_of(output)
     if FRAMEWORKS[output].borrows:
         _module(FRAMEWORKS[output]).specialize_loader(loader)
 
 
 def load(framework: Framework, placement: BatchPlacement) -> Adapter:
-    """Make the adapter of a framework.
-
-    Args:
-        framework: A row that does not borrow, as :func:`framework_of` returns it.
-        placement: Where its arrays lie.
-
-    Raises:
-        ConfigError: The framework has no such device, or no page-locked memory.
-        MissingDependencyError: The framework is not installed.
-    """
+    """Make the adapter of a framework."""
     if placement.pin_memory and not framework.pins_memory:
         raise ConfigError(
             f"pin_memory=True goes with output='torch', found output={framework.name!r}",
@@ -188,11 +145,7 @@ def load(framework: Framework, placement: BatchPlacement) -> Adapter:
 
 
 def sees_gpu(framework: Framework) -> bool:
-    """Whether the framework as it is installed can hold arrays on a GPU.
-
-    Raises:
-        MissingDependencyError: The framework is not installed.
-    """
+    """Whether the framework as it is installed can hold arrays on a GPU."""
     return bool(_module(framework).sees_gpu())
 
 

@@ -16,8 +16,6 @@ from ..engines.bfloat16 import to_bfloat16
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
 
-__all__ = ["Adapter", "sees_gpu"]
-
 
 class Adapter(adapters.Adapter):
     """Makes CuPy arrays on ``device``, "cuda:N"; on CuPy's current GPU if it is None."""

@@ -10,18 +10,9 @@ import numpy.typing as npt
 from stoker.augment.batch.mix import MixParams
 from stoker.types import Layout
 
-__all__ = ["box_edges", "mix_arrays"]
-
 
 def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
-    """The images after MixUp or CutMix, as :meth:`MixParams.images` makes them, in a few kernels for all.
-
-    Args:
-        xp: Module of the library, such as ``jax.numpy`` or ``cupy``.
-        params: Parameters of N images.
-        images: (N, ...) of the library, uint8 or floats.
-        layout: Order of the axes.
-    """
+    """The images after MixUp or CutMix, as :meth:`MixParams.images` makes them, in a few kernels for all."""
     partners = images[xp.asarray(params.partner)]
     mixed = images
     if (params.share < 1).any():

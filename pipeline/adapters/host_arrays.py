@@ -11,8 +11,6 @@ from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.types import Layout
 
-__all__ = ["mix_copy", "mix_in_place", "partner_box", "split"]
-
 
 def mix_in_place(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
     """The images after a transform of batches, bit for bit ``params.images(images, layout)``.

@@ -18,8 +18,6 @@ from .. import adapters
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
 
-__all__ = ["Adapter", "global_batch", "sees_gpu"]
-
 Batch = TypeVar("Batch", bound=NamedTuple)
 
 
@@ -69,11 +67,7 @@ class Adapter(adapters.Adapter):
 
 
 def _local_gpu(number: int) -> Any:
-    """The GPU with this number of CUDA in this process; ``jax.devices`` lists those of all processes.
-
-    Raises:
-        ConfigError: JAX does not use this GPU in this process.
-    """
+    """The GPU with this number of CUDA in this process; ``jax.devices`` lists those of all processes."""
     gpus = {gpu.local_hardware_id: gpu for gpu in jax.local_devices(backend="cuda")}
     if number not in gpus:
         known = ", ".join(f"cuda:{local}" for local in sorted(gpus)) or "none"

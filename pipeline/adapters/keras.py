@@ -16,8 +16,6 @@ from ..execution.loader import Loader
 from .training_loops.caller import calling_frame, package
 from .training_loops.loader_view import LoaderView, PeekState
 
-__all__ = ["KerasLoader", "backend", "specialize_loader"]
-
 
 class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional
     """A loader that Keras' ``fit``, ``evaluate`` and ``predict`` take.
@@ -54,11 +52,7 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     @property
     def num_batches(self) -> int:
-        """Steps of a whole epoch.
-
-        Raises:
-            ConfigError: ``fit`` or ``evaluate`` was given arguments that Keras ignores beside a DataAdapter.
-        """
+        """Steps of a whole epoch."""
         _check_arguments_of_fit()
         return len(self)
 
@@ -118,11 +112,7 @@ def backend() -> str:
 
 
 def specialize_loader(loader: Loader) -> None:
-    """Give a loader the class :class:`KerasLoader`, in addition to its own.
-
-    Raises:
-        ConfigError: The loader has more columns than Keras takes, or epochs of different lengths.
-    """
+    """Give a loader the class :class:`KerasLoader`, in addition to its own."""
     if len(loader.columns) > 3:
         raise ConfigError(
             f"Keras takes inputs, targets and sample weights, found the columns {', '.join(loader.columns)}",

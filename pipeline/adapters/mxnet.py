@@ -14,8 +14,6 @@ from stoker.types import Layout
 from .. import adapters
 from .host_arrays import mix_copy, split
 
-__all__ = ["Adapter", "sees_gpu"]
-
 
 class Adapter(adapters.Adapter):
     """Makes ``mxnet.nd.NDArray``, on ``device`` or else on the CPU; "cuda:0" is MXNet's ``gpu(0)``."""
@@ -25,11 +23,7 @@ class Adapter(adapters.Adapter):
         self._context = mxnet.cpu() if device_type == "cpu" else mxnet.gpu(int(number or 0))
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An NDArray over the same memory on the CPU; a copy of an array that DALI made on a GPU.
-
-        Raises:
-            ConfigError: The dtype is bfloat16, which MXNet does not take from NumPy.
-        """
+        """An NDArray over the same memory on the CPU; a copy of an array that DALI made on a GPU."""
         if dtype == "bfloat16":
             raise ConfigError(
                 "MXNet cannot take bfloat16 arrays from other libraries", hint="Use dtype='float16'."

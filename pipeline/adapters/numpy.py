@@ -13,8 +13,6 @@ from stoker.types import Layout
 from .. import adapters
 from .host_arrays import mix_in_place, split
 
-__all__ = ["Adapter", "sees_gpu"]
-
 
 class Adapter(adapters.Adapter):
     """Makes NumPy arrays; bfloat16 has the dtype of ``ml_dtypes`` if it is installed, else uint16 bits."""

@@ -20,8 +20,6 @@ from .device_mix import box_edges
 from .host_arrays import mix_copy
 from .training_loops.loader_view import LoaderView
 
-__all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
-
 _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""
 

@@ -20,15 +20,9 @@ from .device_mix import box_edges
 from .training_loops.loader_view import LoaderView
 from .training_loops.trainer import check_resume, check_skipping
 
-__all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu"]
-
 
 class CopyStream:
-    """A stream for copies to a GPU, beside the stream on which the consumer computes.
-
-    Args:
-        device: GPU that arrays are copied to.
-    """
+    """A stream for copies to a GPU, beside the stream on which the consumer computes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -70,16 +64,7 @@ def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
 
 
 class Adapter(adapters.Adapter):
-    """Makes tensors.
-
-    Args:
-        device: "cuda:N" to copy there on a separate stream; None or "cpu" to leave tensors where they are.
-        pin_memory: Whether tensors on the CPU are in page-locked memory, from which GPUs copy in the
-            background.
-
-    Raises:
-        ConfigError: There is no GPU to use page-locked memory for.
-    """
+    """Makes tensors."""
 
     def __init__(self, device: str | None, *, pin_memory: bool = False) -> None:
         self._device = None if device in (None, "cpu") else torch.device(device)

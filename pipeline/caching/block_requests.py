@@ -15,8 +15,6 @@ from stoker.formats.caching.cached_dataset import cache_errors
 
 from ..execution.threads import WorkerThread
 
-__all__ = ["BlockRequest", "BlockRequests"]
-
 _REQUEST_BYTES = 8 << 20
 # Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
 # at once when ``stop`` is set. A thread that waits for another storage longer than this is left behind.
@@ -24,12 +22,7 @@ _PATIENCE = 2.0
 
 
 class BlockRequest(Future[int]):
-    """A request for neighbouring blocks; its result is the number of bytes fetched.
-
-    Attributes:
-        is_wanted: False cancels the request unless it has begun. Any thread can set it at any moment, while
-            an interrupt could leave the lock of ``Future.cancel`` taken.
-    """
+    """A request for neighbouring blocks; its result is the number of bytes fetched."""
 
     is_wanted = True
 
@@ -38,19 +31,7 @@ _Job = tuple[BlockRequest, int, int]
 
 
 class BlockRequests:
-    """A queue of requests for blocks, with the threads that fetch them.
-
-    Args:
-        files: The cached files that the blocks belong to.
-        read: Returns bytes ``start`` to ``stop - 1`` of a file: ``read(file, start, stop)``.
-        connections: Number of threads, and so of requests at the same time.
-        stop: Makes ``read`` return soon when it is set.
-        make_room: Frees a number of bytes on a full disk, and returns how many it could free.
-
-    Attributes:
-        hits: Blocks that were there when they were requested.
-        misses: Blocks that were not.
-    """
+    """A queue of requests for blocks, with the threads that fetch them."""
 
     def __init__(
         self,
@@ -77,14 +58,8 @@ class BlockRequests:
         return len(self._running) * self._files.block_bytes
 
     def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, BlockRequest]:
-        """Request the blocks that are missing; neighbours share a request.
-
-        Args:
-            blocks: (M,) int64, ascending, which the caller has pinned against eviction.
-
-        Returns:
-            The request of each block that is in flight.
-        """
+        """Request the blocks that are missing; neighbours share a request."""
+        # blocks (M,) int64
         with self._guard:
             self._start()
             missing = self._files.missing(blocks)

@@ -37,17 +37,11 @@ from .planned_reads import BatchReads, CacheHandle
 Int64 = npt.NDArray[np.int64]
 D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
-__all__ = ["CachePrefetcher", "CachedEpoch", "is_remote", "make_cache_prefetcher", "resolve"]
-
 _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
 
 def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | None) -> D | Dataset:
-    """Open a loader's dataset if its arguments name a cache; else return ``dataset``.
-
-    Raises:
-        ConfigError: There is a URL or a size without a cache, or a cache for a dataset that is open already.
-    """
+    """Open a loader's dataset if its arguments name a cache; else return ``dataset``."""
     if cache is None:
         if size is not None:
             raise ConfigError("cache_size needs cache, the folder whose size it limits")
@@ -80,14 +74,7 @@ def make_cache_prefetcher(dataset: SampleSource, draws: PlannedDraws | None = No
 
 
 class CachePrefetcher:
-    """Fetching from remote datasets ahead of one loader.
-
-    Args:
-        source: A dataset that was opened with a cache, a selection from one, or a mixture with such datasets.
-        draws: Its draws, or None.
-        connections: Requests at the same time.
-        ahead: Bytes that may be fetched, or in flight, before they are needed.
-    """
+    """Fetching from remote datasets ahead of one loader."""
 
     def __init__(
         self,
@@ -111,12 +98,7 @@ class CachePrefetcher:
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[BatchReads]]) -> CachedEpoch:
-        """Begin to fetch the batches of a pass.
-
-        Args:
-            batches: Returns the reads of each batch; rows are counted through all datasets of a mixture. It
-                is called once for each dataset, and a thread iterates over the result.
-        """
+        """Begin to fetch the batches of a pass."""
         read_aheads = [
             CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
             for number, handle in self._handles.items()
@@ -198,12 +180,7 @@ class CachedEpoch:
             worker.start()
 
     def wait(self) -> None:
-        """Wait until the next batch can be read.
-
-        Raises:
-            StorageError: The batch cannot be fetched; the error names URL and shard.
-            LoaderClosedError: The loader is being stopped.
-        """
+        """Wait until the next batch can be read."""
         for one in self._read_aheads:
             one.wait()
 

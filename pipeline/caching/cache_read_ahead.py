@@ -27,8 +27,6 @@ from .planned_reads import BatchReads, CacheHandle, PayloadParts, PlannedReads, 
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CacheReadAhead"]
-
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _SILENCE = 10.0  # seconds that a batch waits before each message
@@ -38,13 +36,7 @@ _EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
 
 
 class CacheReadAhead:
-    """The read-ahead of one dataset for one pass; its thread and the loader share it.
-
-    Args:
-        cache: The remote dataset and its cache.
-        batches: The reads of each batch, perhaps none. The thread iterates over them.
-        ahead: Bytes that may be fetched, or in flight, before they are needed.
-    """
+    """The read-ahead of one dataset for one pass; its thread and the loader share it."""
 
     def __init__(self, cache: CacheHandle, batches: Iterable[BatchReads], *, ahead: int) -> None:
         self._cache = cache

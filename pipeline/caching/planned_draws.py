@@ -22,8 +22,6 @@ from ..order.sample_source import SampleSource
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
-__all__ = ["STEPS", "NextUse", "PlannedDraws", "draws_of_order", "make_next_use"]
-
 STEPS = 1 << 32
 """Moments of an epoch that is planned by steps: more than any epoch has."""
 
@@ -38,19 +36,14 @@ class PlannedDraws:
 
     A moment is the number of a draw, or of a step, in its epoch. ``epoch * moments + moment`` counts them
     over all epochs.
-
-    Attributes:
-        moments: Moments of an epoch, or more.
-        count: Approximate number of draws in an epoch.
-        drawn: Returns the draws of an epoch: (K,) int64, their moments, and (K,) int64, the index rows of
-            their samples, counted through all datasets of a mixture.
-        order: The order of the draws, if it draws all rows of one dataset.
     """
 
-    moments: int
-    count: int
+    moments: int  # Moments of an epoch, or more
+    count: int  # Approximate number of draws in an epoch
+    # Returns the draws of an epoch: (K,) int64, their moments, and (K,) int64, the index rows of their
+    # samples, counted through all datasets of a mixture
     drawn: Callable[[int], tuple[Int64, Int64]]
-    order: Order | None = None
+    order: Order | None = None  # The order of the draws, if it draws all rows of one dataset
 
 
 def draws_of_order(order: Order, source: SampleSource) -> PlannedDraws:
@@ -83,16 +76,11 @@ class InvertedOrder:
 
     It finds the next use of a block after each use. The inverse of an epoch's permutation gives the draws of
     the samples in the block, in this epoch and the next one.
-
-    Attributes:
-        order: Draws every sample once in an epoch.
-        first: (N,) int32, the block of each sample's first byte, ascending.
-        last: (N,) int32, the block of its last byte, ascending.
     """
 
-    order: FullShuffle | Sequential
-    first: Int32
-    last: Int32
+    order: FullShuffle | Sequential  # Draws every sample once in an epoch
+    first: Int32  # (N,) int32, the block of each sample's first byte, ascending
+    last: Int32  # (N,) int32, the block of its last byte, ascending
 
     def after(self, blocks: Int64, moment: int) -> Int64:
         """See :class:`NextUse`."""
@@ -117,19 +105,12 @@ class InvertedOrder:
 
 @dataclass(frozen=True, eq=False)
 class SortedUses:
-    """The :class:`NextUse` of any draws: the uses of an epoch, sorted by block and moment.
+    """The :class:`NextUse` of any draws: the uses of an epoch, sorted by block and moment."""
 
-    Attributes:
-        draws: The draws.
-        first: (N,) int32, the block of the first byte of each sample, by its row.
-        last: (N,) int32, the block of its last byte.
-        start: Row of the first of these samples, counted through all datasets of a mixture.
-    """
-
-    draws: PlannedDraws
-    first: Int32
-    last: Int32
-    start: int
+    draws: PlannedDraws  # The draws
+    first: Int32  # (N,) int32, the block of the first byte of each sample, by its row
+    last: Int32  # (N,) int32, the block of its last byte
+    start: int  # Row of the first of these samples, counted through all datasets of a mixture
     _epochs: dict[int, Int64] = field(default_factory=dict)
 
     def after(self, blocks: Int64, moment: int) -> Int64:

@@ -20,44 +20,27 @@ from .planned_draws import NextUse
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BatchReads", "CacheHandle", "PayloadParts", "PlannedReads", "plan_batch"]
-
 
 class BatchReads(NamedTuple):
-    """The payloads that a batch reads.
+    """The payloads that a batch reads."""
 
-    Attributes:
-        rows: (N,) int64, the index row of each payload.
-        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last.
-            A batch of the same loader must have read the whole payload before. None if all are read whole.
-        moment: The last moment of the batch on any rank, counted over all epochs; see :class:`PlannedDraws`.
-    """
-
-    rows: Int64
+    rows: Int64  # (N,) int64, the index row of each payload
+    # (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last
     slices: Int64 | None = None
+    # The last moment of the batch on any rank, counted over all epochs; see :class:`PlannedDraws`
     moment: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
-    """A remote dataset, its cached files and the requests of one loader.
+    """A remote dataset, its cached files and the requests of one loader."""
 
-    Attributes:
-        dataset: The dataset.
-        files: Its cached data files, opened for this loader.
-        requests: Requests for their blocks.
-        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never. With
-            ``next_use`` it is minus the moment of the next use. Blocks with small numbers are evicted first.
-        part_checksums: Checksums of parts of long payloads that the loader has read.
-        next_use: Tells the next use of blocks; None if the draws are unknown.
-    """
-
-    dataset: CachedDataset
-    files: CachedFiles
-    requests: BlockRequests
-    last_use: Int64
-    part_checksums: PartChecksums
-    next_use: NextUse | None = None
+    dataset: CachedDataset  # The dataset
+    files: CachedFiles  # Its cached data files, opened for this loader
+    requests: BlockRequests  # Requests for their blocks
+    last_use: Int64  # (B,) int64, last use of every block in nanoseconds of the monotonic clock
+    part_checksums: PartChecksums  # Checksums of parts of long payloads that the loader has read
+    next_use: NextUse | None = None  # Tells the next use of blocks; None if the draws are unknown
 
     def used(self, blocks: Int64, moment: int | None) -> None:
         """Record that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
@@ -76,21 +59,13 @@ class PayloadParts(NamedTuple):
 
 @dataclass(eq=False)
 class PlannedReads:
-    """The payloads and parts that are fetched for a batch.
+    """The payloads and parts that are fetched for a batch."""
 
-    Attributes:
-        ranges: Payloads that the batch reads whole.
-        parts: Parts of other payloads; None if it reads all payloads whole.
-        blocks: Blocks of all of these.
-        moment: See :class:`BatchReads`.
-        requests: Requests in flight for the blocks.
-    """
-
-    ranges: Ranges
-    parts: PayloadParts | None
-    blocks: Int64
-    moment: int | None = None
-    requests: set[BlockRequest] = field(default_factory=set)
+    ranges: Ranges  # Payloads that the batch reads whole
+    parts: PayloadParts | None  # Parts of other payloads; None if it reads all payloads whole
+    blocks: Int64  # Blocks of all of these
+    moment: int | None = None  # See :class:`BatchReads`
+    requests: set[BlockRequest] = field(default_factory=set)  # Requests in flight for the blocks
 
 
 def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:

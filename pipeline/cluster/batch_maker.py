@@ -19,22 +19,15 @@ if TYPE_CHECKING:
     from .loader_arguments import LoaderArguments
     from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["BatchMaker", "LoaderIdentity"]
-
 
 @dataclass(frozen=True)
 class LoaderIdentity:
-    """What a loader and its copies must have in common to make the same batches.
+    """What a loader and its copies must have in common to make the same batches."""
 
-    Attributes:
-        version: Release of Stoker.
-        native: Names in the C++ module.
-        identity: Identity of the loader, as its states hold it: the dataset's fingerprint and all else that
-            decides batches.
-    """
-
-    version: str
-    native: tuple[str, ...]
+    version: str  # Release of Stoker
+    native: tuple[str, ...]  # Names in the C++ module
+    # Identity of the loader, as its states hold it: the dataset's fingerprint and all else that decides
+    # batches
     identity: Mapping[str, Any]
 
     @classmethod
@@ -47,10 +40,6 @@ class BatchMaker:
     """The actor that makes batches of a loader. Several calls share the threads of one engine.
 
     It returns errors of Stoker, because Ray would wrap raised ones.
-
-    Args:
-        arguments: The loader.
-        num_threads: Threads of its engine.
     """
 
     def __init__(self, arguments: LoaderArguments, num_threads: int) -> None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .ray_pool import Answer, RayPool, RayWorker
     from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["Dispatcher"]
-
 _LOG = EventLog("workers")
 _TICK = 0.05  # seconds between two looks for changes
 _LISTING = 5.0  # seconds between two looks at the machines of the cluster
@@ -41,20 +39,7 @@ _KNOWN = 50  # latest times that count for the median
 
 
 class Dispatcher:
-    """The requests without an answer. The producer's thread and the thread of :meth:`run` share it.
-
-    Args:
-        pool: The workers.
-        local: Whether this process makes batches while there are workers.
-        limit: Requests that this process works on at the same time.
-        in_flight: Requests that may be without an answer.
-        memory: Where the batches of workers are copied to.
-        clock: Returns seconds.
-
-    Attributes:
-        in_flight: As above.
-        traffic: What each maker has done.
-    """
+    """The requests without an answer. The producer's thread and the thread of :meth:`run` share it."""
 
     def __init__(
         self,
@@ -98,12 +83,7 @@ class Dispatcher:
         return request
 
     def wait(self, request: BatchRequest) -> MadeBatches:
-        """Wait for the batches of a request, and make batches here meanwhile.
-
-        Raises:
-            LoaderClosedError: The loader is being stopped.
-            BaseException: What making the batches has raised.
-        """
+        """Wait for the batches of a request, and make batches here meanwhile."""
         while not request.done:
             if stopping():
                 self._abandon()

@@ -16,18 +16,11 @@ if TYPE_CHECKING:
 
     Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
 
-__all__ = ["ImageMemory"]
-
 _KEPT = 4  # requests whose memory is kept for others
 
 
 class ImageMemory:
-    """Memory for images. A dropped batch's memory is used again, because fresh pages cost more than the copy.
-
-    Args:
-        allocate: Makes arrays of a shape and dtype, such as page-locked ones; None takes pages of this
-            object.
-    """
+    """Memory for images, used again because fresh pages cost more than the copy."""
 
     def __init__(self, allocate: Allocate | None) -> None:
         self._allocate = allocate

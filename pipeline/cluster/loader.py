@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .image_memory import Allocate
     from .started_batches import MadeBatches
 
-__all__ = ["SharedLoader"]
-
 _SPARE = 4  # requests in flight beyond those that keep the workers busy
 _LOCAL_REQUESTS = 2  # requests of this process at the same time: one that its engine makes, and the next one
 _PATIENCE = 5.0  # seconds for which closing waits for Ray
@@ -69,12 +67,7 @@ class SharedLoader(SteeredLoader):
         return None
 
     def _together(self, schedule: Any, *, unfinished: bool) -> Callable[[int], int]:
-        """How many batches to request together from a step on: at least one, and more if they are small.
-
-        Args:
-            schedule: The steps. The result refers to no loader.
-            unfinished: Whether workers send images as uint8.
-        """
+        """How many batches to request together from a step on: at least one, and more if they are small."""
         raise NotImplementedError
 
     @abstractmethod
@@ -97,12 +90,7 @@ class SharedLoader(SteeredLoader):
             self._use_ledger(ledger)
 
     def _use_workers(self, workers: RayWorkers | None) -> None:
-        """Start the workers of the argument ``workers``; called at the end of a loader's construction.
-
-        Raises:
-            ConfigError: The argument is wrong, there is no such cluster, or the loader cannot have copies.
-            MissingDependencyError: Ray is not installed.
-        """
+        """Start the workers of the argument ``workers``; called at the end of a loader's construction."""
         self._dispatcher = None
         if workers is None:
             return

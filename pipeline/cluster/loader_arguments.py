@@ -18,40 +18,21 @@ if TYPE_CHECKING:
 
     from ..order.versioned_loader import VersionedLoader
 
-__all__ = ["LoaderArguments", "described_dataset"]
-
 
 @dataclass(frozen=True)
 class LoaderArguments:
-    """The arguments of a loader's copy on another machine.
+    """The arguments of a loader's copy on another machine."""
 
-    Attributes:
-        kind: Class of the loader.
-        dataset: Description of its dataset, as JSON data.
-        options: The other arguments.
-        unfinished: Whether the copy leaves colours and dtype of images to the loader.
-    """
-
-    kind: type[Any]
-    dataset: Mapping[str, Any]
-    options: Mapping[str, Any]
-    unfinished: bool = False
+    kind: type[Any]  # Class of the loader
+    dataset: Mapping[str, Any]  # Description of its dataset, as JSON data
+    options: Mapping[str, Any]  # The other arguments
+    unfinished: bool = False  # Whether the copy leaves colours and dtype of images to the loader
 
     @classmethod
     def of_loader(
         cls, loader: VersionedLoader, changed: Mapping[str, Any], *, unfinished: bool = False
     ) -> LoaderArguments:
-        """Return the arguments of a loader's copies.
-
-        Args:
-            loader: The loader.
-            changed: Arguments that a copy needs in place of the loader's.
-            unfinished: See the attribute.
-
-        Raises:
-            ConfigError: The loader cannot have copies: its dataset has no description, or its class has
-                other arguments.
-        """
+        """Return the arguments of a loader's copies."""
         bases = [base for base in type(loader).__mro__ if base.__module__.startswith("stoker.")]
         if not type(loader).__init__.__module__.startswith("stoker."):
             raise ConfigError(
@@ -82,12 +63,7 @@ class LoaderArguments:
 
 
 def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
-    """The dataset of a description. A plain path stays one, because the loader applies the cache's arguments.
-
-    Args:
-        description: What :func:`~stoker.pipeline.description.describe.describe_dataset` returned.
-        arguments: Arguments of the loader; those of the cache are taken out if the dataset is opened here.
-    """
+    """The dataset of a description. A plain path stays one: the loader applies the cache's arguments."""
     if "mixture" in description:
         parts = [described_dataset(part, {}) for part in description["mixture"]]
         mixture = mix(

@@ -8,20 +8,13 @@ from typing import Any
 
 from stoker.errors import ConfigError, optional_import
 
-__all__ = ["connected"]
-
 # Seconds for which Ray looks for a cluster that is lost, before it ends the process: 28 hours in place of a
 # minute. Ray reads them at its import.
 _PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}
 
 
 def connected(address: str) -> Any:
-    """Return Ray, with the connection that it has, or a new one that stays until the process ends.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        ConfigError: There is no cluster at the address.
-    """
+    """Return Ray, with the connection that it has, or a new one that stays until the process ends."""
     for name, value in _PATIENCE.items():
         os.environ.setdefault(name, value)
     with optional_import("workers=RayWorkers(...) needs Ray", "ray"):

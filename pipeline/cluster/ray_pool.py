@@ -24,51 +24,32 @@ if TYPE_CHECKING:
     from .ray_workers import RayWorkers
     from .started_batches import WantedBatches
 
-__all__ = ["Answer", "RayPool", "RayWorker"]
-
 _LOG = EventLog("workers")
 _RESTARTS = 3  # of a worker on one machine
 PER_WORKER = 3  # requests to one worker: two in its engine, the others on their way
 
 
 class Answer(NamedTuple):
-    """What Ray says of a request.
+    """What Ray says of a request."""
 
-    Attributes:
-        reference: Ray's reference of the answer.
-        value: What the worker returned; None if it died.
-        error: What it raised, or how it died.
-        died: Whether the worker died.
-        nbytes: Bytes of the value's arrays.
-    """
-
-    reference: Any
-    value: Any = None
-    error: Exception | None = None
-    died: bool = False
-    nbytes: int = 0
+    reference: Any  # Ray's reference of the answer
+    value: Any = None  # What the worker returned; None if it died
+    error: Exception | None = None  # What it raised, or how it died
+    died: bool = False  # Whether the worker died
+    nbytes: int = 0  # Bytes of the value's arrays
 
 
 @dataclass(eq=False)
 class RayWorker:
-    """A process on one machine of the cluster.
+    """A process on one machine of the cluster."""
 
-    Attributes:
-        node: Ray's number of the machine.
-        name: Its name in messages and statistics.
-        num_cpus: Threads of its engine.
-        actor: Ray's handle of the process.
-        starting: Reference of the identity of the loader's copy; None once it was found equal.
-        restarts: How often the process has died.
-        running: Numbers of the requests that it has, by the references of the answers.
-    """
-
-    node: str
-    name: str
-    num_cpus: int
-    actor: Any
-    starting: Any
-    restarts: int = 0
+    node: str  # Ray's number of the machine
+    name: str  # Its name in messages and statistics
+    num_cpus: int  # Threads of its engine
+    actor: Any  # Ray's handle of the process
+    starting: Any  # Reference of the identity of the loader's copy; None once it was found equal
+    restarts: int = 0  # How often the process has died
+    # Numbers of the requests that it has, by the references of the answers
     running: dict[Any, int] = field(default_factory=dict)
 
     @property
@@ -78,22 +59,7 @@ class RayWorker:
 
 
 class RayPool:
-    """The workers of one loader.
-
-    Args:
-        workers: Which part of the cluster they are.
-        arguments: The loader.
-        identity: The loader's identity, which its copies must have, too.
-        ranks: This rank among those that share the cluster.
-
-    Attributes:
-        workers: Workers by the number of their machine.
-        refused: Names of machines that are not used, with the reason.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        ConfigError: There is no such cluster, or an argument of the loader cannot be sent.
-    """
+    """The workers of one loader."""
 
     def __init__(
         self, workers: RayWorkers, arguments: LoaderArguments, identity: LoaderIdentity, ranks: Ranks

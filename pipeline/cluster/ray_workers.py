@@ -8,8 +8,6 @@ from stoker.errors import ConfigError
 
 from ..execution.arguments import optional_number
 
-__all__ = ["RayWorkers"]
-
 
 @dataclass(frozen=True)
 class RayWorkers:

@@ -10,29 +10,19 @@ if TYPE_CHECKING:
 
     from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["BatchRequest"]
-
 
 @dataclass(eq=False)
 class BatchRequest:
-    """Consecutive batches that a producer waits for.
+    """Consecutive batches that a producer waits for."""
 
-    Attributes:
-        number: Requests are made and answered in the order of their numbers.
-        wanted: What decides the batches.
-        begin: Begins to make them in this process; returns a function that waits for them.
-        value: What was made.
-        error: The error, if no value was made.
-        done: Whether there is a value or an error.
-        sent: When workers were asked, by the numbers of their machines.
-    """
-
-    number: int
-    wanted: WantedBatches
+    number: int  # Requests are made and answered in the order of their numbers
+    wanted: WantedBatches  # What decides the batches
+    # Begins to make them in this process; returns a function that waits for them
     begin: Callable[[], Callable[[], MadeBatches]]
-    value: MadeBatches | None = None
-    error: BaseException | None = None
-    done: bool = False
+    value: MadeBatches | None = None  # What was made
+    error: BaseException | None = None  # The error, if no value was made
+    done: bool = False  # Whether there is a value or an error
+    # When workers were asked, by the numbers of their machines
     sent: dict[str, float] = field(default_factory=dict)
 
     def __lt__(self, other: BatchRequest) -> bool:

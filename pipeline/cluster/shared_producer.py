@@ -14,20 +14,9 @@ if TYPE_CHECKING:
     from .dispatcher import Dispatcher
     from .request import BatchRequest
 
-__all__ = ["SharedProducer"]
-
 
 class SharedProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches.
-
-    Args:
-        schedule: The steps to run, on this rank.
-        complete: Gives a batch that was made here or on a worker its final form.
-        ask: Asks the dispatcher for some batches from a checkpoint's position on.
-        together: How many batches to ask for at once from a step on, at least one.
-        dispatcher: Gives requests to makers, and waits for their answers.
-        totals: Adds up where the time goes.
-    """
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
 
     def __init__(
         self,

@@ -7,36 +7,22 @@ from typing import Any, NamedTuple
 
 from ..execution.epochs.epoch_steps import FirstSteps
 
-__all__ = ["MadeBatches", "StartedBatches", "WantedBatches"]
-
 
 @dataclass(frozen=True)
 class WantedBatches:
-    """What decides some batches, besides the arguments of the loader.
+    """What decides some batches, besides the arguments of the loader."""
 
-    Attributes:
-        epoch: Number of the epoch.
-        position: The checkpoint's position at which the first batch is the next one.
-        count: Number of batches.
-        steering: What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`.
-    """
-
-    epoch: int
-    position: int
-    count: int
-    steering: Any
+    epoch: int  # Number of the epoch
+    position: int  # The checkpoint's position at which the first batch is the next one
+    count: int  # Number of batches
+    steering: Any  # What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`
 
 
 class MadeBatches(NamedTuple):
-    """What was made of some batches, before they have the form of the framework.
+    """What was made of some batches, before they have the form of the framework."""
 
-    Attributes:
-        batches: Those before an error, as the loader's producer collects them.
-        error: The error of the next batch.
-    """
-
-    batches: list[Any]
-    error: Exception | None
+    batches: list[Any]  # Those before an error, as the loader's producer collects them
+    error: Exception | None  # The error of the next batch
 
     @property
     def samples(self) -> int:
@@ -50,12 +36,7 @@ class MadeBatches(NamedTuple):
 
 
 class StartedBatches:
-    """Batches that an engine makes.
-
-    Args:
-        loader: Has the engine.
-        wanted: The batches.
-    """
+    """Batches that an engine makes."""
 
     def __init__(self, loader: Any, wanted: WantedBatches) -> None:
         steps = FirstSteps(loader._schedule(wanted.epoch, wanted.position), wanted.count)

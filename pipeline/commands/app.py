@@ -35,8 +35,6 @@ from .shared.console import print_error
 from .stage import stage
 from .verify import verify
 
-__all__ = ["app", "main"]
-
 _COMMANDS: dict[str, Callable[..., Any]] = {
     "convert": convert,
     "convert-text": convert_text,

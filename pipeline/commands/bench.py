@@ -16,8 +16,6 @@ from stoker.errors import ConfigError
 from .shared.console import out, table
 from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
 
-__all__ = ["bench"]
-
 _AGAINST = "torch,tfdata,dali"
 
 

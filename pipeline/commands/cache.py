@@ -9,8 +9,6 @@ import typer
 
 from .shared.console import human_bytes, out, plain
 
-__all__ = ["cache"]
-
 
 def cache(
     source: Annotated[

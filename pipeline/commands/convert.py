@@ -40,8 +40,6 @@ from .shared.options import (
 )
 from .shared.progress import progress
 
-__all__ = ["convert"]
-
 _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d{4})?")  # val, val2017
 
 

@@ -36,8 +36,6 @@ from .shared.options import (
 )
 from .shared.progress import progress
 
-__all__ = ["convert_text"]
-
 
 def convert_text(
     sources: Annotated[

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .shared.console import out, print_rows
 
-__all__ = ["doctor"]
-
 
 def doctor() -> None:
     """Show what is installed and which engine a loader uses.

@@ -14,8 +14,6 @@ from .shared.console import count, out, print_skipped
 from .shared.options import Classes, Columns, Unlabelled, parse_columns
 from .shared.progress import progress
 
-__all__ = ["index"]
-
 
 def index(
     shards: Annotated[

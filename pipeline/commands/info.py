@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .description.conversion_gain import Gain
 
-__all__ = ["info"]
-
 
 def info(
     dataset: Dataset,

@@ -18,8 +18,6 @@ from .shared.options import Dataset, MinSize, MinVisible
 if TYPE_CHECKING:
     from ..preview.text import ShownText
 
-__all__ = ["preview"]
-
 
 def preview(
     dataset: Dataset,

@@ -9,8 +9,6 @@ import typer
 from .shared.console import human_bytes, out
 from .shared.progress import progress
 
-__all__ = ["stage"]
-
 
 def stage(
     source: Annotated[str, typer.Argument(help="URL of a dataset, or its folder on a network file system.")],

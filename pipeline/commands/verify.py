@@ -14,8 +14,6 @@ from .shared.progress import progress
 if TYPE_CHECKING:
     from stoker.formats.verification.verify import Report
 
-__all__ = ["verify"]
-
 
 def verify(
     dataset: Dataset,

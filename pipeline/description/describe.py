@@ -18,8 +18,6 @@ from stoker.formats.remote.store import is_url
 
 from .portable import NotPortableError, portable
 
-__all__ = ["ELSEWHERE", "VERSION", "describe", "describe_dataset", "pack_rows", "unpack_rows"]
-
 VERSION = 1
 
 ELSEWHERE = {
@@ -38,17 +36,7 @@ def describe(
     world_size: int,
     state: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the description of a loader as a dict of JSON data.
-
-    Args:
-        kind: Name of the loader's class.
-        dataset_argument: The loader's argument ``dataset``.
-        source: The dataset or mixture that it stands for.
-        options: The other arguments that were given, by name. Those that JSON cannot hold, such as functions,
-            are named in the entry ``missing``.
-        world_size: Number of ranks.
-        state: State of the loader.
-    """
+    """Return the description of a loader as a dict of JSON data."""
     arguments, missing = {}, []
     for name, value in options.items():
         if name in ELSEWHERE:
@@ -74,11 +62,7 @@ def describe(
 
 
 def describe_dataset(dataset_argument: Any, source: Any) -> dict[str, Any]:
-    """Return the description of a dataset or mixture; :func:`describe` explains the arguments.
-
-    Raises:
-        NotPortableError: JSON cannot hold it.
-    """
+    """Return the description of a dataset or mixture; :func:`describe` explains the arguments."""
     if hasattr(source, "quotas"):  # a mixture
         parts = [describe_dataset(dataset, dataset) for dataset in source.datasets]
         moving = source.moving and source.moving.to_json()

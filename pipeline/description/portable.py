@@ -12,8 +12,6 @@ import numpy as np
 from stoker.augment.description import Description
 from stoker.augment.recipe import from_dict
 
-__all__ = ["NotPortableError", "from_portable", "portable"]
-
 _MOST = 100_000  # numbers of an array that a description holds
 
 
@@ -22,11 +20,7 @@ class NotPortableError(Exception):
 
 
 def portable(value: Any) -> Any:
-    """Return an argument as JSON data: numbers, texts, lists, and objects for other types.
-
-    Raises:
-        NotPortableError: The argument is or holds a function, a long array, or another program's object.
-    """
+    """Return an argument as JSON data: numbers, texts, lists, and objects for other types."""
     if isinstance(value, np.generic):
         value = value.item()
     elif isinstance(value, os.PathLike):
@@ -53,16 +47,7 @@ def _as_object(value: Any) -> dict[str, Any]:
 
 
 def from_portable(value: Any, known: Iterable[type]) -> Any:
-    """Return the argument that :func:`portable` has turned into ``value``; lists stay lists.
-
-    Args:
-        value: JSON data.
-        known: Classes of objects that the data may name.
-
-    Raises:
-        ConfigError: A transform is unknown.
-        ValueError: The data is not from :func:`portable`.
-    """
+    """Return the argument that :func:`portable` has turned into ``value``; lists stay lists."""
     if isinstance(value, list):
         return [from_portable(item, known) for item in value]
     if not isinstance(value, dict):

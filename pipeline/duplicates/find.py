@@ -25,8 +25,6 @@ from .perceptual_hash import hash_images
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["DuplicateImage", "Duplicates", "duplicates"]
-
 _LARGEST_DISTANCE = 16
 
 

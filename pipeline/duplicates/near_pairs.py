@@ -17,8 +17,6 @@ from stoker.formats.dataset.columns.list_column import expand_ranges
 Int64 = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
-__all__ = ["hamming_distances", "near_pairs"]
-
 _BITS = 64
 _MOST_CANDIDATES = 1 << 22  # compared at once: 64 MB
 _ONES = np.array([bin(value).count("1") for value in range(1 << 16)], np.uint8)
@@ -31,12 +29,8 @@ def hamming_distances(first: Hashes, second: Hashes) -> Int64:
 
 
 def near_pairs(hashes: Hashes, distance: int) -> tuple[Int64, Int64]:
-    """Return the indices of all pairs within a distance, (P,) int64 each, the first smaller.
-
-    Args:
-        hashes: (N,) uint64, all different.
-        distance: Largest number of bits that differ, from 0.
-    """
+    """Return the indices of all pairs within a distance, (P,) int64 each, the first smaller."""
+    # hashes (N,) uint64
     pairs = [np.zeros(0, np.int64)]
     if distance:
         edges = np.linspace(0, _BITS, distance // 2 + 2).astype(np.int64)

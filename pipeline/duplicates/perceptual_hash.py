@@ -18,8 +18,6 @@ from stoker.formats.dataset.dataset import Dataset
 
 from ..images.loader import ImageLoader
 
-__all__ = ["hash_images", "perceptual_hashes"]
-
 _SIDE, _LOW = 32, 8
 _BATCH = 128
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
@@ -40,14 +38,6 @@ def hash_images(
     """Return positions (M,) int64 and hashes (M,) uint64 of the images of a dataset that can be decoded.
 
     The native engine decodes JPEGs at a reduced size where 32x32 allows it.
-
-    Args:
-        dataset: The dataset.
-        num_threads: Threads of the engine; None for this process' cores.
-        progress: Called with the number of images that were hashed since the last call.
-
-    Raises:
-        ConfigError: The dataset holds no images.
     """
     positions, hashes = [], []
     with ImageLoader(

@@ -11,8 +11,6 @@ from PIL import Image
 
 from .find import DuplicateImage, Duplicates
 
-__all__ = ["render_sheet"]
-
 _GROUPS, _IMAGES = 200, 8  # that a page shows
 _SIDE = 160  # pixels of a picture
 _PAGE = """<!doctype html>

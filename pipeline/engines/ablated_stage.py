@@ -10,20 +10,14 @@ import numpy.typing as npt
 
 from stoker.formats.dataset.reading.samples import Samples
 
-__all__ = ["NO_STAGE", "AblatedStage"]
-
 
 @dataclass(frozen=True)
 class AblatedStage:
-    """A stage that an engine leaves out. It reads payloads in any case.
+    """A stage that an engine leaves out. It reads payloads in any case."""
 
-    Attributes:
-        stage: "decoding" decodes each sample once, and keeps its pixels. "augmentation" decodes the parts of
-            samples that the images show, and gives the images no content.
-        pixels: Pixels by shard and offset; engines that have the same dict share them.
-    """
-
+    # "decoding" decodes each sample once, and keeps its pixels
     stage: Literal["nothing", "decoding", "augmentation"] = "nothing"
+    # Pixels by shard and offset; engines that have the same dict share them
     pixels: dict[tuple[int, int], npt.NDArray[Any]] = field(default_factory=dict)
 
     @property

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _Side = TypeVar("_Side", bound="int | None")
 
-__all__ = ["Engine", "EngineSettings", "ImageFormat", "Result", "Status", "Work"]
-
 
 class Status(IntEnum):
     """The outcome for one sample. The numbers are those of the C++ module, in native/decode/status.h."""
@@ -49,24 +47,15 @@ class Status(IntEnum):
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """Dtype and layout of the images that an engine makes.
+    """Dtype and layout of the images that an engine makes."""
 
-    Attributes:
-        dtype: Dtype of the elements. Whole numbers are rounded half up and clipped to their range.
-        layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
-        color: Which channels the images have.
-        channels: Number of channels.
-        bits: Bits of a level of the stored images: 8 or 16, or 32 for floats.
-
-    Raises:
-        ConfigError: There is no such dtype, layout or colour, or they do not fit each other.
-    """
-
+    # Dtype of the elements. Whole numbers are rounded half up and clipped to their range
     dtype: DType = "float32"
+    # Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores
     layout: Layout = "NCHW"
-    color: Color = "rgb"
-    channels: int = 3
-    bits: int = 8
+    color: Color = "rgb"  # Which channels the images have
+    channels: int = 3  # Number of channels
+    bits: int = 8  # Bits of a level of the stored images: 8 or 16, or 32 for floats
 
     def __post_init__(self) -> None:
         arguments = (("dtype", get_args(DType)), ("layout", get_args(Layout)), ("color", get_args(Color)))
@@ -103,16 +92,12 @@ class Work:
 
     If the parameters have a composition, the samples are the parts of fewer images, and ``others`` is empty.
     Each sample has a status.
-
-    Attributes:
-        samples: N rows of the index.
-        params: Parameters of the images of one size, M = V * N of them: V views of each sample, view by view.
-            Image i shows sample i % N.
-        others: Parameters of further images of the same samples, of other sizes or transforms.
     """
 
-    samples: Samples
+    samples: Samples  # N rows of the index
+    # Parameters of the images of one size, M = V * N of them: V views of each sample, view by view
     params: ImageParams
+    # Parameters of further images of the same samples, of other sizes or transforms
     others: tuple[ImageParams, ...] = ()
 
     @property
@@ -127,24 +112,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Result:
-    """A batch that was executed.
+    """A batch that was executed."""
 
-    Attributes:
-        images: Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or, with DLPack's protocol,
-            on the engine's device. Its memory belongs to the receiver until the last reference is gone.
-            NumPy's arrays hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
-        status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
-        reason: Messages of the decoder about bad samples, by index in the batch.
-        step_errors: Errors of steps in Python, by index in the batch. A sample with one is not bad: its step
-            is wrong, and the batch is useless. With a composition, these are indices of images.
-        others: Arrays of further images, as :attr:`Work.others` has their parameters.
-    """
-
+    # Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or, with DLPack's protocol, on the
+    # engine's device. Its memory belongs to the receiver until the last reference is gone. NumPy's arrays
+    # hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead
     images: Any
+    # (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros
     status: npt.NDArray[np.uint8]
+    # Messages of the decoder about bad samples, by index in the batch
     reason: dict[int, str] = field(default_factory=dict)
+    # Errors of steps in Python, by index in the batch
     step_errors: dict[int, StokerError] = field(default_factory=dict)
-    others: tuple[Any, ...] = ()
+    others: tuple[Any, ...] = ()  # Arrays of further images, as :attr:`Work.others` has their parameters
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -154,50 +134,32 @@ class Result:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Settings that an engine is made from; each engine uses those that concern it.
+    """Settings that an engine is made from; each engine uses those that concern it."""
 
-    Attributes:
-        files: Paths of the dataset's data files, in the manifest's order.
-        sizes: Bytes of each, as the manifest says.
-        image_format: Form of the images.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
-        device: Where the engine leaves images, "cpu" or "cuda:N".
-        num_threads: Threads, from 1.
-        depth: Batches in flight at once, from 1.
-        batch_size: Samples of the largest batch.
-        verify: Whether each payload is compared with its checksum.
-        mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
-            where a file that shrinks under a mapping ends the process.
-        exact: Whether images are decoded at their full size even if they then become much smaller.
-        cached_samples: Samples of mosaics that stay decoded in memory, because other mosaics show them again.
-        allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
-            the memory to the engine.
-        dali: How DALI decodes.
-        largest: Height and width of nearly all images, pixels, for decoders that allocate memory beforehand.
-        typical: Samples and parameters like those of later batches, for engines that prepare themselves.
-        unfinished: Whether the engine "native" leaves colours, dtype and layout to another process. The
-            images of a result then have a method ``finish``.
-        ablated: The stage that the engines "native" and "reference" leave out, for a measurement.
-    """
-
-    files: Sequence[Path | str]
-    sizes: Sequence[int]
-    image_format: ImageFormat
+    files: Sequence[Path | str]  # Paths of the dataset's data files, in the manifest's order
+    sizes: Sequence[int]  # Bytes of each, as the manifest says
+    image_format: ImageFormat  # Form of the images
     _: KW_ONLY
-    max_pixels: int
-    device: str = "cpu"
-    num_threads: int = 1
-    depth: int = 2
-    batch_size: int = 1
-    verify: bool = True
-    mapped: bool = True
-    exact: bool = False
+    max_pixels: int  # An image with more pixels is TOO_LARGE, found in its header
+    device: str = "cpu"  # Where the engine leaves images, "cpu" or "cuda:N"
+    num_threads: int = 1  # Threads, from 1
+    depth: int = 2  # Batches in flight at once, from 1
+    batch_size: int = 1  # Samples of the largest batch
+    verify: bool = True  # Whether each payload is compared with its checksum
+    mapped: bool = True  # Whether files are mapped into memory
+    exact: bool = False  # Whether images are decoded at their full size even if they then become much smaller
+    # Samples of mosaics that stay decoded in memory, because other mosaics show them again
     cached_samples: int = 0
+    # Makes the array of a shape and dtype that a batch on the CPU is written into
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
-    dali: DaliOptions | None = None
+    dali: DaliOptions | None = None  # How DALI decodes
+    # Height and width of nearly all images, pixels, for decoders that allocate memory beforehand
     largest: Size | None = None
+    # Samples and parameters like those of later batches, for engines that prepare themselves
     typical: Work | None = None
+    # Whether the engine "native" leaves colours, dtype and layout to another process
     unfinished: bool = False
+    # The stage that the engines "native" and "reference" leave out, for a measurement
     ablated: AblatedStage = NO_STAGE
 
 
@@ -217,29 +179,13 @@ class Engine(Protocol):
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        """Ask the kernel for payloads that will be needed, or for parts of them; returns at once.
-
-        Args:
-            samples: The samples of a batch.
-            columns: Parameters of its images, as in :attr:`Work.columns`; empty if they are not known yet.
-
-        Raises:
-            ValueError: A payload would lie outside of its file.
-        """
+        """Ask the kernel for payloads that will be needed, or for parts of them; returns at once."""
 
     def submit(self, work: Work) -> None:
-        """Start a batch of at least one sample; returns at once unless too many batches are in flight.
-
-        Raises:
-            EngineError: The engine is closed, or has no step that the parameters need.
-        """
+        """Start a batch of at least one sample; returns at once unless too many batches are in flight."""
 
     def collect(self) -> Result:
-        """Wait for the oldest batch that was submitted, and return it.
-
-        Raises:
-            EngineError: No batch is in flight, or the batch failed as a whole.
-        """
+        """Wait for the oldest batch that was submitted, and return it."""
 
     def close(self) -> None:
         """End the threads, forget the batches in flight and close the files; safe to call twice.

@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["to_bfloat16"]
-
 
 def to_bfloat16(array: Any) -> Any:
-    """Bits of bfloat16, uint16 of the same shape, rounded to nearest even.
-
-    Args:
-        array: Contiguous float32 array of NumPy, or of a library with the same functions.
-    """
+    """Bits of bfloat16, uint16 of the same shape, rounded to nearest even."""
     bits = array.view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

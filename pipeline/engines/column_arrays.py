@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from stoker._native import Column
 
-__all__ = ["pack"]
-
 
 def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any]]:
     """Collect the attributes of ``source`` that columns are named after, in the form that C++ takes.

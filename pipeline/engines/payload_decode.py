@@ -18,8 +18,6 @@ from stoker.types import Color
 
 from .base import Status
 
-__all__ = ["PayloadError", "decode", "describe_failure"]
-
 
 class PayloadError(ValueError):
     """A payload that cannot be decoded; ``status`` is that of its sample."""
@@ -32,23 +30,8 @@ class PayloadError(ValueError):
 def decode(
     data: Any, samples: Samples, i: int, *, max_pixels: int, color: Color = "rgb", reference: bool = False
 ) -> npt.NDArray[Any]:
-    """Decode the payload of a sample, its EXIF orientation applied.
-
-    Args:
-        data: Any C-contiguous buffer.
-        samples: The index rows of the batch.
-        i: Index of the sample in the batch.
-        max_pixels: An image with more pixels is refused before it is decoded.
-        color: What to decode to.
-        reference: Whether to decode as the reference engine does.
-
-    Returns:
-        (H, W, 3) uint8 RGB, or three equal channels of grey; of other colours (H, W, C), also uint16 or
-        float32.
-
-    Raises:
-        PayloadError: The payload is no image, is damaged, or has more than ``max_pixels``.
-    """
+    """Decode the payload of a sample, its EXIF orientation applied."""
+    # -> (H, W, 3) uint8
     height, width = int(samples.height[i]), int(samples.width[i])
     try:
         codec = samples.codec[i]
@@ -69,15 +52,7 @@ def decode(
 def describe_failure(
     failure: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
 ) -> tuple[Status, str]:
-    """Return the status and message of a sample that C++ could not decode; Pillow's if Pillow fails, too.
-
-    Args:
-        failure: Status and message from C++.
-        shards: Data files.
-        samples: The index rows of the batch.
-        i: Index of the sample in the batch.
-        max_pixels: Most pixels of an image.
-    """
+    """Return the status and message of a sample that C++ could not decode; Pillow's if Pillow fails, too."""
     damaged = failure[0] in (Status.NOT_DECODABLE, Status.TRUNCATED)
     if not damaged or not is_native(int(samples.codec[i])) or CODECS[Codec(samples.codec[i])].strict:
         return failure

@@ -29,16 +29,9 @@ _Arrays = tuple[npt.NDArray[Any], ...]
 _Started = list[Future[list[_Outcome]]]
 """Outcomes of the samples of each image, in the order of the batch."""
 
-__all__ = ["ReferenceEngine"]
-
 
 class ReferenceEngine:
-    """Executes batches with Pillow and NumPy on a pool of threads.
-
-    Raises:
-        StaleIndexError: A file has another size.
-        DatasetError: A file cannot be opened.
-    """
+    """Executes batches with Pillow and NumPy on a pool of threads."""
 
     name = "reference"
     device = "cpu"

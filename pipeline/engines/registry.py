@@ -15,36 +15,22 @@ from .native.engine import NativeEngine
 from .native.unfinished import PIXELS_DTYPE, PIXELS_LAYOUT, UnfinishedEngine
 from .reference import ReferenceEngine
 
-__all__ = ["ENGINES", "EngineRow", "make_engine"]
-
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine.
+    """One engine."""
 
-    Attributes:
-        name: Value of the loader's argument ``engine``.
-        executes: What it executes of :attr:`ImagePlan.needs`; None for everything.
-        make: Makes the engine; raises what the engine's class says.
-        depth: Batches in flight that keep the engine busy, from its threads and the samples of a batch.
-        runs_last_custom_steps: Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python.
-    """
-
-    name: str
-    executes: frozenset[str] | None
-    make: Callable[[EngineSettings], Engine]
+    name: str  # Value of the loader's argument ``engine``
+    executes: frozenset[str] | None  # What it executes of :attr:`ImagePlan.needs`; None for everything
+    make: Callable[[EngineSettings], Engine]  # Makes the engine; raises what the engine's class says
+    # Batches in flight that keep the engine busy, from its threads and the samples of a batch
     depth: Callable[[int, int], int]
+    # Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python
     runs_last_custom_steps: bool = False
 
 
 def make_engine(name: str, settings: EngineSettings) -> Engine:
-    """Make the engine ``name``; the caller closes it.
-
-    Raises:
-        StaleIndexError: A data file has another size than the dataset says.
-        DatasetError: A data file cannot be opened.
-        MissingDependencyError: The engine needs a package that is not installed.
-    """
+    """Make the engine ``name``; the caller closes it."""
     return ENGINES[name].make(settings)
 
 

@@ -10,21 +10,9 @@ from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.dataset.reading.samples import NO_CHECKSUM, Samples
 
-__all__ = ["matches_checksum", "open_shards"]
-
 
 def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
-    """Open data files; the caller closes them.
-
-    Args:
-        files: Paths, in the manifest's order.
-        sizes: Bytes of each, as the manifest says.
-        mapped: Whether files are mapped; otherwise each payload is read, from files opened when needed.
-
-    Raises:
-        StaleIndexError: A file has another size.
-        DatasetError: A file cannot be opened.
-    """
+    """Open data files; the caller closes them."""
     try:
         return Shards(list(map(str, files)), list(sizes), mapped)
     except OSError as error:

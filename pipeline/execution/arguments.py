@@ -7,20 +7,9 @@ from typing import SupportsIndex
 
 from stoker.errors import ConfigError
 
-__all__ = ["optional_number", "whole_number"]
-
 
 def whole_number(name: str, value: SupportsIndex, least: int | None = None) -> int:
-    """Return an argument as a Python int, which checkpoints need.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: An integer of any kind, such as NumPy's.
-        least: Smallest value allowed; None for no limit.
-
-    Raises:
-        ConfigError: The argument is no integer, or less than ``least``.
-    """
+    """Return an argument as a Python int, which checkpoints need."""
     try:
         number = index(value)
     except TypeError:

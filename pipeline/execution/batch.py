@@ -10,46 +10,30 @@ from typing import Any, NamedTuple
 
 from stoker.errors import ConfigError
 
-__all__ = ["ColumnSpec", "FinishedBatch", "batch_type"]
-
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Form of one column of a batch.
+    """Form of one column of a batch."""
 
-    Attributes:
-        name: The column.
-        dtype: NumPy's name of the element type, "bfloat16", or "str".
-        shape: Shape without the first axis, the batch; None for a size that differs between batches.
-        ragged: The column is a list with one array of this shape for each sample; first sizes differ.
-        views: Views of each sample, an axis before the batch, or a tuple of as many lists for a ragged
-            column; None without views.
-    """
-
-    name: str
-    dtype: str
+    name: str  # The column
+    dtype: str  # NumPy's name of the element type, "bfloat16", or "str"
+    # Shape without the first axis, the batch; None for a size that differs between batches
     shape: tuple[int | None, ...]
+    # The column is a list with one array of this shape for each sample; first sizes differ
     ragged: bool = False
+    # Views of each sample, an axis before the batch, or a tuple of as many lists for a ragged column
     views: int | None = None
 
 
 class FinishedBatch(NamedTuple):
-    """A batch as its producer returns it, with the counts that are added up when the consumer receives it.
+    """A batch as its producer returns it, with the counts that are added up when the consumer receives it."""
 
-    Attributes:
-        batch: The named tuple of columns that the consumer receives.
-        samples: Number of samples in it.
-        skipped: Number of bad samples that were left out.
-        replaced: Number of bad samples that were replaced.
-        bad_keys: Keys of the bad samples.
-        ready: Function to call in the consumer's thread before it uses the batch; None for none.
-    """
-
-    batch: Any
-    samples: int
-    skipped: int = 0
-    replaced: int = 0
-    bad_keys: tuple[str, ...] = ()
+    batch: Any  # The named tuple of columns that the consumer receives
+    samples: int  # Number of samples in it
+    skipped: int = 0  # Number of bad samples that were left out
+    replaced: int = 0  # Number of bad samples that were replaced
+    bad_keys: tuple[str, ...] = ()  # Keys of the bad samples
+    # Function to call in the consumer's thread before it uses the batch; None for none
     ready: Callable[[], None] | None = None
 
 
@@ -58,9 +42,6 @@ def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
     """Return the named tuple type of these columns: ``images, labels = batch`` and ``batch.image`` both work.
 
     Batches can be pickled, for queues between processes.
-
-    Raises:
-        ConfigError: A column's name is no Python identifier, or is given twice.
     """
     try:
         base = (namedtuple("_named_tuple", columns),)

@@ -38,8 +38,6 @@ from typing import TypeVar
 from stoker.errors import LoaderClosedError
 from stoker.processes import OwnerProcess
 
-__all__ = ["OneShotEvent", "check_owner", "move_next"]
-
 T = TypeVar("T")
 
 

@@ -27,8 +27,6 @@ from .refusals import Refusals
 from .state import State
 from .threads import WorkerThread
 
-__all__ = ["Loader"]
-
 L = TypeVar("L", bound="Loader")
 
 

@@ -22,8 +22,6 @@ from .observation.stages import profiler_range
 from .observation.stats import StatsTotals
 from .threads import WorkerThread
 
-__all__ = ["BatchProducer", "Prefetcher"]
-
 # The shortest sleep. It hands the interpreter to the consumer that waits for the batch; without it the
 # consumer runs 5 ms later (sys.getswitchinterval), after the next batch has been planned.
 _YIELD = 1e-6
@@ -94,18 +92,6 @@ class Prefetcher(Generic[T]):
     The iterator ends where a producer ends, and then continues with the next producer, whose first batches
     have been started meanwhile. Closing it, dropping it and the end of the interpreter stop the thread after
     the batch that it is making.
-
-    Args:
-        producers: One for each pass. The thread takes the next one when it has started all batches of the one
-            before. Only the thread uses them until the prefetcher is closed.
-        depth: Batches that may be in flight or ready at once. Small batches that are started together count
-            as one, and so does the end of a pass.
-        totals: Adds up where the time goes.
-
-    Attributes:
-        worker: The thread, which the caller starts. Ending the thread frees everything, even after the
-            prefetcher was garbage-collected.
-        handed_out: Batches and ends of passes that were handed out.
     """
 
     def __init__(self, producers: Iterable[BatchProducer[T]], depth: int, totals: StatsTotals) -> None:

@@ -7,8 +7,6 @@ from typing import Any, NoReturn, TypeVar
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.porting import LOADER_ARGUMENTS, check_arguments
 
-__all__ = ["Refusals"]
-
 L = TypeVar("L", bound="Refusals")
 
 

@@ -8,25 +8,19 @@ from typing import Any
 
 from stoker.errors import CheckpointError
 
-__all__ = ["State", "convert_stream_state", "differences"]
-
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class State:
-    """A loader's state: JSON data that any checkpoint format can hold.
+    """A loader's state: JSON data that any checkpoint format can hold."""
 
-    Attributes:
-        epoch: The epoch of the next pass.
-        position: Draws (ImageLoader) or steps (TextLoader) of that epoch that all ranks together have
-            received, see :class:`~stoker.pipeline.execution.epochs.epoch_iterator.Steps`.
-        identity: Everything that determines order and content of batches: dataset, seed, shuffle, transforms
-            and the form of objects. Ranks, batch size, threads and engine are not part of it.
-    """
-
-    epoch: int
+    epoch: int  # The epoch of the next pass
+    # Draws (ImageLoader) or steps (TextLoader) of that epoch that all ranks together have received, see
+    # :class:`~stoker.pipeline.execution.epochs.epoch_iterator.Steps`
     position: int
+    # Everything that determines order and content of batches: dataset, seed, shuffle, transforms and the form
+    # of objects. Ranks, batch size, threads and engine are not part of it
     identity: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,16 +29,7 @@ class State:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], identity: Mapping[str, Any], samples: int) -> State:
-        """Check a saved state against the loader that is to continue from it.
-
-        Args:
-            state: A dict that :meth:`to_dict` returned.
-            identity: Identity of the loader.
-            samples: The most that ``position`` can be.
-
-        Raises:
-            CheckpointError: The dict is no state, has another version, or belongs to another loader.
-        """
+        """Check a saved state against the loader that is to continue from it."""
         is_state = isinstance(state, Mapping) and set(state) == {"version", "epoch", "position", "identity"}
         if not is_state or not isinstance(state["identity"], Mapping):
             raise CheckpointError(
@@ -88,9 +73,6 @@ def convert_stream_state(samples: int, state: Mapping[str, Any]) -> Mapping[str,
     """Convert the state of a stream to epochs of ``samples`` draws, and return other states as they are.
 
     The next draw of the stream stays the same, since a stream does not depend on the length of its epochs.
-
-    Raises:
-        CheckpointError: The state's numbers are no whole numbers.
     """
     if not isinstance(state, Mapping) or "samples_per_epoch" not in state:
         return state

@@ -17,8 +17,6 @@ from stoker.processes import OwnerProcess
 
 from .interrupts import OneShotEvent
 
-__all__ = ["WorkerThread", "end_workers", "stopping"]
-
 _PREFIX = "stoker-"
 _PATIENCE = 5.0  # seconds for which interrupts are put off when the interpreter ends
 
@@ -27,14 +25,7 @@ os.register_at_fork(after_in_child=_running.clear)
 
 
 class WorkerThread:
-    """A daemon thread that another thread can stop and wait for.
-
-    Args:
-        run: What the thread does. It must not refer to an object that ends the worker when it is dropped.
-        stop: Makes ``run`` return soon; may be called in any thread, any number of times.
-        name: Name of the thread, without the prefix ``stoker-``.
-        patience: Seconds that the interpreter's end waits for the thread; None for no limit.
-    """
+    """A daemon thread that another thread can stop and wait for."""
 
     def __init__(
         self, run: Callable[[], None], stop: Callable[[], None], name: str, patience: float | None = None
@@ -61,12 +52,7 @@ class WorkerThread:
             raise
 
     def end(self, seconds: float | None = None) -> None:
-        """Tell the thread to stop and wait until it has. A forked child has no thread and returns at once.
-
-        Args:
-            seconds: Longest wait. A finaliser needs one: the garbage collector may run it in a thread with a
-                lock that the worker needs. In another worker's thread the call never waits.
-        """
+        """Tell the thread to stop and wait until it has. A forked child has no thread and returns at once."""
         if not self._owner.is_current():
             return
         self._is_stopping = True

@@ -35,20 +35,14 @@ from .config import ImageLoaderConfig
 from .sizes.size_arguments import with_captions, with_planner
 from .sizes.size_plan import SizePlan
 
-__all__ = ["ColumnArguments", "EpochArguments", "make_config"]
-
 
 @dataclass(frozen=True)
 class EpochArguments:
-    """What an epoch draws; the attributes are arguments of :class:`stoker.ImageLoader`.
-
-    Attributes:
-        samples_per_epoch: Samples of the epochs that are cut from a stream; None for whole epochs.
-    """
+    """What an epoch draws; the attributes are arguments of :class:`stoker.ImageLoader`."""
 
     shuffle: bool | BlockShuffle
     sampler: Sampler | None
-    samples_per_epoch: int | None
+    samples_per_epoch: int | None  # Samples of the epochs that are cut from a stream; None for whole epochs
     seed: int
     draw_seed: int
     last_batch: LastBatch
@@ -56,14 +50,10 @@ class EpochArguments:
 
 @dataclass(frozen=True)
 class ColumnArguments:
-    """What batches hold, and in which form; the attributes are arguments of :class:`stoker.ImageLoader`.
-
-    Attributes:
-        objects: The arguments for objects.
-    """
+    """What batches hold, and in which form; the attributes are arguments of :class:`stoker.ImageLoader`."""
 
     columns: Sequence[str] | None
-    objects: ObjectConfig
+    objects: ObjectConfig  # The arguments for objects
     arrays: ArrayForm
     caption: Tokens | None
     dtype: DType | None
@@ -80,12 +70,7 @@ def make_config(
     *,
     bad_samples: BadSamplePolicy,
 ) -> ImageLoaderConfig:
-    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
-
-    Raises:
-        ConfigError: An argument is wrong, or two arguments do not fit each other.
-        DatasetError: The path holds no dataset that can be read.
-    """
+    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`."""
     opened = open_source(dataset, "image")
     size_plan, transforms, layout = _planned(
         size_plan, opened, epochs, bad_samples.on_error, transforms=transforms, layout=columns.layout
@@ -180,12 +165,7 @@ def _compiler(columns: ColumnArguments, form: StoredForm) -> CompileTransforms:
 
 
 def _form_of(source: SampleSource, color: Color) -> StoredForm:
-    """Return the form of a loader's images; of "as_stored", that of the first sample.
-
-    Raises:
-        ConfigError: There is no such colour.
-        SampleError: The first sample cannot be read.
-    """
+    """Return the form of a loader's images; of "as_stored", that of the first sample."""
     if color not in get_args(Color):
         known = "', '".join(get_args(Color))
         raise ConfigError(f"color must be one of '{known}', found {color!r}")

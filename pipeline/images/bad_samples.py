@@ -10,8 +10,6 @@ from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageToo
 from ..engines.base import Status
 from ..execution.arguments import whole_number
 
-__all__ = ["ERRORS", "BadSamplePolicy", "OnError", "make_bad_sample_policy"]
-
 OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01
 _LEAST_SEEN = 100
@@ -34,36 +32,20 @@ ERRORS = {
 
 @dataclass(frozen=True)
 class BadSamplePolicy:
-    """What happens to bad samples, and how many of them an epoch may have on one rank.
+    """What happens to bad samples, and how many of them an epoch may have on one rank."""
 
-    Attributes:
-        on_error: The loader's argument.
-        max_bad: A number of samples, or as a float a share of the epoch's samples.
-    """
-
-    on_error: OnError
-    max_bad: int | float
+    on_error: OnError  # The loader's argument
+    max_bad: int | float  # A number of samples, or as a float a share of the epoch's samples
 
     def is_exceeded(self, bad: int, *, samples: float, seen: int) -> bool:
-        """Whether there are too many bad samples.
-
-        Args:
-            bad: Bad samples of the epoch so far.
-            samples: Samples of a whole epoch on this rank.
-            seen: Samples that the loader has seen in all epochs.
-        """
+        """Whether there are too many bad samples."""
         if isinstance(self.max_bad, int):
             return bad > self.max_bad
         return seen >= _LEAST_SEEN and bad > self.max_bad * samples
 
 
 def make_bad_sample_policy(on_error: OnError, max_bad: int | float | None) -> BadSamplePolicy:
-    """Check a loader's arguments ``on_error`` and ``max_bad``, where None is one percent.
-
-    Raises:
-        ConfigError: ``on_error`` has no such value, ``max_bad`` is neither a number from 0 nor a share from 0
-            to 1, or ``max_bad`` is given and every bad sample is an error.
-    """
+    """Check a loader's arguments ``on_error`` and ``max_bad``, where None is one percent."""
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     if max_bad is None:

@@ -31,18 +31,9 @@ from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
-
 
 class BatchAssembler:
-    """Assembles the batches of one epoch; the producer calls it on its thread.
-
-    Args:
-        config: Config of the loader.
-        adapter: Makes arrays of the framework.
-        totals: Adds up where the time goes.
-        epoch: Epoch that keys the random numbers of transforms of batches.
-    """
+    """Assembles the batches of one epoch; the producer calls it on its thread."""
 
     def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
         self._config = config
@@ -53,14 +44,8 @@ class BatchAssembler:
     def make(
         self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
     ) -> Any:
-        """Assemble a batch: transforms of batches, functions, and columns in the framework's arrays.
-
-        Args:
-            planned: The N samples of the batch.
-            images: M images for each column of images, as the engine returned them.
-            contents: What else belongs to the N samples.
-            kept: (K,) int64, indices in the batch of the samples to hand out; None for all N in order.
-        """
+        """Assemble a batch: transforms of batches, functions, and columns in the framework's arrays."""
+        # kept (K,) int64
         chosen = np.arange(len(planned)) if kept is None else kept
         columns = [self._kept(planned, i, one, contents, kept) for i, one in enumerate(images)]
         labels = self._labels(planned, chosen)
@@ -251,16 +236,8 @@ def _run(function: Callable[[Any], Any], images: Any, n: int) -> Any:
 
 
 def multi_hot(labels: Int64, counts: Int64, num_classes: int) -> npt.NDArray[np.float32]:
-    """(N, num_classes) float32, 1 for each of a sample's labels.
-
-    Args:
-        labels: (L,) int64, the labels of all samples, one sample after the other.
-        counts: (N,) int64, number of labels of each sample.
-        num_classes: Number of classes.
-
-    Raises:
-        DatasetError: A label is not the number of a class.
-    """
+    """(N, num_classes) float32, 1 for each of a sample's labels."""
+    # labels (L,) int64, counts (N,) int64
     outside = (labels < 0) | (labels >= num_classes)
     if outside.any():
         raise DatasetError(

@@ -22,8 +22,6 @@ from stoker.random import derive_key, uniform
 # Description is the base of transforms of images and of batches, as mypy infers for a list of both.
 AnyTransform = Description | Callable[[Any], Any]
 
-__all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
-
 _CHOICE = -1_000_000
 """Key of the choice of the first RandomChoice of a batch; the indices of transforms are above it."""
 
@@ -38,18 +36,13 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class BatchTransformPlan:
-    """What happens to a batch after the engine: the transforms in order, then the functions in order.
+    """What happens to a batch after the engine: the transforms in order, then the functions in order."""
 
-    Attributes:
-        transforms: Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for
-            each batch.
-        functions: Functions that take the images of a batch, and return the same number of images.
-        whole: Functions that take the whole batch and return it, after all others.
-    """
-
+    # Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for each batch
     transforms: tuple[BatchTransform | RandomChoice, ...] = ()
+    # Functions that take the images of a batch, and return the same number of images
     functions: tuple[Callable[[Any], Any], ...] = ()
-    whole: tuple[AllColumns, ...] = ()
+    whole: tuple[AllColumns, ...] = ()  # Functions that take the whole batch and return it, after all others
 
     @property
     def columns(self) -> frozenset[str]:
@@ -60,18 +53,8 @@ class BatchTransformPlan:
     def draw(
         self, transform: int, keys: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
     ) -> tuple[str, BatchParams]:
-        """Draw the parameters of one transform for a batch.
-
-        Args:
-            transform: Index among the transforms.
-            keys: (N,) int64, N at least 1, keys of the samples' random numbers.
-            size: Height and width of the images, pixels.
-            seed: Any integer.
-            epoch: Any integer.
-
-        Returns:
-            Name of the transform, which a RandomChoice has drawn, and its parameters.
-        """
+        """Draw the parameters of one transform for a batch."""
+        # keys (N,) int64
         chosen = self.transforms[transform]
         if isinstance(chosen, RandomChoice):
             weights = np.cumsum(chosen.p or (1.0,) * len(chosen.transforms))
@@ -87,14 +70,7 @@ class BatchTransformPlan:
 
 
 def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
-    """Split a loader's transforms into those of images, and what follows on the batch.
-
-    Returns:
-        Transforms of images, unchecked, for ``compile_image``; and the plan of what follows them.
-
-    Raises:
-        ConfigError: The transforms are in an order that has no meaning, or are torchvision's.
-    """
+    """Split a loader's transforms into those of images, and what follows on the batch."""
     for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
         _refuse_torchvision(transform)
     if not isinstance(transforms, Sequence):

@@ -15,8 +15,6 @@ from ..order.epoch_order import BlockShuffle, Order, Repeat
 from ..order.rank_draws import Schedule
 from .config import ImageLoaderConfig
 
-__all__ = ["block_reads"]
-
 _AT_ONCE = 1024  # samples in one request; a larger one could block a thread for seconds on a slow disk
 
 
@@ -26,11 +24,6 @@ def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> It
     Batches draw at random from a window of several blocks. So the engine reads the bytes of a window ahead in
     the order of the files, before the first batch that needs them. It requests the first window at once, and
     each other window in parts, with the batches of the window before it.
-
-    Args:
-        config: Config of the loader.
-        schedule: This rank's draws at each step.
-        epoch: Number of the epoch.
     """
     span = _span(config.order)
     if not span:

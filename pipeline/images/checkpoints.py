@@ -21,8 +21,6 @@ from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
 from .config import ImageLoaderConfig
 
-__all__ = ["CheckpointedImages"]
-
 
 class CheckpointedImages(SharedLoader):
     """A loader of images whose states count draws, so that they fit any number of ranks and any batch size.

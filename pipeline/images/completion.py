@@ -27,22 +27,14 @@ from .config import ImageLoaderConfig
 from .planned_batches import PlannedBatch
 from .sizes.patches.patch_assembler import PatchAssembler
 
-__all__ = ["BatchCompletion", "CollectedBatch"]
-
 
 @dataclass(frozen=True, eq=False)
 class CollectedBatch:
-    """A batch from the engine and the readers of annotations and arrays, not yet in arrays of the framework.
+    """A batch of the engine and the readers, not yet in arrays of the framework."""
 
-    Attributes:
-        planned: The samples of the batch.
-        result: Their images, as the engine returned them.
-        contents: Annotations and arrays of the samples.
-    """
-
-    planned: PlannedBatch
-    result: Result
-    contents: Contents
+    planned: PlannedBatch  # The samples of the batch
+    result: Result  # Their images, as the engine returned them
+    contents: Contents  # Annotations and arrays of the samples
 
     @property
     def images(self) -> tuple[Any, ...]:
@@ -61,15 +53,7 @@ class CollectedBatch:
 
 
 class BatchCompletion:
-    """Makes the batches of one epoch out of :class:`CollectedBatch`, and counts bad samples.
-
-    Args:
-        config: Config of the loader.
-        adapter: Makes arrays of the framework.
-        totals: Adds up where the time goes.
-        epoch: Epoch that keys the random numbers of transforms of batches.
-        samples: Samples of the epoch on this rank.
-    """
+    """Makes the batches of one epoch out of :class:`CollectedBatch`, and counts bad samples."""
 
     def __init__(
         self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int, samples: float
@@ -87,11 +71,7 @@ class BatchCompletion:
         self._last_bad: SampleError | None = None
 
     def complete(self, collected: CollectedBatch) -> FinishedBatch:
-        """Return the batch.
-
-        Raises:
-            SampleError: A sample is bad, and errors are raised, or too many were bad.
-        """
+        """Return the batch."""
         planned, result, contents = collected.planned, collected.result, collected.contents
         self._raise_step_error(planned, result)
         is_bad = planned.of_images(result.status != Status.OK)
@@ -115,11 +95,7 @@ class BatchCompletion:
     def _choose_samples(
         self, planned: PlannedBatch, result: Result, contents: Contents, is_bad: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.int64]:
-        """Indices in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
-
-        Raises:
-            SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.
-        """
+        """Indices in the batch of the samples to hand out, (K,) int64, as ``on_error`` says."""
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
         on_error = self._config.bad_samples.on_error
         if on_error == "raise" or (on_error == "replace" and not good.size):

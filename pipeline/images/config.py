@@ -33,42 +33,25 @@ from .columns.source_columns import SIZE
 from .sizes.patches.patch_columns import patch_column_spec
 from .sizes.size_plan import SizePlan
 
-__all__ = ["ImageLoaderConfig"]
-
 
 @dataclass(frozen=True)
 class ImageLoaderConfig:
-    """What an image loader does with samples, the same in every epoch.
+    """What an image loader does with samples, the same in every epoch."""
 
-    Attributes:
-        dataset: The dataset or mixture whose samples are drawn.
-        order: Which samples an epoch draws, and in which order.
-        images: Columns of images, at least one.
-        image_format: Dtype and layout of the images that the engine makes.
-        columns: Names of a batch's columns, in their order.
-        bad_samples: What happens to bad samples.
-        seed: Seed of the order.
-        draw_seed: Seed of random parameters.
-        batch_type: Makes a batch of the values of its columns, in their order.
-        batch_transform_plan: What happens to a batch after the engine; nothing to named columns of images.
-        arrays: Columns of arrays, and their form.
-        captions: Captions, and their form; None if batches have none.
-        size_plan: Which size and how many samples each batch has.
-    """
-
-    dataset: SampleSource
-    order: Order
-    images: tuple[ImageColumn, ...]
-    image_format: ImageFormat
-    columns: tuple[str, ...]
-    bad_samples: BadSamplePolicy
-    seed: int
-    draw_seed: int
-    batch_type: Callable[..., Any]
+    dataset: SampleSource  # The dataset or mixture whose samples are drawn
+    order: Order  # Which samples an epoch draws, and in which order
+    images: tuple[ImageColumn, ...]  # Columns of images, at least one
+    image_format: ImageFormat  # Dtype and layout of the images that the engine makes
+    columns: tuple[str, ...]  # Names of a batch's columns, in their order
+    bad_samples: BadSamplePolicy  # What happens to bad samples
+    seed: int  # Seed of the order
+    draw_seed: int  # Seed of random parameters
+    batch_type: Callable[..., Any]  # Makes a batch of the values of its columns, in their order
+    # What happens to a batch after the engine; nothing to named columns of images
     batch_transform_plan: BatchTransformPlan
-    arrays: ArrayConfig
-    captions: Captions | None
-    size_plan: SizePlan
+    arrays: ArrayConfig  # Columns of arrays, and their form
+    captions: Captions | None  # Captions, and their form; None if batches have none
+    size_plan: SizePlan  # Which size and how many samples each batch has
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -130,11 +113,7 @@ class ImageLoaderConfig:
         return {"columns": {one.name: one.to_json() for one in self.images}}
 
     def part(self, name: str) -> tuple[int, str] | None:
-        """The column of images that a column of the batch belongs to, and what it holds of these images.
-
-        Returns:
-            The index of the column of images, and what :meth:`ImageColumn.part` says; None for other columns.
-        """
+        """The column of images that a column of the batch belongs to, and what it holds of these images."""
         found = ((number, one.part(name)) for number, one in enumerate(self.images))
         return next(((number, part) for number, part in found if part), None)
 
@@ -161,13 +140,8 @@ class ImageLoaderConfig:
     def draw_keys(
         self, epoch: int, draws: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Keys of random parameters, (N,) int64: the rows, or the draws if an epoch may draw a row twice.
-
-        Args:
-            epoch: Epoch of the draws.
-            draws: (N,) int64, numbers of the draws in the epoch.
-            rows: (N,) int64, rows of the samples in the index.
-        """
+        """Keys of random parameters, (N,) int64: the rows, or the draws if an epoch may draw a row twice."""
+        # draws (N,) int64, rows (N,) int64
         if isinstance(self.order, Stream):
             return self.order.stream_draws(epoch, draws)
         return rows if self._rows_are_distinct else draws
@@ -184,21 +158,8 @@ class ImageLoaderConfig:
         size: Size | None = None,
         parts: Parts | None = None,
     ) -> ImageParams:
-        """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`.
-
-        Args:
-            column: Column of the images, M of them.
-            positions: (N,) int64, positions of the samples in the dataset.
-            samples: Their rows of the index.
-            keys: (N,) int64, keys of their random numbers.
-            epoch: Epoch that keys their random numbers.
-            objects: Objects of the images, if a transform decides by boxes.
-            size: Height and width of the batch; None for those that the transforms leave.
-            parts: The parts of images that the samples are.
-
-        Raises:
-            ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
-        """
+        """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`."""
+        # positions (N,) int64, keys (N,) int64
         shown = column.samples_of_images(len(positions))
         height, width, seed = samples.height[shown], samples.width[shown], self.draw_seed
         keys, plan = parts.image_keys if parts else column.keys(keys), column.at(size)

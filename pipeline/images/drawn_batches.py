@@ -20,8 +20,6 @@ from .planned_batches import PlannedBatch, batches_at_first
 DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
 """A batch, and the parameters of its columns of images; none if they are not drawn yet."""
 
-__all__ = ["DrawnBatch", "ParameterDraws"]
-
 _AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as much
 
 
@@ -33,11 +31,7 @@ class ParameterDraws:
     epoch: int
 
     def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
-        """The parameters of a batch's column of images.
-
-        Raises:
-            ConfigError: A transform refuses an image; names the sample.
-        """
+        """The parameters of a batch's column of images."""
         return self.config.draw(
             column,
             planned.sources,

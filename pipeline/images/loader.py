@@ -31,8 +31,6 @@ from .engine.setup import EngineSetup, ReadOptions
 from .sizes.schedules import Sizes
 from .sizes.size_arguments import make_size_plan
 
-__all__ = ["ImageLoader"]
-
 
 class ImageLoader(EngineImages):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.

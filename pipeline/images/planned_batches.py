@@ -23,8 +23,6 @@ from .config import ImageLoaderConfig
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PlannedBatch", "batch_reads", "batches_at_first", "planned_batches", "planned_draws"]
-
 # Draws that are ordered at once, because calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
 _FEW = 8  # batches, which a worker makes together
@@ -32,27 +30,20 @@ _FEW = 8  # batches, which a worker makes together
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """The samples of a batch, and further samples that its images show.
+    """The samples of a batch, and further samples that its images show."""
 
-    Attributes:
-        positions: (N,) int64, positions of the samples in the dataset.
-        mask: (N,) bool, False for samples that fill up the batch.
-        sources: (P,) int64, positions of the samples that are read: those of the batch, or those of the parts
-            if images have several.
-        samples: P rows of the index, which say where the payloads of the sources lie.
-        draw_keys: (N,) int64, the keys of their random numbers.
-        size: Height and width of the images, pixels; None for those that the transforms leave.
-        groups: (rows + 1,) int64, first sample of each packed row, and N; None without packing.
-        parts: The parts of images that the sources are; None if each image shows its own sample alone.
-    """
-
-    positions: Int64
-    mask: npt.NDArray[np.bool_]
+    positions: Int64  # (N,) int64, positions of the samples in the dataset
+    mask: npt.NDArray[np.bool_]  # (N,) bool, False for samples that fill up the batch
+    # (P,) int64, positions of the samples that are read: those of the batch, or those of the parts if images
+    # have several
     sources: Int64
-    samples: Samples
-    draw_keys: Int64
+    samples: Samples  # P rows of the index, which say where the payloads of the sources lie
+    draw_keys: Int64  # (N,) int64, the keys of their random numbers
+    # Height and width of the images, pixels; None for those that the transforms leave
     size: Size | None = None
+    # (rows + 1,) int64, first sample of each packed row, and N; None without packing
     groups: Int64 | None = None
+    # The parts of images that the sources are; None if each image shows its own sample alone
     parts: Parts | None = None
 
     def __len__(self) -> int:
@@ -86,13 +77,7 @@ def batches_at_first(schedule: Schedule) -> int:
 
 
 def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
-    """Yield the batches of an epoch, in order.
-
-    Args:
-        config: Config of the loader.
-        schedule: This rank's draws at each step.
-        epoch: Number of the epoch.
-    """
+    """Yield the batches of an epoch, in order."""
     first, steps = 0, batches_at_first(schedule)
     while first < len(schedule):
         chunk = range(first, min(first + steps, len(schedule)))
@@ -133,14 +118,8 @@ def _with_partners(
     """The same batches with their partners, which are samples of other draws of the epoch.
 
     All partners are drawn at once, because an order costs as much for one draw as for thousands.
-
-    Args:
-        config: Config of the loader.
-        batches: The batches.
-        draws: (N,) int64, the draws of their samples, one batch after the other.
-        shown_at: (N,) int64, when these are shown; see :meth:`Schedule.shown_at`.
-        epoch: Number of the epoch.
     """
+    # draws (N,) int64, shown_at (N,) int64
     order, dataset = config.order, config.dataset
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch, config.shuffled)
     keys = np.concatenate([one.draw_keys for one in batches])

@@ -36,25 +36,9 @@ from .config import ImageLoaderConfig
 from .drawn_batches import DrawnBatch, ParameterDraws
 from .planned_batches import PlannedBatch, batch_reads, planned_batches
 
-__all__ = ["ImageBatchProducer"]
-
 
 class ImageBatchProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of images.
-
-    Args:
-        config: Config of the loader.
-        schedule: This rank's draws at each step.
-        epoch: Number of the epoch.
-        engine: Makes images; all epochs of the loader share it, and the loader closes it.
-        annotations: Makes the columns of annotations for each column of images; shared and closed in the same
-            way. None if there are none.
-        arrays: Reads columns of arrays; shared and closed in the same way. None if there are none.
-        adapter: Makes arrays of the framework.
-        totals: Adds up where the time goes.
-        read_ahead: Batches whose bytes are asked for before they are submitted; 0 for none.
-        cache_prefetcher: Fetches remote bytes ahead; None if all are on this machine.
-    """
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of images."""
 
     def __init__(
         self,

@@ -21,34 +21,18 @@ from .quotas import QuotaSchedule, apportion_draws
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 
-__all__ = [
-    "Balanced",
-    "BalancedObjects",
-    "MixedOrder",
-    "WeightedDraws",
-    "WeightedShuffle",
-    "is_shuffled",
-    "without_interleaving",
-]
-
 _CHUNK = 1 << 14  # numbers that fit into the processor's cache while a formula uses them
 
 
 @dataclass(frozen=True, eq=False)
 class _ColumnOrder:
-    """Base of the orders that a column of numbers determines.
+    """Base of the orders that a column of numbers determines."""
 
-    Attributes:
-        n: Draws in an epoch.
-        seed: Determines the draws.
-        column: (N,) numbers, one for each position: its weight, from 0, or its class.
-        digest: Identifies the column in checkpoints.
-    """
-
-    n: int
-    seed: int
+    n: int  # Draws in an epoch
+    seed: int  # Determines the draws
+    # (N,) numbers, one for each position: its weight, from 0, or its class
     column: npt.NDArray[Any] = field(repr=False)
-    digest: str = field(init=False)
+    digest: str = field(init=False)  # Identifies the column in checkpoints
 
     def __post_init__(self) -> None:
         digest = hashlib.sha256(np.ascontiguousarray(self.column).data).hexdigest()[:16]
@@ -108,13 +92,9 @@ class WeightedShuffle(_ColumnOrder):
 
 @dataclass(frozen=True, eq=False)
 class Balanced(_ColumnOrder):
-    """Equal quotas of all classes; the draws of a class cycle through its samples.
+    """Equal quotas of all classes; the draws of a class cycle through its samples."""
 
-    Attributes:
-        spread: See :class:`~stoker.pipeline.order.quotas.QuotaSchedule`.
-    """
-
-    spread: bool = field(default=True, repr=False)
+    spread: bool = field(default=True, repr=False)  # See :class:`~stoker.pipeline.order.quotas.QuotaSchedule`
     distinct = False
 
     @cached_property
@@ -140,14 +120,11 @@ class Balanced(_ColumnOrder):
 
 @dataclass(frozen=True, eq=False)
 class BalancedObjects(Balanced):
-    """Equal quotas of all classes of objects; the draws of a class cycle through the images that show it.
+    """Equal quotas of all classes of objects; the draws of a class cycle through the images that show it."""
 
-    Attributes:
-        column: (P,) numbers, the classes of all pairs of an image and a class that it shows.
-        images: (P,) int64, positions of the images of these pairs.
-    """
+    # column (P,)
 
-    images: Int64 = field(kw_only=True, repr=False)
+    images: Int64 = field(kw_only=True, repr=False)  # (P,) int64, positions of the images of these pairs
 
     def __post_init__(self) -> None:
         digest = hashlib.sha256(np.stack((self.column, self.images)).data).hexdigest()[:16]
@@ -160,19 +137,14 @@ class BalancedObjects(Balanced):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixedOrder:
-    """Cycles of several orders, with a quota of draws for each.
+    """Cycles of several orders, with a quota of draws for each."""
 
-    Attributes:
-        quota_schedule: Assigns the draws of an epoch to the orders.
-        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. States hold this
-            name.
-        quotas: Draws of each dataset in an epoch; with ``moving``, in a round of the last part.
-        moving: Parts of the training with other weights; None if weights never change.
-    """
-
-    quota_schedule: QuotaSchedule = field(repr=False)
+    quota_schedule: QuotaSchedule = field(repr=False)  # Assigns the draws of an epoch to the orders
+    # One order for each dataset. Cycle c of a dataset is epoch c of its order. States hold this name
     rounds: tuple[Order, ...]
+    # Draws of each dataset in an epoch; with ``moving``, in a round of the last part
     quotas: tuple[int, ...] = field(init=False)
+    # Parts of the training with other weights; None if weights never change
     moving: MovingWeights | None = None
     distinct = False
 

@@ -16,8 +16,6 @@ from stoker.errors import ConfigError
 from ..execution.arguments import whole_number
 from .permutation import Permutation
 
-__all__ = ["BlockShuffle", "FullShuffle", "Order", "Repeat", "Sequential", "Stream", "make_order"]
-
 Int64 = npt.NDArray[np.int64]
 
 
@@ -116,11 +114,7 @@ class BlockShuffle:
 
 
 def make_order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
-    """Return the order of n samples that a loader's ``shuffle`` asks for.
-
-    Raises:
-        ConfigError: ``shuffle`` is neither a bool nor a :class:`BlockShuffle`.
-    """
+    """Return the order of n samples that a loader's ``shuffle`` asks for."""
     if isinstance(shuffle, BlockShuffle):
         return replace(shuffle, n=n, seed=seed)
     if not isinstance(shuffle, bool):
@@ -130,17 +124,11 @@ def make_order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Every draw of another order ``times`` in a row, so that its repeats go to different ranks.
+    """Every draw of another order ``times`` in a row, so that its repeats go to different ranks."""
 
-    Attributes:
-        order: The order that is repeated.
-        times: Number of repeats.
-        n: Draws in an epoch, at most ``order.n * times``.
-    """
-
-    order: Order
-    times: int
-    n: int
+    order: Order  # The order that is repeated
+    times: int  # Number of repeats
+    n: int  # Draws in an epoch, at most ``order.n * times``
 
     @property
     def distinct(self) -> bool:
@@ -154,16 +142,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Stream:
-    """The epochs of another order one after the other, cut into epochs of another length.
+    """The epochs of another order one after the other, cut into epochs of another length."""
 
-    Attributes:
-        order: The other order.
-        n: Draws in an epoch. Streams with different n draw the same samples in the same order, so n is not
-            part of the repr.
-    """
-
-    order: Order
-    n: int = field(repr=False)
+    order: Order  # The other order
+    n: int = field(repr=False)  # Draws in an epoch
     distinct = False
 
     def positions(self, epoch: int, draws: Int64) -> Int64:

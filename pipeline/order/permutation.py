@@ -8,8 +8,6 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.random import hash_words, sequence
 
-__all__ = ["Permutation", "permute"]
-
 Int64 = npt.NDArray[np.int64]
 UInt64 = npt.NDArray[np.uint64]
 
@@ -23,10 +21,6 @@ class Permutation:
     An alternating Feistel network over the smallest power of two that holds n, with cycle walking
     (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): an image outside ``range(n)`` is
     permuted again, less than twice on average.
-
-    Args:
-        n: Size of the domain, at least 1.
-        key: Integers that determine the permutation.
     """
 
     def __init__(self, n: int, *key: int) -> None:
@@ -57,16 +51,8 @@ class Permutation:
 
 
 def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
-    """Images of elements under one permutation for each element, like :class:`Permutation`.
-
-    Args:
-        elements: (M,) int64, each in ``range(sizes[i])``.
-        sizes: (M,) int64, sizes of the domains, from 1.
-        words: (M,) uint64 keys; elements with the same size and key share a permutation.
-
-    Returns:
-        (M,) int64, each in ``range(sizes[i])``.
-    """
+    """Images of elements under one permutation for each element, like :class:`Permutation`."""
+    # elements (M,) int64, sizes (M,) int64, words (M,) uint64 -> (M,) int64
     # frexp's exponent is the bit length; above 2**53 it can be one more, which only makes the domain larger.
     bits = np.maximum(2, np.frexp((sizes - 1).astype(np.float64))[1]).astype(np.uint64)
     low = bits >> np.uint64(1)

@@ -18,8 +18,6 @@ from .permutation import permute
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["GroupDraws", "QuotaSchedule", "apportion_draws"]
-
 _BLOCK = 64  # draws that are shuffled among each other: enough that no rank receives one group only
 
 
@@ -28,9 +26,6 @@ def apportion_draws(weights: Sequence[float], n: int) -> Int64:
 
     Uses the largest remainders (Hamilton's method; the first of equal ones wins). So each number is its
     exact share rounded down or up.
-
-    Raises:
-        ConfigError: A weight is not a number from 0, or all are 0.
     """
     if not all(0 <= weight < float("inf") for weight in weights) or not any(weights):
         raise ConfigError(f"weights must be numbers from 0, with at least one above 0, found {list(weights)}")
@@ -45,18 +40,12 @@ def apportion_draws(weights: Sequence[float], n: int) -> Int64:
 
 
 class GroupDraws(NamedTuple):
-    """Draws of an epoch as draws of their groups.
+    """Draws of an epoch as draws of their groups."""
 
-    Attributes:
-        group: (M,) int64, number of the group.
-        cycle: (M,) int64, cycles of the group that are complete before the draw, over all epochs, modulo
-            2**62.
-        offset: (M,) int64, number of the draw in the group's present cycle, from 0.
-    """
-
-    group: Int64
+    group: Int64  # (M,) int64, number of the group
+    # (M,) int64, cycles of the group that are complete before the draw, over all epochs, modulo 2**62
     cycle: Int64
-    offset: Int64
+    offset: Int64  # (M,) int64, number of the draw in the group's present cycle, from 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +58,12 @@ class QuotaSchedule:
 
     The draws of a group cycle through its members, and go on where the epoch before stopped. No member is
     drawn again before all others have been.
-
-    Attributes:
-        quotas: (G,) int64, draws of each group in an epoch.
-        sizes: (G,) int64, members of each group; at least 1 if the group has a quota.
-        seed: Determines the order of groups.
-        spread: If False, an epoch has all draws of group 0, then all of group 1, and so on. That is much
-            faster, for callers that reorder the draws anyway.
     """
 
-    quotas: Int64
-    sizes: Int64
-    seed: int
-    spread: bool = True
+    quotas: Int64  # (G,) int64, draws of each group in an epoch
+    sizes: Int64  # (G,) int64, members of each group; at least 1 if the group has a quota
+    seed: int  # Determines the order of groups
+    spread: bool = True  # If False, an epoch has all draws of group 0, then all of group 1, and so on
 
     @cached_property
     def n(self) -> int:

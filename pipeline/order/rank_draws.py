@@ -11,8 +11,6 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-__all__ = ["LastBatch", "Schedule"]
-
 LastBatch = Literal["drop", "pad", "partial"]
 Int64 = npt.NDArray[np.int64]
 
@@ -25,24 +23,17 @@ class Schedule:
     ``G = batch_size * world_size``; rank r receives every ``world_size``-th of them, from the r-th on. So
     the global batch does not depend on the number of ranks that share it, every rank has the same number of
     steps, and any number of ranks can go on with an epoch at any draw.
-
-    Attributes:
-        n: Draws in an epoch.
-        batch_size: Samples in a batch of one rank.
-        rank: This rank.
-        world_size: Number of ranks.
-        last_batch: What happens to a short last global batch: "drop" leaves it out, "pad" fills it with
-            masked draws from the start of the epoch, and "partial" hands it out as it is (a rank may receive
-            nothing if it has fewer draws than there are ranks).
-        start: First draw of the first step.
     """
 
-    n: int
-    batch_size: int
-    rank: int = 0
-    world_size: int = 1
+    n: int  # Draws in an epoch
+    batch_size: int  # Samples in a batch of one rank
+    rank: int = 0  # This rank
+    world_size: int = 1  # Number of ranks
+    # What happens to a short last global batch: "drop" leaves it out, "pad" fills it with masked draws from
+    # the start of the epoch, and "partial" hands it out as it is (a rank may receive nothing if it has fewer
+    # draws than there are ranks)
     last_batch: LastBatch = "partial"
-    start: int = 0
+    start: int = 0  # First draw of the first step
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -89,13 +80,8 @@ class Schedule:
         return draws[real], np.ones(int(real.sum()), dtype=np.bool_)
 
     def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
-        """The points of the epoch at which draws are shown, (M,) int64, as exclusions count them.
-
-        Args:
-            steps: (M,) int64, the step of each draw.
-            draws: (M,) int64, of :meth:`draws`.
-            mask: (M,) bool, whether each is real and not padding.
-        """
+        """The points of the epoch at which draws are shown, (M,) int64, as exclusions count them."""
+        # steps (M,) int64, draws (M,) int64, mask (M,) bool
         return np.where(mask, draws, self.n - 1)  # padding repeats draws at the end of the epoch
 
     def consumed(self, steps: int) -> int:

@@ -22,8 +22,6 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.dataset.reading.samples import Samples
 
-__all__ = ["SampleSource", "batchable_columns", "batched_values", "value_dtype"]
-
 _STRING = "large_string"
 # Arrow's names of the dtypes that a column of a batch can have.
 _NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}

@@ -23,8 +23,6 @@ from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_o
 from .mixtures.mixture import Mixture
 from .sample_source import SampleSource
 
-__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_loader_order", "open_source"]
-
 _OBJECT_LABELS = "object_labels"
 
 
@@ -32,19 +30,7 @@ class Sampler(Protocol):
     """Determines which samples an epoch draws."""
 
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
-        """Return the order of the draws.
-
-        Args:
-            dataset: The source of N samples.
-            shuffled: The order of all samples that the loader's ``shuffle`` asks for.
-            seed: The loader's seed.
-
-        Returns:
-            An order of the package, or any object with the members of :class:`~.epoch_order.Order`.
-
-        Raises:
-            ConfigError: The sampler does not fit the dataset or the shuffle.
-        """
+        """Return the order of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +141,7 @@ class Repeated:
 def open_source(
     dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"]
 ) -> SampleSource:
-    """Open the ``dataset`` argument of a loader.
-
-    Raises:
-        ConfigError: The argument is no dataset and no path, or has no samples, or samples of another type.
-        DatasetError: The path has no dataset that can be read.
-    """
+    """Open the ``dataset`` argument of a loader."""
     if not isinstance(dataset, (Dataset, Mixture, str, os.PathLike)):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
@@ -186,11 +167,7 @@ def make_loader_order(
     samples_per_epoch: int | None,
     seed: int,
 ) -> Order:
-    """Return the order of draws that a loader's arguments ask for.
-
-    Raises:
-        ConfigError: The arguments contradict each other.
-    """
+    """Return the order of draws that a loader's arguments ask for."""
     if isinstance(dataset, Mixture):
         order: Order = dataset.order(shuffle, seed)
     else:

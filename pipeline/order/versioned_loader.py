@@ -19,8 +19,6 @@ from ..description.describe import describe
 from ..execution.loader import Loader
 from .sample_source import SampleSource
 
-__all__ = ["VersionedLoader"]
-
 L = TypeVar("L", bound="VersionedLoader")
 
 _NAME = "dataset_version"
@@ -78,11 +76,7 @@ class VersionedLoader(Loader):
         return versions if len(versions) > 1 and max(versions) > 1 else versions[0]
 
     def _go_to_version(self, state: Any) -> Any:
-        """Go to the version of the dataset that a state belongs to, and return the state without it.
-
-        Raises:
-            CheckpointError: The loader was given another version.
-        """
+        """Go to the version of the dataset that a state belongs to, and return the state without it."""
         if not isinstance(state, Mapping):
             return state
         plain = {name: value for name, value in state.items() if name != _NAME}

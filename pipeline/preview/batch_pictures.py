@@ -17,8 +17,6 @@ from .scene import class_name
 
 Array = npt.NDArray[Any]
 
-__all__ = ["images_of_patches", "picture_of", "texts_of_captions"]
-
 _LEAST_SHARE = 0.05  # of a class in a mixed label that a caption names
 _CHEQUER, _DARK, _LIGHT = 8, 153, 204  # behind transparent pixels: side of a square, and the two levels
 
@@ -35,19 +33,7 @@ def picture_of(
     note: str = "",
     padding: bool = False,
 ) -> Picture:
-    """Return the picture of an image of a batch.
-
-    Args:
-        config: Config of the loader.
-        batch: The batch, arrays of NumPy.
-        i: Position of the sample in the batch.
-        image: The image, in the layout of the loader; (H, W, C) for rows of patches.
-        column: Its column; None for rows of patches.
-        view: Number of the view in the column; None without views.
-        key: Name of the sample, for the caption with the class; None leaves both out.
-        note: A further line of the caption.
-        padding: Whether the picture includes padding.
-    """
+    """Return the picture of an image of a batch."""
     layout = "NHWC" if column is None else config.image_format.layout
     pixels = _levels(image, layout, config.images[0] if column is None else column)
     if column is not None and f"{column.prefix}image_size" in config.columns and not padding:

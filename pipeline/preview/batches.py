@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Picture, ...]]
 
-__all__ = ["LoaderOptions", "batch_rows", "epoch_rows"]
-
 _OF_PATCHES = ("patches", "segment_ids", "patch_positions", "row")
 _OF_CAPTIONS = ("caption", "caption_segment_ids")
 _MARKS = ("boxes", "box_labels", "crowd", "keypoints", "masks", "segmentation")
@@ -76,16 +74,7 @@ def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
 def batch_rows(
     dataset: Dataset, transforms: Transforms, shown: LoaderOptions, *, samples: int, draws: int, seed: int
 ) -> Rows:
-    """Return a row for each of some shuffled batches: their images, padding included.
-
-    Args:
-        dataset: Dataset of images.
-        transforms: The loader's argument.
-        shown: How the loader makes batches.
-        samples: Samples of a batch; a batch of packed patches is one row.
-        draws: Number of batches: the first ones of the epoch, or one for each of the first sizes.
-        seed: Seed of the batches.
-    """
+    """Return a row for each of some shuffled batches: their images, padding included."""
     count = 1 if isinstance(shown.sizes, Patches) else min(samples, len(dataset))
     rows: Rows = []
     with shown.loader(dataset, transforms, batch_size=count, shuffle=True, seed=seed) as loader:

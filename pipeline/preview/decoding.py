@@ -5,16 +5,9 @@ from __future__ import annotations
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.tokenization.decoding import Decode, make_decoder
 
-__all__ = ["dataset_decoder"]
-
 
 def dataset_decoder(dataset: Dataset) -> Decode:
-    """Return a function that makes the text of token ids of a dataset, with the dataset's tokenizer.
-
-    Raises:
-        DatasetError: The file of the tokenizer is missing.
-        MissingDependencyError: The tokenizer needs the package ``tokenizers``, which is not installed.
-    """
+    """Return a function that makes the text of token ids of a dataset, with the dataset's tokenizer."""
     options = dataset.manifest.options
     file = dataset.tokenizer_file() if options.get("tokenizer_digest") else None
     return make_decoder(options, file)

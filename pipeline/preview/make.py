@@ -25,8 +25,6 @@ from .resize_modes import resize_sheet
 from .scene import read_scene, shown_positions
 from .sheet import Sheet, in_grid, sheet_of
 
-__all__ = ["make_sheet", "preview"]
-
 
 def preview(
     dataset: str | Path,
@@ -44,30 +42,7 @@ def preview(
     min_visible: float = 0.0,
     min_size: float = 0.0,
 ) -> Sheet:
-    """Write a contact sheet.
-
-    Args:
-        dataset: Folder of a dataset of images.
-        out: File to write; its name ends in .png or .html.
-        recipe: Name or file of a recipe; None shows only the samples.
-        views: Name or file of a recipe of views, in place of ``recipe``. The sheet shows one epoch of them.
-        resize: Resize modes of a conversion, which the sheet compares without transforms. ``dataset`` may
-            then be any source of :func:`stoker.convert`, see :func:`.resize_modes.resize_sheet`.
-        shown: Sizes and colours of a loader's batches. With sizes, a row is a batch of ``samples`` images,
-            and ``draws`` is the number of batches.
-        samples: Number of samples, which are spread evenly over the dataset.
-        draws: Number of epochs, from 0, in which the sheet shows each sample; one if nothing is random.
-        seed: Seed of the transforms.
-        positions: Positions of the samples in the dataset, instead of ``samples``.
-        cell: Longer side of a picture, pixels.
-        min_visible: Share of an object's box that must be visible after the transforms of ``recipe``.
-        min_size: Least width and height of an object's box after them, pixels.
-
-    Raises:
-        ConfigError: An argument or the recipe is wrong.
-        DatasetError: The path holds no dataset that can be read.
-        SampleError: A sample cannot be read or decoded; the error names it.
-    """
+    """Write a contact sheet."""
     target = checked_target(out)
     if not target.parent.is_dir():
         raise ConfigError(

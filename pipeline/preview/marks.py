@@ -15,8 +15,6 @@ from .pictures import Marks
 Color = tuple[int, int, int]
 Bitmap = npt.NDArray[np.uint8]
 
-__all__ = ["Legend", "color_of", "contrast_to", "draw_marks", "named_marks"]
-
 _PALETTE = (
     *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
     *("ef5da8", "6a994e", "5e60ce", "b5838d", "4d908e", "c9184a", "7f5539"),
@@ -29,19 +27,12 @@ _TINT = 0.38
 
 @dataclass(frozen=True)
 class Legend:
-    """The meaning of the marks of a sheet.
+    """The meaning of the marks of a sheet."""
 
-    Attributes:
-        class_name: Function that returns the name of a class of objects.
-        skeleton: Pairs of keypoints that are joined by lines.
-        ignore: Value in segmentation masks that is no class.
-        by_object: Whether each object has a colour; otherwise each class has one.
-    """
-
-    class_name: Callable[[int], str]
-    skeleton: tuple[tuple[int, int], ...] = ()
-    ignore: int | None = 255
-    by_object: bool = False
+    class_name: Callable[[int], str]  # Function that returns the name of a class of objects
+    skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints that are joined by lines
+    ignore: int | None = 255  # Value in segmentation masks that is no class
+    by_object: bool = False  # Whether each object has a colour; otherwise each class has one
 
 
 def color_of(number: int) -> Color:
@@ -59,19 +50,7 @@ def draw_marks(
     *,
     named: bool = True,
 ) -> Image.Image:
-    """Draw the layer of annotations.
-
-    Args:
-        marks: Annotations, in pixels of the picture.
-        source: Height and width of the picture, pixels.
-        shown: Height and width of the layer, pixels.
-        legend: The meaning of the marks.
-        density: Pixels of the layer for each pixel of the page; widths of lines grow with it.
-        named: Whether to draw names, in Pillow's own font, which has only letters of ASCII.
-
-    Returns:
-        RGBA, transparent where nothing is marked.
-    """
+    """Draw the layer of annotations."""
     height, width = (side * _SUPERSAMPLING for side in shown)
     layer = Image.new("RGBA", (width, height))
     order = _by_size(marks)

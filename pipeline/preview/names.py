@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ImageFont
 
-__all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "lay_out_names", "length", "shorten"]
-
 LETTERS = 4
 """Factor by which text is drawn larger before it is reduced, to smooth it."""
 NAME_SIZE = 11
@@ -23,17 +21,11 @@ _HEIGHT, _PAD = 15, 3
 
 @dataclass(frozen=True)
 class Name:
-    """A name and the rectangle that it fills.
+    """A name and the rectangle that it fills."""
 
-    Attributes:
-        text: The name, shortened to the width of the picture.
-        number: Number of the object among those of its picture.
-        rectangle: Left, top, right and bottom, pixels of the layer.
-    """
-
-    text: str
-    number: int
-    rectangle: tuple[float, float, float, float]
+    text: str  # The name, shortened to the width of the picture
+    number: int  # Number of the object among those of its picture
+    rectangle: tuple[float, float, float, float]  # Left, top, right and bottom, pixels of the layer
 
 
 @lru_cache(maxsize=16)
@@ -63,14 +55,8 @@ def shorten(text: str, width: float, size: float) -> str:
 def lay_out_names(
     names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
 ) -> list[Name]:
-    """Give each name in turn a free rectangle at a corner of its box; leave out names without one.
-
-    Args:
-        names: Numbers of objects, and their names.
-        boxes: (M, 4) XYXY of all objects, pixels of the layer.
-        size: Width and height of the layer, pixels.
-        unit: Pixels of the layer for each pixel of the page.
-    """
+    """Give each name in turn a free rectangle at a corner of its box; leave out names without one."""
+    # boxes (M, 4)
     laid_out: list[Name] = []
     pad, height = _PAD * unit, _HEIGHT * unit
     for number, name in names:

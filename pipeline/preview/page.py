@@ -17,8 +17,6 @@ from .marks import contrast_to, draw_marks, named_marks
 from .pictures import Picture
 from .sheet import Sheet, fitted, render_image, swatches
 
-__all__ = ["PAGE_STYLE", "checked_target", "html_page", "sheet_rows", "write_sheet"]
-
 _DENSITY = 2
 """Pixels of a picture for each pixel of the page, for displays with high density."""
 
@@ -66,15 +64,7 @@ def _render(sheet: Sheet, details: str, folded: str) -> str:
 
 
 def html_page(title: str, style: str, facts: Sequence[str], more: str, body: str) -> str:
-    """A page of HTML, which refers to no other file.
-
-    Args:
-        title: Title, as text.
-        style: CSS after :data:`PAGE_STYLE`.
-        facts: Lines below the title, as text.
-        more: HTML below these.
-        body: HTML of the rest.
-    """
+    """A page of HTML, which refers to no other file."""
     title, lines = escape(title), "".join(f"<p>{escape(fact)}</p>" for fact in facts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -92,14 +82,7 @@ def checked_target(out: str | Path) -> Path:
 
 
 def write_sheet(sheet: Sheet, target: Path, details: Sequence[object], folded: str = "Recipe") -> Sheet:
-    """Write a sheet as an image or as a page, by the name of the file, and return it.
-
-    Args:
-        sheet: Contact sheet.
-        target: File to write; see :func:`checked_target`.
-        details: JSON data that a page shows on demand, such as the transforms; empty for none.
-        folded: Heading of the details.
-    """
+    """Write a sheet as an image or as a page, by the name of the file, and return it."""
     if target.suffix == ".png":
         render_image(sheet).save(target, optimize=True)
     else:

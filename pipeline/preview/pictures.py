@@ -32,31 +32,20 @@ from .scene import Scene, class_name
 
 Array = npt.NDArray[Any]
 
-__all__ = ["Marks", "Picture", "draw_pictures", "draw_views", "original_pictures"]
-
 _LEAST_SHARE = 0.05
 """Least share of a class in a mixed label that a caption names."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Annotations of one picture, in its pixels.
+    """Annotations of one picture, in its pixels."""
 
-    Attributes:
-        labels: (M,) int64, class of each object.
-        crowd: (M,) bool, whether each object stands for a crowd.
-        boxes: (M, 4) float64 XYXY.
-        keypoints: (M, K, 3), x, y and visibility; or None.
-        masks: (M, H, W) uint8, 1 inside each object; or None.
-        segmentation: (H, W) integers, class of each pixel; or None.
-    """
-
-    labels: Array
-    crowd: Array
-    boxes: Array
-    keypoints: Array | None = None
-    masks: Array | None = None
-    segmentation: Array | None = None
+    labels: Array  # (M,) int64, class of each object
+    crowd: Array  # (M,) bool, whether each object stands for a crowd
+    boxes: Array  # (M, 4) float64 XYXY
+    keypoints: Array | None = None  # (M, K, 3), x, y and visibility; or None
+    masks: Array | None = None  # (M, H, W) uint8, 1 inside each object; or None
+    segmentation: Array | None = None  # (H, W) integers, class of each pixel; or None
 
 
 @dataclass(frozen=True)
@@ -70,19 +59,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class _Batch:
-    """N images of one size, after the transforms of images and some of those of batches.
+    """N images of one size, after the transforms of images and some of those of batches."""
 
-    Attributes:
-        images: (N, H, W, 3) float32 in 0..255.
-        objects: Objects of all images.
-        labels: (N, C) float32, or None.
-        segmentation: (N, H, W) integers, or None.
-    """
-
-    images: Array
-    objects: BatchObjects
-    labels: Array | None
-    segmentation: Array | None
+    images: Array  # (N, H, W, 3) float32 in 0..255
+    objects: BatchObjects  # Objects of all images
+    labels: Array | None  # (N, C) float32, or None
+    segmentation: Array | None  # (N, H, W) integers, or None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -130,9 +112,6 @@ def draw_pictures(
 
     Transforms of batches mix all of them, and transforms that combine samples choose partners among them.
     ``rules`` say which objects are dropped; None drops only invisible ones.
-
-    Raises:
-        ConfigError: The transforms are wrong, or a transform of batches cannot mix a column of the samples.
     """
     single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")

@@ -33,8 +33,6 @@ from .pictures import Marks, Picture
 from .scene import shown_positions
 from .sheet import Sheet
 
-__all__ = ["resize_sheet"]
-
 _SHARD_BYTES = 1 << 28  # every conversion needs this option; here it has no effect
 
 
@@ -49,20 +47,7 @@ class _File:
 def resize_sheet(
     source: str | Path, modes: Sequence[str], *, samples: int, positions: Sequence[int] | None, cell: int
 ) -> Sheet:
-    """Return a sheet with a row for each image: as it is, and as a conversion with each mode stores it.
-
-    Args:
-        source: Any source of ``stoker.convert``, or a dataset of encoded images.
-        modes: Values of ``resize``, such as ``crop=224x224``. ``224x224`` means the three modes that make
-            images of one size.
-        samples: Number of images, spread evenly over the source. The sheet leaves out broken ones.
-        positions: Positions of the images in the sorted source, instead of ``samples``.
-        cell: Longer side of a picture, pixels.
-
-    Raises:
-        ConfigError: A mode is wrong, or there is no image at a position.
-        SourceError: The source cannot be used.
-    """
+    """Return a sheet with a row for each image: as it is, and as a conversion with each mode stores it."""
     all_modes = [mode for argument in modes for mode in _modes(argument)]
     options = {mode: _options(mode) for mode in all_modes}
     files, total = _read(source, samples, positions)

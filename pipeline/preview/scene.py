@@ -21,28 +21,18 @@ from ..images.annotations.annotation_processor import decode_mask
 
 Array = npt.NDArray[Any]
 
-__all__ = ["Scene", "class_name", "read_scene", "shown_positions"]
-
 
 @dataclass(frozen=True)
 class Scene:
-    """N samples of a dataset, decoded, with their annotations.
+    """N samples of a dataset, decoded, with their annotations."""
 
-    Attributes:
-        dataset: Dataset of the samples.
-        positions: (N,) int64, positions of the samples in the dataset.
-        pixels: N images, (H, W, 3) uint8.
-        annotations: Objects of the samples.
-        labels: (N, C) float32, share of each class; None if samples have no labels.
-        segmentation: N masks, (H, W) integers; None if there are none.
-    """
-
-    dataset: Dataset
-    positions: npt.NDArray[np.int64]
-    pixels: list[npt.NDArray[np.uint8]]
-    annotations: Annotations
+    dataset: Dataset  # Dataset of the samples
+    positions: npt.NDArray[np.int64]  # (N,) int64, positions of the samples in the dataset
+    pixels: list[npt.NDArray[np.uint8]]  # N images, (H, W, 3) uint8
+    annotations: Annotations  # Objects of the samples
+    # (N, C) float32, share of each class; None if samples have no labels
     labels: npt.NDArray[np.float32] | None
-    segmentation: list[Array] | None
+    segmentation: list[Array] | None  # N masks, (H, W) integers; None if there are none
 
     @property
     def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -74,11 +64,7 @@ def class_name(classes: Sequence[str], label: int) -> str:
 def shown_positions(
     n: int, samples: int, positions: Sequence[int] | None, *, path: Path | None = None, what: str = "sample"
 ) -> list[int]:
-    """Positions of the samples to show: ``positions``, or ``samples`` that are spread evenly over all ``n``.
-
-    Raises:
-        ConfigError: A given position does not exist; the error names ``path`` and calls the sample ``what``.
-    """
+    """Positions of the samples to show: ``positions``, or ``samples`` spread evenly over ``n``."""
     if positions is None:
         # In the middle of equal parts: the first sample of a class is often an unusual one.
         count = min(samples, n)
@@ -89,11 +75,7 @@ def shown_positions(
 
 
 def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
-    """Read and decode samples with all their annotations.
-
-    Raises:
-        SampleError: A sample cannot be read or decoded; the error names it.
-    """
+    """Read and decode samples with all their annotations."""
     annotations = dataset.annotations(positions)
     pixels = [_decode(dataset, position) for position in positions.tolist()]
     masks = None

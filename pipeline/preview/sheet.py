@@ -15,8 +15,6 @@ from .names import LETTERS, font, length, shorten
 from .pictures import Picture
 from .scene import class_name
 
-__all__ = ["Sheet", "fitted", "in_grid", "render_image", "sheet_of", "swatches"]
-
 _MARGIN, _GAP, _ROW_GAP = 36, 16, 22
 _BACKGROUND, _INK, _GREY = "#fbfbf9", "#1d1d1f", "#6e6e73"
 _TITLE, _TEXT, _SMALL = 25, 14, 12.5
@@ -28,25 +26,15 @@ _GRID = 5  # pictures in a row, if rows have no meaning
 
 @dataclass(frozen=True)
 class Sheet:
-    """A contact sheet.
+    """A contact sheet."""
 
-    Attributes:
-        title: Name of the dataset.
-        facts: Lines below the title.
-        headings: A heading for each column; empty for none.
-        rows: Rows of pictures.
-        legend: The meaning of the marks.
-        mask_names: Names of the classes of segmentation masks.
-        cell: Longer side of a picture on the sheet, pixels.
-    """
-
-    title: str
-    facts: tuple[str, ...]
-    headings: tuple[str, ...]
-    rows: tuple[tuple[Picture, ...], ...]
-    legend: Legend
-    mask_names: tuple[str, ...]
-    cell: int
+    title: str  # Name of the dataset
+    facts: tuple[str, ...]  # Lines below the title
+    headings: tuple[str, ...]  # A heading for each column; empty for none
+    rows: tuple[tuple[Picture, ...], ...]  # Rows of pictures
+    legend: Legend  # The meaning of the marks
+    mask_names: tuple[str, ...]  # Names of the classes of segmentation masks
+    cell: int  # Longer side of a picture on the sheet, pixels
 
 
 def sheet_of(

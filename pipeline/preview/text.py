@@ -24,8 +24,6 @@ from .decoding import dataset_decoder
 from .page import html_page
 from .scene import shown_positions
 
-__all__ = ["Passage", "ShownRow", "ShownText", "TextSheet", "preview_text"]
-
 _STYLE = """
 section { max-width: 860px; padding: 16px 0; border-top: 1px solid var(--rule); }
 h2 { margin: 0 0 6px; font-size: 13px; font-weight: 500; color: var(--grey); overflow-wrap: anywhere; }
@@ -42,34 +40,21 @@ _HUES = 137  # degrees between the colours of two segments
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a text.
+    """A piece of a text."""
 
-    Attributes:
-        text: The piece.
-        trained: Whether a model is trained on it.
-        tokens: Its number of tokens.
-    """
-
-    text: str
-    trained: bool
-    tokens: int
+    text: str  # The piece
+    trained: bool  # Whether a model is trained on it
+    tokens: int  # Its number of tokens
 
 
 @dataclass(frozen=True)
 class ShownText:
-    """A field of a sample.
+    """A field of a sample."""
 
-    Attributes:
-        key: Name of the sample.
-        field: Name of the field.
-        label: Name or number of the class; empty if there is none.
-        passages: The text in pieces.
-    """
-
-    key: str
-    field: str
-    label: str
-    passages: tuple[Passage, ...]
+    key: str  # Name of the sample
+    field: str  # Name of the field
+    label: str  # Name or number of the class; empty if there is none
+    passages: tuple[Passage, ...]  # The text in pieces
 
     @property
     def tokens(self) -> int:
@@ -79,15 +64,10 @@ class ShownText:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A packed row of an epoch.
+    """A packed row of an epoch."""
 
-    Attributes:
-        length: Tokens that the row holds.
-        segments: Its sequences, in their order.
-    """
-
-    length: int
-    segments: tuple[ShownText, ...]
+    length: int  # Tokens that the row holds
+    segments: tuple[ShownText, ...]  # Its sequences, in their order
 
     @property
     def description(self) -> str:
@@ -99,21 +79,13 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class TextSheet:
-    """A preview of text.
+    """A preview of text."""
 
-    Attributes:
-        title: Name of the dataset.
-        facts: Lines below the title.
-        samples: Fields of samples.
-        row: A packed row; None without packing.
-        marks_trained: Whether only some tokens are trained.
-    """
-
-    title: str
-    facts: tuple[str, ...]
-    samples: tuple[ShownText, ...]
-    row: ShownRow | None
-    marks_trained: bool
+    title: str  # Name of the dataset
+    facts: tuple[str, ...]  # Lines below the title
+    samples: tuple[ShownText, ...]  # Fields of samples
+    row: ShownRow | None  # A packed row; None without packing
+    marks_trained: bool  # Whether only some tokens are trained
 
 
 def preview_text(
@@ -125,21 +97,7 @@ def preview_text(
     pack_length: int | None = None,
     seed: int = 0,
 ) -> TextSheet:
-    """Return the texts of some samples, and write them as a page.
-
-    Args:
-        dataset: Folder of a dataset of text.
-        out: HTML file to write; None writes none.
-        samples: Number of samples, which are spread evenly over the dataset.
-        positions: Positions of the samples in the dataset, instead of ``samples``.
-        pack_length: Tokens of a packed row. With it the page also shows the row of epoch 0 of a loader with
-            this seed that has the median number of sequences.
-        seed: Seed of the loader.
-
-    Raises:
-        ConfigError: The dataset holds images, or an argument is wrong.
-        MissingDependencyError: The tokenizer needs a package that is not installed.
-    """
+    """Return the texts of some samples, and write them as a page."""
     if out is not None and Path(out).suffix != ".html":
         raise ConfigError(f"the preview of text is a page: out must end in .html, found {str(out)!r}")
     opened = open_dataset(dataset)

@@ -18,41 +18,26 @@ from ..order.rank_draws import Schedule
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["DrawnSample", "draw_batch"]
-
 _MOST = 64  # numbers of a parameter that are shown; of a longer one the shape is shown
 _FLIPS = ("mirrored", "upside down")
 
 
 @dataclass(frozen=True)
 class DrawnSample:
-    """A sample of a batch.
+    """A sample of a batch."""
 
-    Attributes:
-        row: Position of the sample in the loader's dataset.
-        key: Name of the sample in its source.
-        words: For each image of the sample, its changes or those of its parts in a few words.
-        parameters: The parameters of each image by the name of its column, and of transforms of batches. An
-            image of several samples has a list with those of each part.
-    """
-
-    row: int
-    key: str
-    words: tuple[str, ...]
+    row: int  # Position of the sample in the loader's dataset
+    key: str  # Name of the sample in its source
+    words: tuple[str, ...]  # For each image of the sample, its changes or those of its parts in a few words
+    # The parameters of each image by the name of its column, and of transforms of batches
     parameters: dict[str, Any]
 
 
 def draw_batch(
     config: ImageLoaderConfig, schedule: Schedule, epoch: int, rows: Int64 | None
 ) -> list[DrawnSample]:
-    """Draw the first batch of a schedule again.
-
-    Args:
-        config: Config of the loader.
-        schedule: The steps of the rank, from the batch on.
-        epoch: Number of the epoch.
-        rows: (K,) int64, the column "row" of the batch, without bad samples; None for all samples.
-    """
+    """Draw the first batch of a schedule again."""
+    # rows (K,) int64
     planned = next(planned_batches(config, schedule, epoch))
     chosen = _chosen(planned.positions, planned.positions if rows is None else rows)
     keys = config.dataset.keys(planned.positions)

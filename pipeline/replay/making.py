@@ -23,8 +23,6 @@ from ..order.epoch_order import BlockShuffle
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..text.loader import TextLoader
 
-__all__ = ["AnyLoader", "make_loader", "read_json"]
-
 AnyLoader = ImageLoader | TextLoader
 
 _OBJECTS = (
@@ -37,12 +35,7 @@ _WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Return the object in a file of JSON.
-
-    Raises:
-        ConfigError: The file holds something else.
-        OSError: The file cannot be read.
-    """
+    """Return the object in a file of JSON."""
     try:
         content = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
@@ -53,16 +46,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
-    """Make the loader of a training for one of its ranks, with batches in NumPy and the column "row".
-
-    Args:
-        description: A description, or ``file.py:function``, a function that returns the loader.
-        rank: Rank that is shown.
-        world_size: Number of ranks of the training; None for that of the description or the loader.
-
-    Raises:
-        ConfigError: The description or the function does not make a loader.
-    """
+    """Make the loader of a training for one of its ranks, with batches in NumPy and the column "row"."""
     if isinstance(description, str):
         users_loader = _call(description)
         kind = next(cls for cls in _LOADERS.values() if isinstance(users_loader, cls))

@@ -20,27 +20,18 @@ from .drawn import DrawnSample, draw_batch
 from .making import AnyLoader, make_loader, read_json
 from .texts import ShownSequence, read_texts, text_page
 
-__all__ = ["Replayed", "draw_samples", "replay"]
-
 
 @dataclass(frozen=True)
 class Replayed:
-    """A batch of a training, made again.
+    """A batch of a training, made again."""
 
-    Attributes:
-        epoch: Number of the epoch.
-        step: Number of the step in the training, in the epoch or after the state, as the arguments count it.
-        rank: Rank that received it.
-        world_size: Number of ranks.
-        batch: The batch, arrays of NumPy.
-        samples: The drawn parameters of each image, or the sequences of text.
-    """
-
-    epoch: int
+    epoch: int  # Number of the epoch
+    # Number of the step in the training, in the epoch or after the state, as the arguments count it
     step: int
-    rank: int
-    world_size: int
-    batch: Any
+    rank: int  # Rank that received it
+    world_size: int  # Number of ranks
+    batch: Any  # The batch, arrays of NumPy
+    # The drawn parameters of each image, or the sequences of text
     samples: list[DrawnSample] | list[ShownSequence]
 
     def to_json(self) -> dict[str, Any]:
@@ -61,24 +52,7 @@ def replay(
     out: str | Path | None = None,
     cell: int = 240,
 ) -> Replayed:
-    """Make a batch of a training again, and write a sheet that shows it.
-
-    Args:
-        state: A description, of ``loader.describe()``, or a state, or the path of either as JSON.
-        step: Number of the step in the training, from 0, or in ``epoch``.
-        epoch: Number of the epoch; None if ``step`` counts from the beginning of the training.
-        after: In place of both, batches between the state and the one to show; 0 is the state's next one.
-            This is exact even if the number of ranks has changed during the training.
-        rank: Rank that received the batch.
-        ranks: Number of ranks; None for that of the description.
-        loader: For a state without a description: the path of a description, or ``file.py:function``.
-        out: File to write, .png or .html; None for none.
-        cell: Longer side of a picture, pixels.
-
-    Raises:
-        ConfigError: An argument is wrong, or there is no such step.
-        CheckpointError: State and loader do not fit each other.
-    """
+    """Make a batch of a training again, and write a sheet that shows it."""
     target = None if out is None else checked_target(out)
     if (step is None) == (after is None) or (epoch is not None and step is None):
         raise ConfigError("a replay takes step, with or without epoch, or after")

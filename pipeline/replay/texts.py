@@ -13,40 +13,23 @@ from ..preview.page import html_page
 from ..text.config import TextLoaderConfig
 from ..text.planning.schedule import TextSchedule
 
-__all__ = ["ShownSequence", "read_texts", "text_page"]
-
 _STYLE = "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
 
 
 @dataclass(frozen=True)
 class ShownSequence:
-    """A sequence of a batch.
+    """A sequence of a batch."""
 
-    Attributes:
-        line: Number of its row in the batch.
-        row: Position of the sample in the loader's dataset.
-        key: Name of the sample in its source.
-        first: First of its tokens in the sample.
-        tokens: Number of its tokens.
-        fields: Its text by the name of the field.
-    """
-
-    line: int
-    row: int
-    key: str
-    first: int
-    tokens: int
-    fields: dict[str, str]
+    line: int  # Number of its row in the batch
+    row: int  # Position of the sample in the loader's dataset
+    key: str  # Name of the sample in its source
+    first: int  # First of its tokens in the sample
+    tokens: int  # Number of its tokens
+    fields: dict[str, str]  # Its text by the name of the field
 
 
 def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> list[ShownSequence]:
-    """Read and decode the sequences of the first batch of a schedule.
-
-    Raises:
-        DatasetError: The file of the tokenizer is missing.
-        MissingDependencyError: The tokenizer needs the package tokenizers, which is not installed.
-        SampleError: A sample cannot be read.
-    """
+    """Read and decode the sequences of the first batch of a schedule."""
     slices = schedule.slices(config.planner.epoch(epoch), [schedule.batch(0)], 0)
     sequences = config.reader.read(slices, config.reader.locate(slices.positions))
     decode = dataset_decoder(config.dataset.datasets[0])

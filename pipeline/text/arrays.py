@@ -32,8 +32,6 @@ from .masking import Mask
 from .planning.planner import TextPlanner
 from .token_reader import TokenReader
 
-__all__ = ["ArrayMaker", "array_names", "default_batchify", "probe_arrays"]
-
 _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
 _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
@@ -112,15 +110,7 @@ def array_names(fields: Sequence[str], mask: Mask | None) -> set[str]:
 
 
 class ArrayMaker:
-    """Makes the arrays of batches.
-
-    Args:
-        batchify: Takes sequences and a padded length, for several fields a dict of each by field; and a
-            context, if it has a parameter for it.
-        fields: Names of the fields that are read.
-        mask: Hides tokens of the sequences before ``batchify`` gets them; None hides none.
-        slices: The part of each row that is handed out; None for all of it.
-    """
+    """Makes the arrays of batches."""
 
     def __init__(
         self, batchify: Batchify, fields: tuple[str, ...], mask: Mask | None, slices: ContextSlices | None
@@ -149,18 +139,8 @@ class ArrayMaker:
         shape: tuple[int, ...],
         context: BatchContext,
     ) -> Mapping[str, Any]:
-        """Return the arrays of a batch by name.
-
-        Args:
-            sequences: Token ids of each field.
-            groups: (rows + 1,) int64, first sequence of each packed row, and the number of sequences; None
-                without packing.
-            shape: (n, length), or (n, length, length, ...) for several planned lengths.
-            context: Epoch, step and sequences of the batch.
-
-        Raises:
-            ConfigError: ``batchify`` did not return a dict.
-        """
+        """Return the arrays of a batch by name."""
+        # groups (rows + 1,) int64
         fields = self._fields
         if isinstance(self._mask, SpanCorruption):
             fields, sequences = _SPANS, self._mask(sequences[0], context)

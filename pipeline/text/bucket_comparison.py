@@ -24,37 +24,21 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column
 
-__all__ = ["Settings", "compare_methods", "text_lengths"]
-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that all methods share.
+    """Settings that all methods share."""
 
-    Attributes:
-        batch_size: Samples of a batch on one rank.
-        buckets: Number of buckets.
-        pad_multiple: Padded lengths are multiples of this.
-        pack: Tokens of a packed row; None leaves out packing.
-        world_size: Number of ranks.
-        seed: Seed of the draws.
-    """
-
-    batch_size: int = 32
-    buckets: int = 8
-    pad_multiple: int = 1
-    pack: int | None = None
-    world_size: int = 1
-    seed: int = 0
+    batch_size: int = 32  # Samples of a batch on one rank
+    buckets: int = 8  # Number of buckets
+    pad_multiple: int = 1  # Padded lengths are multiples of this
+    pack: int | None = None  # Tokens of a packed row; None leaves out packing
+    world_size: int = 1  # Number of ranks
+    seed: int = 0  # Seed of the draws
 
 
 def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Return the tokens of every sample, (N,) int64, or (N, D) for D fields, from the index alone.
-
-    Raises:
-        ConfigError: There is no such field.
-        DatasetError: The dataset does not hold text.
-    """
+    """Return the tokens of every sample, (N,) int64, or (N, D) for D fields, from the index alone."""
     if dataset.manifest.sample_type != "text":
         raise DatasetError(
             f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
@@ -70,11 +54,7 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
 
 
 def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[str, PlanReport]:
-    """Return a report of the first epoch of random batches, sorted windows, buckets and packing, by name.
-
-    Raises:
-        ConfigError: A setting does not fit the lengths.
-    """
+    """Return a report of the first epoch of random batches, sorted windows, buckets and packing, by name."""
     shared: dict[str, Any] = {"seed": settings.seed, "world_size": settings.world_size}
     several = lengths.ndim > 1
     multiple = settings.pad_multiple

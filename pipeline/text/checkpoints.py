@@ -26,8 +26,6 @@ from .config import TextLoaderConfig, ids_dtype
 from .planning.planner import Begun
 from .planning.schedule import Leaving, TextSchedule
 
-__all__ = ["CheckpointedText"]
-
 _WHOLE: tuple[int, History, Begun | None] = (0, (), None)
 
 

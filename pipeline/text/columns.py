@@ -15,8 +15,6 @@ from ..order.sample_source import SampleSource, batchable_columns
 from .planning.batching_config import BatchingConfig
 from .planning.epoch import TokenSlices
 
-__all__ = ["column_names", "document_begins", "rows_of_segments", "rows_of_tokens"]
-
 
 def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
     """(B, most) int64: the sample of each segment of B packed rows, and -1 after the last."""
@@ -52,19 +50,7 @@ def column_names(
     fields: Sequence[str],
     possible: set[str],
 ) -> tuple[str, ...]:
-    """Names of the columns of a batch.
-
-    Args:
-        columns: Names that the user gave; None for all arrays that are made.
-        arrays: Arrays that the batchify function makes, by name.
-        dataset: Dataset or mixture; its columns of numbers and strings can be named, too.
-        batching: How sequences form batches.
-        fields: Fields that the loader reads.
-        possible: Names of all arrays that could be made.
-
-    Raises:
-        ConfigError: There is no such column.
-    """
+    """Names of the columns of a batch."""
     names = tuple(arrays) if columns is None else list_of_names("columns", columns)
     if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")

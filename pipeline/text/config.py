@@ -30,34 +30,21 @@ from .planning.planner import TextPlanner
 from .planning.stream_planner import StreamPlanner
 from .token_reader import TokenReader
 
-__all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
-
 
 @dataclass(frozen=True)
 class TextLoaderConfig:
-    """The parts of a text loader, the same in every epoch.
+    """The parts of a text loader, the same in every epoch."""
 
-    Attributes:
-        dataset: The dataset or mixture whose samples are drawn.
-        reader: Reads token ids; the loader closes it.
-        planner: Decides which sequences form a batch.
-        maker: Makes arrays of sequences.
-        mask: Hides tokens; None hides none.
-        pairs: Joins the sequences of preference pairs; None for other text.
-        arrays: Dtype, and shape without the batch axis, of each array that ``maker`` makes.
-        columns: Names of a batch's columns, in their order.
-        batch_type: Makes a batch of the values of its columns, in their order.
-    """
-
-    dataset: SampleSource
-    reader: TokenReader
-    planner: TextPlanner
-    maker: ArrayMaker
-    mask: Mask | None
-    pairs: PreferencePairs | None
+    dataset: SampleSource  # The dataset or mixture whose samples are drawn
+    reader: TokenReader  # Reads token ids; the loader closes it
+    planner: TextPlanner  # Decides which sequences form a batch
+    maker: ArrayMaker  # Makes arrays of sequences
+    mask: Mask | None  # Hides tokens; None hides none
+    pairs: PreferencePairs | None  # Joins the sequences of preference pairs; None for other text
+    # Dtype, and shape without the batch axis, of each array that ``maker`` makes
     arrays: Mapping[str, tuple[str, tuple[int | None, ...]]]
-    columns: tuple[str, ...]
-    batch_type: Callable[..., Any]
+    columns: tuple[str, ...]  # Names of a batch's columns, in their order
+    batch_type: Callable[..., Any]  # Makes a batch of the values of its columns, in their order
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:
@@ -140,13 +127,7 @@ def make_config(
     world_size: int,
     verify: bool,
 ) -> TextLoaderConfig:
-    """Check the arguments of a text loader against its dataset; see :class:`stoker.TextLoader`.
-
-    Raises:
-        ConfigError: An argument is wrong, or does not fit the dataset.
-        StaleIndexError: The index lacks what the loader needs, or a data file has another size.
-        DatasetError: A data file cannot be opened.
-    """
+    """Check the arguments of a text loader against its dataset; see :class:`stoker.TextLoader`."""
     _check_sampler(sampler)
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     if isinstance(batchify, PreferencePairs):

@@ -13,29 +13,17 @@ from stoker.errors import ConfigError
 
 from ..execution.arguments import whole_number
 
-__all__ = ["ContextSlices", "SliceForm", "check_lengths", "make_slices"]
-
 SliceForm = Literal["contiguous", "balanced"]
 
 
 @dataclass(frozen=True)
 class ContextSlices:
-    """The part of every row that one rank of a context-parallel group receives.
+    """The part of every row that one rank of a context-parallel group receives."""
 
-    Attributes:
-        rank: Rank in the group.
-        size: Ranks of the group.
-        form: "contiguous": rank r has the r-th of ``size`` equal parts. "balanced": rank r has the parts r
-            and 2 * size - 1 - r of 2 * size, as with Megatron-LM's ``get_batch_on_this_cp_rank`` and
-            PyTorch's ``context_parallel``, so that causal attention costs all ranks the same.
-        shifts_labels: Whether labels move one token to the left first. A model that shifts labels itself
-            cannot see the first token of the next slice.
-    """
-
-    rank: int
-    size: int
-    form: SliceForm = "balanced"
-    shifts_labels: bool = False
+    rank: int  # Rank in the group
+    size: int  # Ranks of the group
+    form: SliceForm = "balanced"  # "contiguous": rank r has the r-th of ``size`` equal parts
+    shifts_labels: bool = False  # Whether labels move one token to the left first
 
     @property
     def multiple(self) -> int:
@@ -43,11 +31,7 @@ class ContextSlices:
         return self.size * (2 if self.form == "balanced" else 1)
 
     def token_indices(self, length: int) -> npt.NDArray[np.int64]:
-        """Indices of this rank's tokens in rows of ``length`` tokens, (length / size,) int64.
-
-        Raises:
-            ConfigError: The length is no multiple of :attr:`multiple`.
-        """
+        """Indices of this rank's tokens in rows of ``length`` tokens, (length / size,) int64."""
         if length % self.multiple:
             raise ConfigError(
                 f"rows of {length} tokens cannot be divided among {self.size} ranks in equal slices",
@@ -58,15 +42,7 @@ class ContextSlices:
         return parts[slices].ravel()
 
     def cut(self, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
-        """Return the arrays of a batch, cut to this rank's part.
-
-        Args:
-            arrays: Arrays by name. Those of (n, length, ...) are cut, and others stay whole.
-            shape: n and length of the batch.
-
-        Raises:
-            ConfigError: No array has rows of this length.
-        """
+        """Return the arrays of a batch, cut to this rank's part."""
         indices = self.token_indices(shape[1])
         cut_arrays = {}
         for name, value in arrays.items():
@@ -86,11 +62,7 @@ class ContextSlices:
 
 
 def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlices | None:
-    """Return the slices of a loader's arguments ``context`` and ``context_slices``; None without ``context``.
-
-    Raises:
-        ConfigError: An argument is wrong.
-    """
+    """Return the slices of the arguments ``context`` and ``context_slices``; None without ``context``."""
     if context is None:
         return None
     if form not in ("contiguous", "balanced"):
@@ -111,17 +83,8 @@ def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlice
 def check_lengths(
     slices: ContextSlices, fields: int, edges: npt.NDArray[Any] | None, pad_multiple: int
 ) -> None:
-    """Check that all rows can be cut.
-
-    Args:
-        slices: The slices.
-        fields: Number of planned lengths of a row.
-        edges: (K, fields) padded lengths; None if each batch has its own.
-        pad_multiple: Padded lengths are multiples of this.
-
-    Raises:
-        ConfigError: Rows have several fields, or lengths that are no multiples.
-    """
+    """Check that all rows can be cut."""
+    # edges (K, fields)
     if fields > 1:
         raise ConfigError("context slices rows of one field", hint="Choose one: fields=('answer',)")
     for length in [pad_multiple] if edges is None else edges.ravel().tolist():

@@ -36,8 +36,6 @@ from .planning.batching_config import BatchingConfig, LastGroup, TooLong, as_buc
 from .planning.schedule import TextSchedule
 from .producer import TOGETHER, TextBatchProducer
 
-__all__ = ["TextLoader"]
-
 
 class TextLoader(CheckpointedText):
     """Loads batches of token ids for a training loop, ahead of the step that needs them.

@@ -16,8 +16,6 @@ from stoker.formats.tokenization.word_parts import read_word_parts
 from ..order.sample_source import SampleSource
 from .planning.batching_config import BatchingConfig
 
-__all__ = ["Mask", "fit_mask", "special_tokens_of"]
-
 Mask = MaskTokens | SpanCorruption
 """A mask of sequences, before they are padded or packed."""
 
@@ -25,12 +23,7 @@ Mask = MaskTokens | SpanCorruption
 def fit_mask(
     mask: Any, dataset: SampleSource, fields: Sequence[str], batching: BatchingConfig
 ) -> Mask | None:
-    """Return the mask, with values of the dataset's tokenizer for arguments that are None.
-
-    Raises:
-        ConfigError: ``mask`` is no mask, or does not fit the loader.
-        DatasetError: The tokenizer's file cannot be read.
-    """
+    """Return the mask, with values of the dataset's tokenizer for arguments that are None."""
     if mask is None:
         return None
     if isinstance(mask, MaskTokens):
@@ -61,9 +54,6 @@ def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
     """Numbers of special tokens before and after each text of a dataset.
 
     A chat has the special tokens of its template inside, and none around.
-
-    Raises:
-        DatasetError: The tokenizer's file cannot be read.
     """
     options = dataset.manifest.options
     if options.get("chat_template"):

@@ -32,9 +32,6 @@ from .planning.epoch import TextEpoch, TokenSlices
 from .planning.schedule import TextSchedule
 from .reading import PayloadLocations
 
-__all__ = ["TOGETHER", "MadeText", "TextBatchProducer"]
-
-
 TOGETHER = 1 << 17
 """Tokens of batches that are started together: Python takes about as long for one batch as for many."""
 
@@ -63,19 +60,12 @@ class _Start(NamedTuple):
 
 
 class MadeText(NamedTuple):
-    """A batch in arrays of NumPy, before the arrays of the framework.
+    """A batch in arrays of NumPy, before the arrays of the framework."""
 
-    Attributes:
-        arrays: Arrays of its sequences, by their columns.
-        mask: (n,) bool, False for repeated samples.
-        slices: The sequences.
-        samples: Number of samples.
-    """
-
-    arrays: Mapping[str, Any]
-    mask: npt.NDArray[np.bool_]
-    slices: TokenSlices
-    samples: int
+    arrays: Mapping[str, Any]  # Arrays of its sequences, by their columns
+    mask: npt.NDArray[np.bool_]  # (n,) bool, False for repeated samples
+    slices: TokenSlices  # The sequences
+    samples: int  # Number of samples
 
     @property
     def nbytes(self) -> int:
@@ -84,17 +74,7 @@ class MadeText(NamedTuple):
 
 
 class TextBatchProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of text.
-
-    Args:
-        config: Config of the loader, whose reader all epochs share.
-        schedule: The steps to run, on this rank.
-        epoch: Draws of the epoch.
-        adapter: Makes arrays of the framework.
-        totals: Adds up where the time goes.
-        cache_prefetcher: Fetches remote bytes ahead; None if all are on this machine.
-        together: Tokens, padding included, of small batches that are started together.
-    """
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of text."""
 
     max_in_flight = 2  # the kernel reads the next batch while one is made
 

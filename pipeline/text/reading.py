@@ -13,30 +13,19 @@ from stoker.formats.dataset.columns.list_column import ListColumn
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PayloadLocations", "ReadAhead", "trained_tokens"]
-
 _PART = 128 << 10  # bytes; the kernel reads as much for one request anyway
 _SHARE = 8  # of the memory: smaller datasets stay in the page cache
 
 
 class PayloadLocations(NamedTuple):
-    """The byte ranges of the payloads of N samples in the data files, from the index.
+    """The byte ranges of the payloads of N samples in the data files, from the index."""
 
-    Attributes:
-        positions: (N,) int64, positions of the samples in the dataset.
-        shard: (N,) int32, number of the data file.
-        offset: (N,) int64, bytes from the beginning of the file.
-        length: (N,) int64, bytes.
-        crc: (N,) uint32, CRC32C of the payload.
-        tokens: (N, F) int64, tokens in each of F stored fields.
-    """
-
-    positions: Int64
-    shard: npt.NDArray[np.int32]
-    offset: Int64
-    length: Int64
-    crc: npt.NDArray[np.uint32]
-    tokens: Int64
+    positions: Int64  # (N,) int64, positions of the samples in the dataset
+    shard: npt.NDArray[np.int32]  # (N,) int32, number of the data file
+    offset: Int64  # (N,) int64, bytes from the beginning of the file
+    length: Int64  # (N,) int64, bytes
+    crc: npt.NDArray[np.uint32]  # (N,) uint32, CRC32C of the payload
+    tokens: Int64  # (N, F) int64, tokens in each of F stored fields
 
     def part(self, each: slice) -> PayloadLocations:
         """The byte ranges of some of the payloads."""
@@ -49,9 +38,6 @@ class ReadAhead:
     A request costs a microsecond or more, even for bytes in memory. A dataset that takes a small share of the
     memory needs one request for each part. A larger one needs a request for each payload, because the kernel
     may have dropped it.
-
-    Args:
-        sizes: Bytes of each data file.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -64,13 +50,8 @@ class ReadAhead:
     def needed(
         self, shard: npt.NDArray[np.int32], offset: Int64, length: Int64
     ) -> tuple[npt.NDArray[np.int32], Int64, Int64]:
-        """Return the ranges to request: file, first byte and bytes of each.
-
-        Args:
-            shard: (P,) int32, data file of each payload.
-            offset: (P,) int64, first byte of each.
-            length: (P,) int64, bytes of each.
-        """
+        """Return the ranges to request: file, first byte and bytes of each."""
+        # shard (P,) int32, offset (P,) int64, length (P,) int64
         if not len(self._asked):
             return shard, offset, length
         first, last = offset // _PART, (offset + length) // _PART
@@ -94,15 +75,8 @@ def _memory() -> int:
 def trained_tokens(
     runs: ListColumn, begins: Int64, tokens: Int64, closing: Int64, *, bounds: Int64
 ) -> npt.NDArray[np.bool_]:
-    """(T,) bool, the tokens of P slices that a model is trained on.
-
-    Args:
-        runs: First token and end of each run, of the P whole sequences.
-        begins: (P,) int64, first token of each slice.
-        tokens: (P,) int64, tokens of the whole sequences.
-        closing: (P,) int64, tokens at the end of each slice that are those at the end of its sequence.
-        bounds: (P + 1,) int64, start of each slice among T tokens, and T.
-    """
+    """(T,) bool, the tokens of P slices that a model is trained on."""
+    # begins (P,) int64, tokens (P,) int64, closing (P,) int64, bounds (P + 1,) int64
     which = np.repeat(np.arange(len(runs)), runs.counts // 2)
     first, end = runs.values.astype(np.int64).reshape(-1, 2).T
     lengths = np.diff(bounds)

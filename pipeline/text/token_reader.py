@@ -26,34 +26,12 @@ from .reading import PayloadLocations, ReadAhead, trained_tokens
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["TokenReader"]
-
 _WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."
 
 
 class TokenReader:
-    """Reads sequences of a dataset of text.
-
-    Args:
-        dataset: Dataset that :func:`stoker.convert_text` made, a selection of one, or a mixture.
-        fields: Names of the fields to read; None for all.
-        dtype: Dtype of the token ids that are handed out.
-        too_long: What happens to long sequences. "truncate" keeps the closing special tokens of a sequence.
-            "split" reads and checks a payload whole once, and later reads only its pieces.
-        verify: Whether every payload is compared with its checksum.
-
-    Attributes:
-        fields: Names of the D fields that are read.
-        pad_id: Token id of padding.
-        dtype: As given.
-        special_tokens: Special tokens of a sequence that truncation keeps.
-
-    Raises:
-        ConfigError: There is no such field.
-        StaleIndexError: The index lacks what the reader needs, or a data file has another size.
-        DatasetError: A data file cannot be opened, or the tokenizer's file cannot be read.
-    """
+    """Reads sequences of a dataset of text."""
 
     def __init__(
         self,
@@ -135,13 +113,8 @@ class TokenReader:
     def byte_slices(
         self, slices: TokenSlices, locations: PayloadLocations, earlier: npt.NDArray[np.bool_] | None = None
     ) -> Int64:
-        """(P, 2) int64: the first byte of each payload that will be read, and the byte after the last.
-
-        Args:
-            slices: The P slices of samples.
-            locations: The byte ranges of the payloads of these samples, (P,).
-            earlier: (N,) bool, further samples that will have been read whole before.
-        """
+        """(P, 2) int64: the first byte of each payload that will be read, and the byte after the last."""
+        # earlier (N,) bool
         first, end = self._bounds(slices, locations)
         bounds = np.stack((first.min(axis=1), end.max(axis=1)), axis=1)
         byte_bounds: Int64 = bounds * self._stored.itemsize
@@ -153,15 +126,7 @@ class TokenReader:
         return byte_bounds
 
     def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
-        """Read the sequences of a batch, P in each field.
-
-        Args:
-            slices: The P slices of samples.
-            locations: The byte ranges of the payloads of these samples, (P,).
-
-        Raises:
-            CorruptRecordError: A payload cannot be read, or is damaged; the error names the sample.
-        """
+        """Read the sequences of a batch, P in each field."""
         offsets = _offsets(slices)
         ids = [np.empty(total, self.dtype) for total in offsets[:, -1].tolist()]
         self._read(locations, self._edges(slices, locations), ids)
@@ -170,14 +135,7 @@ class TokenReader:
     def read_padded(
         self, slices: TokenSlices, locations: PayloadLocations, shapes: Sequence[Sequence[int]], fill: int
     ) -> list[list[Padded]]:
-        """Read the sequences of batches as padded rows, for each batch those of each field; see :meth:`read`.
-
-        Args:
-            slices: The P slices of samples, one batch after the other.
-            locations: The byte ranges of the payloads of these samples, (P,).
-            shapes: Rows of each batch, and the padded length of each field, at least that of its sequences.
-            fill: Padding.
-        """
+        """Read the sequences of batches as padded rows, for each batch those of each field."""
         ids = [[np.empty((rows, width), self.dtype) for width in widths] for rows, *widths in shapes]
         self._read(locations, self._edges(slices, locations), list(chain.from_iterable(ids)), fill)
         offsets = _offsets(slices)

@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Import and run the command line; after Ctrl-C the exit status is 130."""

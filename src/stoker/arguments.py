@@ -8,18 +8,12 @@ from typing import ParamSpec, TypeVar
 
 from stoker.errors import ConfigError
 
-__all__ = ["check_progress", "list_of_names", "renamed_option"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that an argument lists as a tuple.
-
-    Raises:
-        ConfigError: The value is one text; as a list, its letters would be the names.
-    """
+    """Return the names that an argument lists as a tuple."""
     if isinstance(names, str):
         raise ConfigError(
             f"{argument} must be a list of names, found {names!r}", hint=f"Write {argument}=({names!r},)."

@@ -13,8 +13,6 @@ from time import monotonic
 
 from stoker.urls import without_credentials
 
-__all__ = ["EventLog"]
-
 _SECONDS = 10.0
 
 
@@ -23,10 +21,6 @@ class EventLog:
 
     It has no lock, because a forked process could inherit one that is locked. At worst, two threads log one
     event twice.
-
-    Args:
-        name: Name of the logger below ``stoker``.
-        clock: Returns seconds.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:

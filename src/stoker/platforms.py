@@ -5,15 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-__all__ = ["check_platform"]
-
 
 def check_platform() -> None:
-    """Check that Stoker can run on this system and in this interpreter.
-
-    Raises:
-        ImportError: This is Windows, or a subinterpreter.
-    """
+    """Check that Stoker can run on this system and in this interpreter."""
     if sys.platform == "win32":
         raise ImportError(
             "Stoker does not run on Windows itself. Run it in WSL, the Windows Subsystem for Linux: "

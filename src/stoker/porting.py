@@ -12,8 +12,6 @@ from functools import cache
 
 from stoker.errors import ConfigError
 
-__all__ = ["LOADER_ARGUMENTS", "TRANSFORM_ARGUMENTS", "check_arguments"]
-
 _WORKERS = "`num_threads` for images; there are no worker processes"
 _FULL_SHUFFLE = "`shuffle=True`: a full shuffle"
 _DROP = '`batch_size=n, last_batch="drop"`'
@@ -62,9 +60,6 @@ def check_arguments(owner: type, names: Collection[str], equivalents: dict[str, 
     """Refuse keyword arguments that another library has, and ``owner`` has not.
 
     ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
-
-    Raises:
-        ConfigError: There is such an argument; the error gives the equivalent.
     """
     known = [name for name in names if name in equivalents]
     unknown = [name for name in known if not _takes(owner, name)]

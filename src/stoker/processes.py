@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-__all__ = ["Cleanup", "OwnerProcess", "PerProcess"]
-
 T = TypeVar("T")
 
 
@@ -47,11 +45,6 @@ class Cleanup:
 
     It does nothing in a forked child, because the resources belong to the parent. A call that was interrupted
     can be repeated.
-
-    Args:
-        owner: The object; the function and its arguments must not refer to it.
-        free: The function, which may be called several times.
-        arguments: Its arguments.
     """
 
     def __init__(self, owner: object, free: Callable[..., None], *arguments: object) -> None:

@@ -6,19 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress_line"]
-
 _BAR = 24  # characters
 
 
 @contextmanager
 def progress_line(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of (done, total) that shows a bar on standard error, if that is a terminal.
-
-    Args:
-        title: Name of the task, such as "listing photos/train".
-        unit: Plural noun for the things that ``done`` and ``total`` count, such as "images".
-    """
+    """Yield a function of (done, total) that shows a bar on standard error, if that is a terminal."""
     stream = sys.stderr
     if stream is None or not stream.isatty():
         yield lambda done, total: None

@@ -45,17 +45,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Key",
-    "bits",
-    "derive_key",
-    "hash_words",
-    "philox_permutation",
-    "sequence",
-    "uniform",
-    "unit_interval",
-]
-
 UInt64 = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -83,15 +72,8 @@ def bits(key: Key, samples: npt.NDArray[np.int64], draws: int) -> UInt64:
 
     Two rounds of Mix13 make a 64-bit state of a sample's row; a word of the key enters before each. The draws
     are the SplitMix64 sequence from that state.
-
-    Args:
-        key: From :func:`derive_key`.
-        samples: (N,) int64, rows of the samples in the index.
-        draws: Numbers for each sample; a larger number does not change the first ones.
-
-    Returns:
-        (N, draws) uint64.
     """
+    # samples (N,) int64 -> (N, draws) uint64
     state = samples.astype(np.uint64)
     state += key.first
     _mix13(state)
@@ -119,12 +101,7 @@ def sequence(state: int | UInt64, indices: npt.NDArray[np.int64]) -> UInt64:
 
 
 def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) -> UInt64:
-    """Return (N,) uint64, the hash of a key and of the words at each index; (1,) for a key alone.
-
-    Args:
-        key: Integers of any size and sign, the same at all indices.
-        words: 64-bit integers, (N,) each.
-    """
+    """Return (N,) uint64, the hash of a key and of the words at each index; (1,) for a key alone."""
     state = np.zeros(1, np.uint64)
     for number in key:
         digits = number.to_bytes(number.bit_length() // 64 * 8 + 8, "little", signed=True)
@@ -145,12 +122,7 @@ def unit_interval(words: UInt64) -> npt.NDArray[np.float64]:
 
 
 def philox_permutation(size: int, key: int) -> npt.NDArray[np.int64]:
-    """Return a permutation of 0 to ``size - 1``, (size,) int64: the order of Philox's raw words.
-
-    Args:
-        size: Number of positions.
-        key: From 0 to 2**128 - 1.
-    """
+    """Return a permutation of 0 to ``size - 1``, (size,) int64: the order of Philox's raw words."""
     return np.argsort(np.random.Philox(key=key).random_raw(size), kind="stable")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Color", "DType", "Layout", "Size"]
-
 Size = tuple[int, int]
 """Height and width, pixels."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["without_credentials"]
-
 _USER = re.compile(r"(\b[\w+.-]+://)[^/\s?#@'\"]*@")
 _QUERY = re.compile(r"(\bhttps?://[^\s?#'\"]*)[?#][^\s'\"]*", re.IGNORECASE)
 

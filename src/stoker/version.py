@@ -1,5 +1,3 @@
 """The version of Stoker, which is part of the fingerprint of a conversion."""
 
-__all__ = ["__version__"]
-
 __version__ = "0.2.0"

@@ -95,10 +95,6 @@ def test_one_module_opens_images_with_pillow() -> None:
     assert found == {"formats/codecs/registry.py"}
 
 
-def test_every_module_has_a_docstring_and_says_what_is_public() -> None:
+def test_every_module_has_a_docstring() -> None:
     for path in modules().values():
-        tree = parse(path)
-        assert ast.get_docstring(tree), path
-        targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        assert path.stem == "__init__" or "__all__" in names, path
+        assert ast.get_docstring(parse(path)), path

@@ -16,29 +16,19 @@ from ..base import Transform
 
 Int = npt.NDArray[np.int64]
 
-__all__ = ["Combining", "Partners", "SecondLayer", "UntilEpoch"]
-
 _PARTNERS = -2_000_000
 """Position that keys the partners of the first transform of a list; those of the next are below it."""
 
 
 @dataclass(frozen=True)
 class Partners:
-    """What decides the partners of an image's sample.
+    """What decides the partners of an image's sample."""
 
-    Attributes:
-        draws: Number of draws of the epoch, among which partners are drawn uniformly.
-        seed: Any integer.
-        key_epoch: Epoch that keys random numbers.
-        epoch: Number of the epoch.
-        shuffled: Whether neighbouring draws are not neighbours in the dataset.
-    """
-
-    draws: int
-    seed: int
-    key_epoch: int
-    epoch: int
-    shuffled: bool = True
+    draws: int  # Number of draws of the epoch, among which partners are drawn uniformly
+    seed: int  # Any integer
+    key_epoch: int  # Epoch that keys random numbers
+    epoch: int  # Number of the epoch
+    shuffled: bool = True  # Whether neighbouring draws are not neighbours in the dataset
 
     def uniform(self, index: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
         """(M, count) random numbers of the transform at ``index`` of its list, for M keys."""
@@ -48,13 +38,8 @@ class Partners:
         """Other draws of the epoch, (M, K), no two of a row the same.
 
         If there are too few draws, they may repeat.
-
-        Args:
-            draw: (M,), a draw that each row leaves out.
-            u: (M, K), uniform in [0, 1).
-            buffer: Number of draws before ``draw`` to choose from, or of the first draws of the epoch where
-                there are fewer; None for all draws of the epoch.
         """
+        # draw (M,), u (M, K)
         count = u.shape[1]
         draws = self.draws if buffer is None else min(self.draws, buffer + 1)
         if draws <= count:

@@ -13,8 +13,6 @@ from ...params.composition import WHOLE_SHARE, Paste
 from ...state.transform_state import TransformState
 from .base import SecondLayer
 
-__all__ = ["CopyPaste"]
-
 
 @dataclass(frozen=True)
 class CopyPaste(SecondLayer):

@@ -13,8 +13,6 @@ from ...params.composition import WHOLE_SHARE
 from ...state.transform_state import TransformState
 from .base import SecondLayer
 
-__all__ = ["DetectionMixUp"]
-
 
 @dataclass(frozen=True)
 class DetectionMixUp(SecondLayer):

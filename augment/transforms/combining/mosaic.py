@@ -19,8 +19,6 @@ from .base import Partners, UntilEpoch
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["DetectionMosaic"]
-
 _TILES = 4
 
 

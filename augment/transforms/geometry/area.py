@@ -13,8 +13,6 @@ from ...description import between
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["ATTEMPTS", "first_fit"]
-
 ATTEMPTS = 10
 """Number of attempts, as in torchvision."""
 
@@ -22,18 +20,8 @@ ATTEMPTS = 10
 def first_fit(
     image: Int, bounds: tuple[Int | int, Int | int], scale: Sequence[float], ratio: Sequence[float], u: Float
 ) -> tuple[Int, npt.NDArray[np.bool_]]:
-    """Sizes of the first attempts that lie within bounds.
-
-    Args:
-        image: (2, N), heights and widths of the images.
-        bounds: Smallest and largest size, each (2, N) or a number.
-        scale: Range of the area as a share of the image's, drawn uniformly.
-        ratio: Range of width over height, drawn uniformly in the logarithm.
-        u: (N, 2 * ATTEMPTS), uniform in [0, 1): all areas, then all ratios.
-
-    Returns:
-        Heights and widths, (2, N) int64, and which samples have one, (N,) bool.
-    """
+    """Sizes of the first attempts that lie within bounds."""
+    # image (2, N), u (N, 2 * ATTEMPTS)
     area = (image[0] * image[1])[:, None] * between(scale, u[:, :ATTEMPTS])
     aspect = np.exp(between(tuple(map(math.log, ratio)), u[:, ATTEMPTS:]))
     size = np.rint(np.sqrt((area / aspect, area * aspect)))

@@ -20,8 +20,6 @@ from .area import ATTEMPTS, first_fit
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["CenterCrop", "RandomResizedCrop"]
-
 
 @dataclass(frozen=True)
 class CenterCrop(SizedTransform):

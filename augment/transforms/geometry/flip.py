@@ -11,8 +11,6 @@ import numpy.typing as npt
 from ...state.transform_state import TransformState
 from ..base import RandomTransform
 
-__all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
-
 
 @dataclass(frozen=True)
 class _RandomFlip(RandomTransform):

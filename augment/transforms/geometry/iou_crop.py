@@ -19,8 +19,6 @@ from ..base import Transform
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomIoUCrop"]
-
 _ROUNDS = 100
 """With the default options, a round gives no result for at most 5 in 7 of the samples that have boxes whose
 centre can be cut out. After this many rounds it is 2 samples in 10**15."""

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from ...state.transform_state import TransformState
 from ..base import SizedTransform
 
-__all__ = ["Letterbox"]
-
 
 @dataclass(frozen=True)
 class Letterbox(SizedTransform):

@@ -24,8 +24,6 @@ from ..base import SizedTransform, Transform
 
 Int = npt.NDArray[np.int64]
 
-__all__ = ["Pad", "RandomCrop"]
-
 
 @dataclass(frozen=True)
 class Pad(Transform):

@@ -17,8 +17,6 @@ from ..base import Transform
 
 Int = npt.NDArray[np.int64]
 
-__all__ = ["Resize"]
-
 
 @dataclass(frozen=True)
 class Resize(Transform):

@@ -21,8 +21,6 @@ from ..base import Transform
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomResize", "RandomShortestSize", "ScaleJitter"]
-
 
 class _RandomSize(Transform):
     """A resize to a size that differs from sample to sample."""

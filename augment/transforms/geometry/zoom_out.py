@@ -16,8 +16,6 @@ from ...description import between
 from ...state.transform_state import TransformState
 from ..base import Transform
 
-__all__ = ["RandomZoomOut"]
-
 
 @dataclass(frozen=True)
 class RandomZoomOut(Transform):

@@ -26,15 +26,6 @@ from ..base import RandomTransform, Transform
 Float = npt.NDArray[np.float64]
 Range = Sequence[float]
 
-__all__ = [
-    "ColorJitter",
-    "Grayscale",
-    "RandomChannelPermutation",
-    "RandomGrayscale",
-    "RandomInvert",
-    "RandomPhotometricDistort",
-]
-
 _NEUTRAL = (1.0, 1.0, 1.0, 0.0)
 _INVERT = np.column_stack((-np.eye(3), (255, 255, 255)))
 

@@ -21,8 +21,6 @@ from ..base import Transform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["JPEG", "GaussianNoise"]
-
 
 @dataclass(frozen=True)
 class GaussianNoise(Transform):

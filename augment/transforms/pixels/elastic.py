@@ -21,8 +21,6 @@ from ..base import Transform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["ElasticTransform"]
-
 _MAX_SIGMA = 1000
 
 

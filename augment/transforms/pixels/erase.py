@@ -17,8 +17,6 @@ from ..base import Transform
 from ..geometry.area import ATTEMPTS, first_fit
 from .output import Form
 
-__all__ = ["RandomErasing"]
-
 
 @dataclass(frozen=True)
 class RandomErasing(Transform):

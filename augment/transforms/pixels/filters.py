@@ -22,8 +22,6 @@ from ..base import Transform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["GaussianBlur", "RandomAdjustSharpness"]
-
 
 @dataclass(frozen=True)
 class GaussianBlur(Transform):

@@ -20,8 +20,6 @@ from ..base import RandomTransform, Transform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSolarize"]
-
 
 @dataclass(frozen=True)
 class RandomPosterize(Transform):

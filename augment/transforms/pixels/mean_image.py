@@ -16,8 +16,6 @@ from stoker.errors import ConfigError
 
 from .output import Form, OutputTransform, ToDtype
 
-__all__ = ["SubtractMean"]
-
 _LUMA = np.array([0.299, 0.587, 0.114])
 """Weights of red, green and blue in grey (ITU-R BT.601), those of ``color="gray"``."""
 

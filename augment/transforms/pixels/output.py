@@ -15,25 +15,16 @@ from stoker.types import DType
 from ...description import as_tuple, is_finite
 from ..base import Transform
 
-__all__ = ["Form", "Normalize", "OutputTransform", "ToDtype"]
-
 
 @dataclass(frozen=True)
 class Form:
-    """Element type and units of the output, as a map of the stored levels, such as RGB in 0..255.
+    """Element type and units of the output, as a map of the stored levels, such as RGB in 0..255."""
 
-    Attributes:
-        dtype: Element type.
-        white: The highest level of the stored images, 255 or 65535; 1 for floats, which have none.
-        scale: (C,) float64, factor of each channel.
-        shift: (C,) float64, what is added to each channel afterwards.
-        mean: (H, W, C) float32, a mean image in stored levels, which is subtracted from them; or None.
-    """
-
-    dtype: DType
-    scale: npt.NDArray[np.float64]
-    shift: npt.NDArray[np.float64]
-    white: int = 255
+    dtype: DType  # Element type
+    scale: npt.NDArray[np.float64]  # (C,) float64, factor of each channel
+    shift: npt.NDArray[np.float64]  # (C,) float64, what is added to each channel afterwards
+    white: int = 255  # The highest level of the stored images, 255 or 65535; 1 for floats, which have none
+    # (H, W, C) float32, a mean image in stored levels, which is subtracted from them; or None
     mean: npt.NDArray[np.float32] | None = None
 
     @classmethod

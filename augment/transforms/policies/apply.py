@@ -23,8 +23,6 @@ from ..base import Transform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["Identity", "NestedTransform", "RandomApply", "RandomChoice", "RandomOrder"]
-
 
 @dataclass(frozen=True)
 class Identity(Transform):

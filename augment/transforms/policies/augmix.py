@@ -26,8 +26,6 @@ from .operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["AugMix"]
-
 _BINS = 10
 _DEEPEST = 3
 """Largest number of operations in a chain of random depth."""

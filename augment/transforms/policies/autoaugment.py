@@ -21,8 +21,6 @@ from .operations import Kind, Operations, magnitudes, signs
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["AutoAugment"]
-
 _BINS = 10
 
 # Pairs of an operation, its probability and, where it has one, the bin of its magnitude.

@@ -23,8 +23,6 @@ from ..warps.matrices import inverse_rotation
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["GEOMETRIC", "LINEAR", "Kind", "Operations", "magnitudes", "signs"]
-
 
 class Kind(IntEnum):
     """Operations; the names are torchvision's."""
@@ -58,16 +56,7 @@ _SIGNED = np.isin(np.arange(len(Kind)), [*range(Kind.ShearX, Kind.Sharpness + 1)
 def magnitudes(
     bins: int, *, shear: float, shift: float, turn: float, factor: float, bits: tuple[int, int]
 ) -> Float:
-    """The magnitude of each kind in each of ``bins`` bins, (len(Kind), bins), rising from none.
-
-    Args:
-        bins: At least 2.
-        shear: Largest tangent.
-        shift: Largest translation, pixels or a share of the side.
-        turn: Largest rotation, degrees.
-        factor: Largest distance from 1 of the factors of brightness, colour, contrast and sharpness.
-        bits: Bits that posterize leaves in the first bin, and how many fewer in the last.
-    """
+    """The magnitude of each kind in each of ``bins`` bins, (len(Kind), bins), rising from none."""
     ramp = np.linspace(0, 1, bins)
     table = np.zeros((len(Kind), bins))
     table[[Kind.ShearX, Kind.ShearY]] = shear * ramp
@@ -87,18 +76,12 @@ def signs(kind: Int, u: Float) -> Float:
 
 @dataclass(frozen=True)
 class Operations:
-    """S operations for each of N samples, one after the other.
+    """S operations for each of N samples, one after the other."""
 
-    Attributes:
-        kind: (N, S) int64, of :class:`Kind`.
-        magnitude: (N, S) float64, as :func:`magnitudes` has them, with their signs.
-        relative: Whether translations are shares of the side; otherwise they are pixels.
-        possible: S collections: the kinds that each of the S operations may have, in any batch.
-    """
-
-    kind: Int
-    magnitude: Float
-    relative: bool
+    kind: Int  # (N, S) int64, of :class:`Kind`
+    magnitude: Float  # (N, S) float64, as :func:`magnitudes` has them, with their signs
+    relative: bool  # Whether translations are shares of the side; otherwise they are pixels
+    # S collections: the kinds that each of the S operations may have, in any batch
     possible: tuple[Collection[Kind], ...]
 
     def compose(self, state: TransformState, interpolation: str | Enum = "bilinear") -> None:

@@ -23,8 +23,6 @@ from .operations import Kind, Operations, magnitudes, signs
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["RandAugment", "TrivialAugmentWide"]
-
 _MOST_BINS = 10_000
 """Limit of the table of all magnitudes."""
 _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)

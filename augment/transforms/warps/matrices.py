@@ -8,8 +8,6 @@ import numpy.typing as npt
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["expanded", "homography", "inverse_affine", "inverse_rotation", "is_convex"]
-
 
 def inverse_rotation(center: Float, degrees: Float) -> Float:
     """(N, 3, 3) matrices that undo a rotation about a centre; see :func:`inverse_affine`."""
@@ -34,15 +32,8 @@ def expanded(size: Int, degrees: Float) -> Int:
 
 
 def inverse_affine(center: Float, degrees: Float, shift: Float, scale: Float, shear: Float) -> Float:
-    """(N, 3, 3) matrices that undo scale, shear and rotation about a centre, and then a shift.
-
-    Args:
-        center: (2, N) or (2, 1), x and y, pixels.
-        degrees: (N,), clockwise.
-        shift: (2, N), x and y, pixels.
-        scale: (N,).
-        shear: (2, N), along x and y, degrees.
-    """
+    """(N, 3, 3) matrices that undo scale, shear and rotation about a centre, and then a shift."""
+    # center (2, N), degrees (N,), shift (2, N), scale (N,), shear (2, N)
     angle, (x, y) = np.radians(degrees), np.radians(shear)
     # Rotation and shear have determinant 1, so the inverse swaps and negates their entries.
     inverse = np.zeros((len(angle), 3, 3))

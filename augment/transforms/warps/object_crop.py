@@ -18,8 +18,6 @@ from ..base import SizedTransform
 
 Float = npt.NDArray[np.float64]
 
-__all__ = ["ObjectCrop"]
-
 
 @dataclass(frozen=True)
 class ObjectCrop(SizedTransform):

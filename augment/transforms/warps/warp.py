@@ -33,8 +33,6 @@ from .matrices import expanded, homography, inverse_affine, inverse_rotation, is
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
-
 _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 """Row and column of the corners, clockwise from the top left."""
 

@@ -18,8 +18,6 @@ from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["PEERS", "evict", "measure"]
-
 PEERS = ("stoker", "stoker-no-read-ahead", "tfdata-plain", "dali", "torch")
 
 

@@ -23,8 +23,6 @@ from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.loose_files import write_files
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["Conversion", "main", "measure"]
-
 _AGAINST = (
     "stoker-conversion",
     "torch-files",
@@ -41,32 +39,17 @@ _AGAINST = (
 
 @dataclass(frozen=True)
 class Conversion:
-    """What it takes to write the files of one loader, each a median over the rounds.
+    """What it takes to write the files of one loader, each a median over the rounds."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        images_per_second: Images by the clock.
-        cpu_seconds_per_1000: Processor time of all processes for a thousand images.
-        bytes_over_jpegs: Bytes of the files over those of the JPEGs.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    images_per_second: float = 0.0
-    cpu_seconds_per_1000: float = 0.0
-    bytes_over_jpegs: float = 0.0
-    missing: str = ""
+    name: str  # Name of the loader for ``--against``
+    images_per_second: float = 0.0  # Images by the clock
+    cpu_seconds_per_1000: float = 0.0  # Processor time of all processes for a thousand images
+    bytes_over_jpegs: float = 0.0  # Bytes of the files over those of the JPEGs
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 def measure(source: PeerSource, name: str, payload_bytes: int, rounds: int) -> Conversion:
-    """Return what it takes to write the files of a loader.
-
-    Args:
-        source: The samples; files of the loader go into folders of ``source.scratch``.
-        name: Name of the loader, see ``peers.PEERS``.
-        payload_bytes: Bytes of all JPEGs.
-        rounds: Number of times that the files are written, each by a new process.
-    """
+    """Return what it takes to write the files of a loader."""
     written: list[dict[str, Any]] = []
     settings = asdict(PeerSettings(num_threads=len(allowed_cores())))
     for _ in range(rounds):

@@ -23,8 +23,6 @@ from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.throttled_disk import throttled_disk
 
-__all__ = ["DiskEpoch", "main", "measure"]
-
 _AGAINST = (
     "torch-files",
     "stoker-files",
@@ -44,34 +42,18 @@ _AGAINST = (
 
 @dataclass(frozen=True)
 class DiskEpoch:
-    """The first epoch of one loader, without its files in the page cache.
+    """The first epoch of one loader, without its files in the page cache."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        images_per_second: Rate of the epoch.
-        first_batch_seconds: Time from the request for the epoch to its first batch.
-        megabytes: Megabytes that were read from the disk.
-        requests: Number of requests to the disk.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    images_per_second: float = 0.0
-    first_batch_seconds: float = 0.0
-    megabytes: float = 0.0
-    requests: int = 0
-    missing: str = ""
+    name: str  # Name of the loader for ``--against``
+    images_per_second: float = 0.0  # Rate of the epoch
+    first_batch_seconds: float = 0.0  # Time from the request for the epoch to its first batch
+    megabytes: float = 0.0  # Megabytes that were read from the disk
+    requests: int = 0  # Number of requests to the disk
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> DiskEpoch:
-    """Return the first epoch of a loader from the limited disk.
-
-    Args:
-        source: The samples; files of the loader go into a folder of ``source.scratch``.
-        name: Name of the loader, see ``peers.PEERS``.
-        megabytes: Limit of the disk, megabytes per second.
-        requests: Limit of the disk, requests per second.
-    """
+    """Return the first epoch of a loader from the limited disk."""
     with throttled_disk(source.scratch, megabytes * 1_000_000, requests) as group:
         try:
             with PeerProcess(name) as process:

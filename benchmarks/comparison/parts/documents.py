@@ -15,8 +15,6 @@ from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["make_part_parser", "measure_each", "print_table", "write_document"]
-
 T = TypeVar("T")
 
 
@@ -47,14 +45,7 @@ def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> N
 
 
 def measure_each(args: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:
-    """Measure the loaders of ``--against`` one after the other, and write the JSON after each of them.
-
-    Args:
-        args: The arguments that the parser of :func:`make_part_parser` has read.
-        what: Name of the measurement, for the lines of progress.
-        measure: Takes the name of a loader, and returns its figures as an instance of a dataclass.
-        facts: Further values for the JSON.
-    """
+    """Measure the loaders of ``--against`` one after the other, and write the JSON after each of them."""
     results: list[T] = []
     for name in args.against:
         report(f"{TITLES[name]}: {what}")
@@ -69,14 +60,7 @@ def print_table(
     cells: Callable[[T], Sequence[str]],
     titles: Mapping[str, str] = TITLES,
 ) -> None:
-    """Print a row for each loader: its title, and its figures or the reason why they are missing.
-
-    Args:
-        headings: Titles of the figures.
-        loaders: Instances of a dataclass with ``name`` and ``missing``, one for each loader.
-        cells: Returns the figures of a loader, as texts.
-        titles: Titles of the loaders by name.
-    """
+    """Print a row for each loader: its title, and its figures or the reason why they are missing."""
     table = Table("loader", *headings, "", box=None)
     for one in loaders:
         name, missing = one.name, one.missing  # type: ignore[attr-defined]  # fields of each dataclass

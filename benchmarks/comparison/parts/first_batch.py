@@ -18,8 +18,6 @@ from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["measure"]
-
 
 def measure(
     dataset: Path, processes: int = 15, batch_size: int = 64, peer: str = "stoker"

@@ -32,8 +32,6 @@ from stoker.benchmarks.report.plot import plot
 from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
 
-__all__ = ["main"]
-
 _FIRST_BATCH_MOST = 0.05
 _TWO_THREADS_LEAST = 1.9
 _CONVERSION_COPIES = 2048

@@ -17,34 +17,20 @@ from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["Memory", "main", "measure"]
-
 _EPOCHS = 20
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of one loader.
+    """Memory of one loader."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        memory: Bytes after each epoch, see ``usage.unshared_memory``.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    memory: tuple[int, ...] = ()
-    missing: str = ""
+    name: str  # Name of the loader for ``--against``
+    memory: tuple[int, ...] = ()  # Bytes after each epoch, see ``usage.unshared_memory``
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 def measure(source: PeerSource, name: str, epochs: int = _EPOCHS) -> Memory:
-    """Return the memory of a loader after each epoch.
-
-    Args:
-        source: The samples; files of the loader go into a folder of ``source.scratch``.
-        name: Name of the loader, see ``peers.PEERS``.
-        epochs: Number of epochs.
-    """
+    """Return the memory of a loader after each epoch."""
     try:
         with PeerProcess(name) as process:
             process.begin(source, PeerSettings(num_threads=len(allowed_cores())))

@@ -20,8 +20,6 @@ from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.object_store import object_store, upload
 
-__all__ = ["RemoteEpochs", "main", "measure"]
-
 _AGAINST = (
     "stoker",
     "stoker-blocks",
@@ -37,28 +35,17 @@ _SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RemoteEpochs:
-    """Epochs of one loader.
+    """Epochs of one loader."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        first_batch_seconds: Time from the request for the first epoch to its first batch.
-        images_per_second: Rates of the first epoch, and of later epochs over at least two seconds.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    first_batch_seconds: float = 0.0
+    name: str  # Name of the loader for ``--against``
+    first_batch_seconds: float = 0.0  # Time from the request for the first epoch to its first batch
+    # Rates of the first epoch, and of later epochs over at least two seconds
     images_per_second: tuple[float, ...] = ()
-    missing: str = ""
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 def measure(source: PeerSource, name: str) -> RemoteEpochs:
-    """Return the rates of epochs from the running object store.
-
-    Args:
-        source: The samples; files of the loader go into a folder of ``source.scratch``.
-        name: Name of the loader, see ``peers.PEERS``.
-    """
+    """Return the rates of epochs from the running object store."""
     in_scratch = replace(source, scratch=source.scratch / name)
     in_scratch.scratch.mkdir()
     settings = asdict(PeerSettings(num_threads=len(allowed_cores())))

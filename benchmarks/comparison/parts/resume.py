@@ -23,41 +23,25 @@ from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = ["Resumed", "main", "measure"]
-
 _IMAGES, _SHARDS = 1024, 8
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """How one loader goes on in the middle of an epoch.
+    """How one loader goes on in the middle of an epoch."""
 
-    Attributes:
-        name: Name of the loader for ``--against``.
-        seconds: Time from the request to the first batch of the second half, in a new process that has
-            imported the library and made the loader.
-        saves_state: Whether the loader goes on from a state that it saved.
-        repeated: Number of samples of the second half that were seen before.
-        omitted: Number of samples that neither half has.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
+    name: str  # Name of the loader for ``--against``
+    # Time from the request to the first batch of the second half, in a new process that has imported the
+    # library and made the loader
     seconds: float = 0.0
-    saves_state: bool = False
-    repeated: int = 0
-    omitted: int = 0
-    missing: str = ""
+    saves_state: bool = False  # Whether the loader goes on from a state that it saved
+    repeated: int = 0  # Number of samples of the second half that were seen before
+    omitted: int = 0  # Number of samples that neither half has
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 def measure(source: PeerSource, name: str, batch_size: int = 64) -> Resumed:
-    """Return how a loader goes on after half of an epoch.
-
-    Args:
-        source: The samples; files of the loader go into a folder of ``source.scratch``.
-        name: Name of the loader, see ``peers.PEERS``.
-        batch_size: Number of images in a batch; twice as many divide the number of samples.
-    """
+    """Return how a loader goes on after half of an epoch."""
     settings = PeerSettings(batch_size, num_threads=len(allowed_cores()), resumable=True)
     half = source.records // batch_size // 2
     try:

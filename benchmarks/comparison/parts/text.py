@@ -28,35 +28,22 @@ from stoker.benchmarks.peers.text import TEXT_PEERS, TEXT_TITLES
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 
-__all__ = ["TextRates", "main", "measure"]
-
 _REPEATS = 8
 _BATCH = 64
 
 
 @dataclass
 class TextRates:
-    """Figures of one loader of text, each a median over the rounds.
+    """Figures of one loader of text, each a median over the rounds."""
 
-    Attributes:
-        name: Name of the loader.
-        million_tokens_per_second: Tokens without padding, by the clock.
-        cpu_seconds_per_million: Processor time of all processes of the loader for a million tokens.
-        padding: Share of padding among the values of the batches.
-        first_batch_seconds: Time from the request for the first epoch to its first batch.
-        versions: Versions of the packages of the loader.
-        notes: Differences between the work of this loader and that of the others.
-        missing: Reason why there are no figures; empty where there are.
-    """
-
-    name: str
-    million_tokens_per_second: float = 0.0
-    cpu_seconds_per_million: float = 0.0
-    padding: float = 0.0
-    first_batch_seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    missing: str = ""
+    name: str  # Name of the loader
+    million_tokens_per_second: float = 0.0  # Tokens without padding, by the clock
+    cpu_seconds_per_million: float = 0.0  # Processor time of all processes of the loader for a million tokens
+    padding: float = 0.0  # Share of padding among the values of the batches
+    first_batch_seconds: float = 0.0  # Time from the request for the first epoch to its first batch
+    versions: dict[str, str] = field(default_factory=dict)  # Versions of the packages of the loader
+    notes: tuple[str, ...] = ()  # Differences between the work of this loader and that of the others
+    missing: str = ""  # Reason why there are no figures; empty where there are
 
 
 class _Running:
@@ -91,15 +78,7 @@ class _Running:
 def measure(
     names: Sequence[str], scratch: Path, rounds: int = 3, repeats: int = _REPEATS, min_seconds: float = 1.0
 ) -> list[TextRates]:
-    """Return the figures of loaders of text, measured in turns.
-
-    Args:
-        names: Names of the loaders, see ``peers.text.TEXT_PEERS``.
-        scratch: An empty folder for the dataset and the files of the loaders.
-        rounds: Number of timed turns of each loader, after one untimed epoch.
-        repeats: Number of sequences of each length of GSM8K's answers.
-        min_seconds: Least time of a turn, which consists of whole epochs.
-    """
+    """Return the figures of loaders of text, measured in turns."""
     source = _write_source(scratch, repeats)
     settings = PeerSettings(_BATCH, num_threads=len(allowed_cores()))
     with ExitStack() as stack:

@@ -16,8 +16,6 @@ from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.images.engine.typical_samples import largest_size
 
-__all__ = ["decode", "make_reference", "smoke"]
-
 _ALLOWED = 1.5
 """Largest mean difference from Pillow, in levels. nvJPEG rounds colours and upsamples chroma differently."""
 _BATCHES = 2

@@ -20,8 +20,6 @@ from stoker.benchmarks.gpu.loaders import own_loader
 from stoker.benchmarks.gpu.ways import exact_loads
 from stoker.formats.conversion.convert import convert
 
-__all__ = ["corrupt", "fork", "growth", "long_run", "switch"]
-
 _OUTLIER = 12_000_000  # pixels
 _BATCH = 8
 _LONG_BATCH = 32

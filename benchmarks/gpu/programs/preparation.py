@@ -18,8 +18,6 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model
 
-__all__ = ["data", "machine"]
-
 _PACKAGES = (
     "nvidia-dali-cuda120",
     "nvidia-dali-cuda130",

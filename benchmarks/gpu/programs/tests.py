@@ -16,8 +16,6 @@ from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.processes import die_with_parent
 from stoker.benchmarks.gpu.ways import SMOKE_LOADS, has_passed
 
-__all__ = ["deselected", "tests"]
-
 _CRASHES = 3
 _POLL = 1.0  # seconds
 _SLOWEST = 5
@@ -48,11 +46,7 @@ def tests(context: Context) -> None:
 
 
 def deselected(steps: dict[str, Any]) -> list[str]:
-    """Arguments of pytest that leave out the ways to decode that have not passed the smoke test.
-
-    Args:
-        steps: Results so far, by the name of the step.
-    """
+    """Arguments of pytest that leave out the ways to decode that have not passed the smoke test."""
     return [
         f"--deselect={_WAYS}[{'region' if region else 'full'}-{load:g}]"
         for region in (False, True)

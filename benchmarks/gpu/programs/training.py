@@ -18,26 +18,17 @@ from stoker.benchmarks.gpu.usage import GpuUsage
 
 Step = Callable[[Any, Any], None]
 
-__all__ = ["Measured", "loader", "measure", "overlap"]
-
 _WARM_UP = 5
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measurement found, all of it after the warm-up.
+    """What a measurement found, all of it after the warm-up."""
 
-    Attributes:
-        images: Images that were handed out.
-        seconds: Seconds for these.
-        cpu_seconds: Time of this process and its workers on all cores.
-        gpu: Use of the GPU, see :meth:`GpuUsage.found`.
-    """
-
-    images: int
-    seconds: float
-    cpu_seconds: float
-    gpu: dict[str, float]
+    images: int  # Images that were handed out
+    seconds: float  # Seconds for these
+    cpu_seconds: float  # Time of this process and its workers on all cores
+    gpu: dict[str, float]  # Use of the GPU, see :meth:`GpuUsage.found`
 
     @property
     def rate(self) -> float:
@@ -83,15 +74,7 @@ def overlap(context: Context, network: str, name: str) -> None:
 
 
 def measure(context: Context, batches: Iterator[tuple[Any, Any]], step: Step, together: int = 1) -> Measured:
-    """Hand batches to a step for at least the scale's seconds, after a few that do not count.
-
-    Args:
-        context: Context of the step.
-        batches: Images and labels.
-        step: Takes a batch.
-        together: Batches that become ready together. A multiple of their number is measured, and all that
-            may have been made ahead comes before.
-    """
+    """Hand batches to a step for at least the scale's seconds, after a few that do not count."""
     for _ in range(2 * together if together > 1 else _WARM_UP):
         step(*next(batches))
     context.wait()

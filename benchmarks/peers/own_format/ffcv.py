@@ -19,8 +19,6 @@ from PIL import Image
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSettings, PeerSource
 
-__all__ = ["FFCV", "FFCVResNet18", "FFCVResNet50"]
-
 _FILE = "photographs.beton"
 _BATCHES_AHEAD = 2
 _PASSES = 200
@@ -46,12 +44,7 @@ class StoredImageField(RGBImageField):
 
 
 class FFCVSamples:
-    """Samples by index, which the writer of FFCV reads.
-
-    Args:
-        source: The samples.
-        decoded: Whether JPEGs are handed out as images of Pillow.
-    """
+    """Samples by index, which the writer of FFCV reads."""
 
     def __init__(self, source: PeerSource, *, decoded: bool = False) -> None:
         self._payloads = PeerPayloads(source)

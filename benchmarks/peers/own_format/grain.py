@@ -15,8 +15,6 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["Grain"]
-
 
 class GrainImages:
     """A function from a record to an image and a label."""

@@ -19,8 +19,6 @@ from stoker.benchmarks.peers.base import (
 )
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["HuggingFaceDatasets", "HuggingFaceStreaming"]
-
 _BUFFER = 1000
 """Samples in the buffer of a stream's shuffle, the default of its documentation."""
 

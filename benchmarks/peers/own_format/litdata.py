@@ -10,8 +10,6 @@ from litdata.streaming import downloader
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["LitData"]
-
 # The object store of the comparison has no TLS. Workers that do not fork import this module, too.
 downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
 

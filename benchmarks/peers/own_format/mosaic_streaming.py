@@ -10,8 +10,6 @@ from streaming.base.util import clean_stale_shared_memory
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["MosaicStreaming"]
-
 
 class MosaicImages(StreamingDataset):
     """Images and labels of shards; the class of a user, as its documentation shows it."""

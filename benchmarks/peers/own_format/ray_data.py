@@ -22,8 +22,6 @@ from stoker.benchmarks.peers.base import (
 )
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["RayData"]
-
 _BUFFER = 250
 """Samples in the buffer of the local shuffle, the number of its documentation; they are decoded images."""
 

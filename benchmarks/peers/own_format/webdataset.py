@@ -10,8 +10,6 @@ import webdataset as wds
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithTensors, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
-__all__ = ["WebDataset"]
-
 _BUFFER = 1000
 """Samples in the buffer of the shuffle, the number of its documentation."""
 

@@ -6,8 +6,6 @@ import nvidia.dali  # noqa: F401 - its time counts as import
 
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
-__all__ = ["StokerDali"]
-
 
 class StokerDali(StokerNative):
     """The same loader with ``engine="dali"``."""

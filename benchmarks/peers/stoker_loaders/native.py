@@ -32,17 +32,6 @@ from stoker.benchmarks.peers.base import (
     WithLoaderState,
 )
 
-__all__ = [
-    "StokerBlocks",
-    "StokerElastic",
-    "StokerJPEG",
-    "StokerJitter",
-    "StokerNative",
-    "StokerNoise",
-    "StokerRandAugment",
-    "StokerWithoutReadAhead",
-]
-
 _PREFETCH = 4  # the default
 
 

@@ -13,8 +13,6 @@ from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, Resize
 from stoker.benchmarks.peers.base import RATIO, SCALE, PeerPayloads, PeerSettings, PeerSource
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
-__all__ = ["StokerResNet18", "StokerResNet50", "StokerResized"]
-
 _QUALITY = 90
 
 

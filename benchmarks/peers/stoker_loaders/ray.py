@@ -10,8 +10,6 @@ from stoker import RayWorkers
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
-__all__ = ["StokerRay"]
-
 
 class StokerRay(StokerNative):
     """The same loader, whose batches come through Ray's object store."""

@@ -12,8 +12,6 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import Sequences, padded
 
-__all__ = ["GrainText"]
-
 
 class GrainText:
     """Random batches, padded to their longest sequence."""

@@ -13,8 +13,6 @@ from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import Sequences
 from stoker.benchmarks.peers.text.torch_text import pad_tensors
 
-__all__ = ["MosaicText"]
-
 
 class MosaicText:
     """Random batches, padded to their longest sequence."""

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from stoker.benchmarks.peers.base import PeerSource
 
-__all__ = ["PAD", "Sequences", "padded"]
-
 PAD = 256
 """The id of padding; those of tokens are bytes."""
 

@@ -8,8 +8,6 @@ from typing import Any
 import stoker
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["StokerBuckets", "StokerText"]
-
 _PREFETCH = 3  # the default
 _BUCKETS = 8
 

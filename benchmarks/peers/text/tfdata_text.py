@@ -16,8 +16,6 @@ import tensorflow as tf
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import PAD, Sequences
 
-__all__ = ["TFDataText"]
-
 _BUCKETS = 8
 _SHUFFLE_BUFFER = 10_000
 

@@ -12,8 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import PAD, Sequences
 
-__all__ = ["TorchText", "pad_tensors"]
-
 
 class _Tensors(Dataset[torch.Tensor]):
     """Sequences as tensors of int64."""

@@ -14,8 +14,6 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import PAD, Sequences
 
-__all__ = ["TransformersText"]
-
 
 class TransformersText:
     """The loader that ``Trainer`` makes with ``group_by_length``."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-__all__ = ["compression_of", "decompress_command", "decompressed_start"]
-
 _MOST = 1 << 16  # bytes that are decompressed
 _SNAPPY = "import sys, snappy; sys.stdout.buffer.write(snappy.decompress(sys.stdin.buffer.read()))"
 _COMMANDS = {

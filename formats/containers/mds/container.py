@@ -20,8 +20,6 @@ from .header import BadShardError, Column, read_header, starts_as_shard
 from .index_file import INDEX_FILE, check_index_file
 from .values import IMAGES, decode_value, find_image, is_value
 
-__all__ = ["MDS", "scan"]
-
 _START = 1 << 16
 _MOST_START = 1 << 23  # bytes before the description of a shard that is recognised
 MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
@@ -29,12 +27,7 @@ MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Yield the samples of an MDS shard, which is compared with ``index.json``; every size is checked.
-
-    Raises:
-        CorruptRecordError: At the first sample that is not whole, or if ``index.json`` contradicts the shard.
-        OSError: The file cannot be read.
-    """
+    """Yield the samples of an MDS shard, which is compared with ``index.json``; every size is checked."""
     number = 0
     with open_regular(path) as (descriptor, size):
         try:
@@ -80,10 +73,6 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 
     Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
     columns that hold a number or a text become columns of the index.
-
-    Raises:
-        SourceError: There is no such column, or a value is not of its form.
-        DecodeError: The image's header cannot be read.
     """
     parts = {part.name: part for part in record.parts}
     image = parts.get(names.encoded) if names.encoded else _only_image(record.parts)

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from ...files.reading import read_at
 
-__all__ = ["BadShardError", "Column", "MDSHeader", "parse_columns", "read_header", "starts_as_shard"]
-
 _COUNT = 4  # bytes of a number
 _MOST_DESCRIPTION = 1 << 20  # bytes
 _MOST_COLUMNS = 10_000
@@ -40,14 +38,10 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class MDSHeader:
-    """The header of a shard.
+    """The header of a shard."""
 
-    Attributes:
-        columns: The columns of each sample.
-        offsets: (N + 1,) int64, the first byte of each sample, and the end of the last one.
-    """
-
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # The columns of each sample
+    # (N + 1,) int64, the first byte of each sample, and the end of the last one
     offsets: npt.NDArray[np.int64]
 
     @property
@@ -57,11 +51,7 @@ class MDSHeader:
 
 
 def read_header(descriptor: int, size: int) -> MDSHeader:
-    """Return the header of an open shard of ``size`` bytes.
-
-    Raises:
-        BadShardError: The header is damaged, or does not fit the file.
-    """
+    """Return the header of an open shard of ``size`` bytes."""
     count, first = _first_numbers(read_at(descriptor, 0, 2 * _COUNT))
     start = _description(count)
     if not start < first <= min(size, start + _MOST_DESCRIPTION):
@@ -96,11 +86,7 @@ def _description(count: int) -> int:
 
 
 def parse_columns(described: Any) -> tuple[Column, ...]:
-    """Return the columns that a JSON object describes, of a shard or in ``index.json``.
-
-    Raises:
-        BadShardError: It does not describe columns.
-    """
+    """Return the columns that a JSON object describes, of a shard or in ``index.json``."""
     description = described if isinstance(described, dict) else {}
     lists = [description.get(f"column_{part}") for part in ("names", "encodings", "sizes")]
     if description.get("format") != "mds" or not all(isinstance(one, list) for one in lists):

@@ -11,19 +11,13 @@ from typing import Any
 from ...files.reading import open_regular, read_at
 from .header import BadShardError, MDSHeader, parse_columns
 
-__all__ = ["INDEX_FILE", "check_index_file"]
-
 INDEX_FILE = "index.json"
 _MOST_BYTES = 1 << 28
 _CHUNK = 1 << 20
 
 
 def check_index_file(path: Path, size: int, header: MDSHeader) -> None:
-    """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one.
-
-    Raises:
-        BadShardError: They contradict each other, or the shard has another hash than ``index.json`` states.
-    """
+    """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one."""
     described = _described(path)
     if described is None:
         return

@@ -15,8 +15,6 @@ from ..messages.image_record import FeatureNames, Value
 from ..messages.wire import Span
 from ..parts.raw_pixels import raw_header
 
-__all__ = ["IMAGES", "decode_value", "find_image", "is_value"]
-
 IMAGES = ("jpeg", "png", "jpeg_array", "jpegarray", "pil")
 """Encodings that hold one image."""
 
@@ -35,11 +33,7 @@ def is_value(part: RecordPart) -> bool:
 
 
 def decode_value(part: RecordPart, view: memoryview) -> Value:
-    """Return the number or the text of a column.
-
-    Raises:
-        SourceError: The column holds something else, or a damaged value.
-    """
+    """Return the number or the text of a column."""
     data = bytes(part.span.of(view))
     if part.encoding in _TEXTS:
         return data.decode(errors="backslashreplace")
@@ -64,10 +58,6 @@ def find_image(
     """Return the byte range of the image in a column, and its header.
 
     ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
-
-    Raises:
-        SourceError: The column holds no image, or raw pixels of another size.
-        DecodeError: The image's header cannot be read.
     """
     if part.encoding == "pil":
         return _pil_image(part, view)

@@ -18,30 +18,18 @@ from ..base import Record
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .wire import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
-__all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_arrays", "wrap_image"]
-
 
 @dataclass(frozen=True)
 class Datum:
-    """The fields of a Caffe Datum; an absent number is 0.
+    """The fields of a Caffe Datum; an absent number is 0."""
 
-    Attributes:
-        channels: Number of channels.
-        height: Pixels.
-        width: Pixels.
-        label: The class.
-        encoded: Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8.
-        data: Span of the bytes; None if there are none.
-        floats: Whether the Datum holds pixels as floats.
-    """
-
-    channels: int
-    height: int
-    width: int
-    label: int
-    encoded: bool
-    data: Span | None
-    floats: bool
+    channels: int  # Number of channels
+    height: int  # Pixels
+    width: int  # Pixels
+    label: int  # The class
+    encoded: bool  # Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8
+    data: Span | None  # Span of the bytes; None if there are none
+    floats: bool  # Whether the Datum holds pixels as floats
 
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
@@ -52,18 +40,7 @@ _ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
 def encode_datum(
     *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
 ) -> tuple[bytes, bytes]:
-    """Encode an encoded image as a Caffe Datum, in the order of the field numbers.
-
-    Args:
-        payload_bytes: Length of the encoded image.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Pixels, after the EXIF orientation has been applied.
-        label: From 0.
-        mask: An encoded mask, field 1000, which other readers of a Datum ignore.
-
-    Returns:
-        The bytes of the message before the encoded image and after it.
-    """
+    """Encode an encoded image as a Caffe Datum, in the order of the field numbers."""
     prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
     suffix = b"" if label is None else _number(_LABEL, label)
     suffix += _number(_ENCODED, 1)
@@ -75,11 +52,7 @@ def _number(number: int, value: int) -> bytes:
 
 
 def parse_datum(data: memoryview | bytes) -> Datum:
-    """Return the fields of a Datum.
-
-    Raises:
-        CorruptRecordError: The bytes are not a Datum.
-    """
+    """Return the fields of a Datum."""
     view = memoryview(data)
     numbers: dict[int, int] = {}
     payload: Span | None = None
@@ -131,12 +104,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a Caffe Datum, with fixed names, or an encoded image.
-
-    Raises:
-        SourceError: It is a Datum of floats, or of pixels that are neither grey nor colours.
-        DecodeError: The image's header cannot be read.
-    """
+    """Return the image in a record that holds a Caffe Datum, with fixed names, or an encoded image."""
     key = record.key.decode(errors="backslashreplace")
     datum: Datum | None
     try:

@@ -16,8 +16,6 @@ from stoker.errors import CorruptRecordError
 
 from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, signed, varint
 
-__all__ = ["Feature", "encode_example", "encode_image_example", "parse_example"]
-
 Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
 
 _Item = TypeVar("_Item", bytes, int, float)
@@ -31,16 +29,6 @@ def encode_example(
     """Encode an Example around a payload.
 
     Features are written in the order of their names, so that equal features give equal bytes.
-
-    Args:
-        features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
-            (float_list). An empty list becomes a feature without a type, which readers take for an empty list
-            of any type.
-        payload: Name of another feature, a bytes_list with the payload as its value; None for no payload.
-        payload_bytes: Length of the payload.
-
-    Returns:
-        The bytes of the message before the payload and after it. Without a payload, all come before it.
     """
     names = sorted([*features, payload] if payload is not None else features)
     parts: list[bytes] = []
@@ -102,19 +90,6 @@ def encode_image_example(
     """Encode an image as an Example with the feature names of ImageNet's TFRecord files.
 
     The names are those of tensorflow/models, research/slim/datasets/build_imagenet_data.py.
-
-    Args:
-        payload_bytes: Length of the encoded image, the feature ``image/encoded``.
-        format: ``image/format``: JPEG, PNG, ...; RAW for (height, width, 3) uint8 RGB pixels.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Pixels, after the EXIF orientation has been applied.
-        key: ``image/filename``.
-        orientation: EXIF orientation of the encoded image, 1 to 8; ``image/orientation`` if not 1.
-        label: ``image/class/label``, from 0.
-        class_name: ``image/class/text``.
-
-    Returns:
-        The bytes of the message before the encoded image and after it.
     """
     before = [_entry_of("image/channels", 3)]
     if label is not None:
@@ -144,9 +119,6 @@ def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] 
 
     The last of several features with one name counts, as in every protocol buffer map. A feature without a
     value is an empty list.
-
-    Raises:
-        CorruptRecordError: The bytes are not an Example.
     """
     view = memoryview(data)
     features: dict[str, list[Span] | list[int] | list[float]] = {}

@@ -25,8 +25,6 @@ from .image_record import (
 )
 from .wire import Span
 
-__all__ = ["parse_image", "wrap_arrays", "wrap_image"]
-
 _Features = dict[str, list[Span] | list[int] | list[float]]
 
 
@@ -89,14 +87,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a tf.train.Example, by the names of its features.
-
-    Raises:
-        SourceError: It lacks the image, has raw pixels of another size or a label of another form, or objects
-            that contradict each other.
-        DecodeError: The image's header cannot be read.
-        CorruptRecordError: It is no Example.
-    """
+    """Return the image in a record that holds a tf.train.Example, by the names of its features."""
     features = parse_example(record.view)
     payload = _span(features, names.encoded)
     if payload is None:

@@ -14,20 +14,6 @@ if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .example import Feature
     from .wire import Span
 
-__all__ = [
-    "LABEL_TYPES",
-    "ExternalObjects",
-    "ExternalSample",
-    "FeatureNames",
-    "ImageRecord",
-    "Label",
-    "LeftOutError",
-    "StoredArray",
-    "Value",
-    "is_pixel_shape",
-    "parse_shape",
-]
-
 Value = int | float | str
 """A value of a column of an external sample."""
 
@@ -51,80 +37,50 @@ class LeftOutError(Exception):
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """An image of a conversion, with all that its record may state.
+    """An image of a conversion, with all that its record may state."""
 
-    Attributes:
-        key: Path of the image relative to the source.
-        payload_bytes: Length of the encoded image.
-        format: Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Pixels, after the EXIF orientation has been applied.
-        orientation: EXIF orientation of the encoded image, 1 to 8.
-        labels: Labels of the sample, from 0; None if only its objects have labels.
-        classes: Names of the labels; empty if they have none.
-        objects: Returns the features of the image's objects; None if the source has no objects.
-        mask: Encoded mask, PNG; None if there is none.
-    """
-
-    key: str
-    payload_bytes: int
-    format: str
-    height: int
-    width: int
-    orientation: int = 1
+    key: str  # Path of the image relative to the source
+    payload_bytes: int  # Length of the encoded image
+    format: str  # Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels
+    height: int  # Pixels, after the EXIF orientation has been applied
+    width: int  # Pixels, after the EXIF orientation has been applied
+    orientation: int = 1  # EXIF orientation of the encoded image, 1 to 8
+    # Labels of the sample, from 0; None if only its objects have labels
     labels: tuple[int, ...] | None = None
-    classes: Sequence[str] = ()
+    classes: Sequence[str] = ()  # Names of the labels; empty if they have none
+    # Returns the features of the image's objects; None if the source has no objects
     objects: Callable[[], Mapping[str, Feature]] | None = None
-    mask: bytes | None = None
+    mask: bytes | None = None  # Encoded mask, PNG; None if there is none
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of the user beside the image of a record.
+    """An array of the user beside the image of a record."""
 
-    Attributes:
-        name: Name of its column.
-        dtype: NumPy's name of its element type.
-        shape: Its shape.
-        data: Its elements in C order, little-endian.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes
+    name: str  # Name of its column
+    dtype: str  # NumPy's name of its element type
+    shape: tuple[int, ...]  # Its shape
+    data: bytes  # Its elements in C order, little-endian
 
 
 @dataclass(frozen=True)
 class FeatureNames:
-    """The names and the forms of the parts of a record. The defaults are ImageNet's tf.train.Example.
+    """The names and the forms of the parts of a record. The defaults are ImageNet's tf.train.Example."""
 
-    Attributes:
-        encoded: The image, bytes.
-        label: The class; None, or absent from the records, if there is none.
-        text: The class's name, bytes.
-        key: The sample's name, bytes; if it is absent, shard and record name the sample.
-        label_type: Form of the label, one of :data:`LABEL_TYPES`.
-        raw: Whether the image is raw pixels: uint8, one or three channels, rows from the top.
-        height: Height of raw pixels, an integer.
-        width: Width of raw pixels, an integer.
-        shape: Height, width and channels of raw pixels, if all images have the same; ``height`` and ``width``
-            are then not read.
-        objects: Common start of the names of objects, as in TensorFlow's object detection API; None to read
-            no objects.
-        columns: Names of other parts, by the names of their columns in the index.
-    """
-
-    encoded: str = "image/encoded"
-    label: str | None = "image/class/label"
-    text: str | None = "image/class/text"
+    encoded: str = "image/encoded"  # The image, bytes
+    label: str | None = "image/class/label"  # The class; None, or absent from the records, if there is none
+    text: str | None = "image/class/text"  # The class's name, bytes
+    # The sample's name, bytes; if it is absent, shard and record name the sample
     key: str | None = "image/filename"
-    label_type: str = "int"
-    raw: bool = False
-    height: str | None = None
-    width: str | None = None
+    label_type: str = "int"  # Form of the label, one of :data:`LABEL_TYPES`
+    raw: bool = False  # Whether the image is raw pixels: uint8, one or three channels, rows from the top
+    height: str | None = None  # Height of raw pixels, an integer
+    width: str | None = None  # Width of raw pixels, an integer
+    # Height, width and channels of raw pixels, if all images have the same
     shape: tuple[int, ...] | None = None
+    # Common start of the names of objects, as in TensorFlow's object detection API; None to read no objects
     objects: str | None = "image/object"
+    # Names of other parts, by the names of their columns in the index
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -152,11 +108,7 @@ class FeatureNames:
 
     @classmethod
     def from_manifest(cls, options: Mapping[str, Any]) -> FeatureNames:
-        """Return the names that :meth:`to_manifest` wrote, without those of columns.
-
-        Raises:
-            ConfigError: The options are not those of :meth:`to_manifest`.
-        """
+        """Return the names that :meth:`to_manifest` wrote, without those of columns."""
         known = {name: options[name] for name in vars(_DEFAULT) if name in options and name != "columns"}
         if known.get("shape") is not None:
             known["shape"] = parse_shape(str(known["shape"]))
@@ -167,11 +119,7 @@ _DEFAULT = FeatureNames()
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Return the shape in a text such as 32x32x3.
-
-    Raises:
-        ConfigError: The text is not a shape.
-    """
+    """Return the shape in a text such as 32x32x3."""
     if not re.fullmatch(r"\d{1,9}(x\d{1,9}){1,2}", text, re.ASCII):
         raise ConfigError(f"shape must be such as 32x32x3, not {text!r}")
     return tuple(map(int, text.split("x")))
@@ -184,45 +132,29 @@ def is_pixel_shape(shape: Sequence[int]) -> bool:
 
 @dataclass(frozen=True)
 class ExternalObjects:
-    """The M objects in a record of an external shard.
+    """The M objects in a record of an external shard."""
 
-    Attributes:
-        boxes: Left, top, right, bottom of each, in pixels, not clipped.
-        labels: Class of each, from 0.
-        area: Pixels of each; None if the record does not state them.
-        crowd: Whether each is a group of objects; None if the record does not state it.
-        flags: Other numbers of each, 0 or 1, by name.
-    """
-
+    # Left, top, right, bottom of each, in pixels, not clipped
     boxes: Sequence[tuple[float, float, float, float]]
-    labels: Sequence[int]
-    area: Sequence[float] | None = None
+    labels: Sequence[int]  # Class of each, from 0
+    area: Sequence[float] | None = None  # Pixels of each; None if the record does not state them
+    # Whether each is a group of objects; None if the record does not state it
     crowd: Sequence[int] | None = None
-    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)  # Other numbers of each, 0 or 1, by name
 
 
 @dataclass(frozen=True)
 class ExternalSample:
-    """The image in a record of an external shard.
+    """The image in a record of an external shard."""
 
-    Attributes:
-        payload: Byte range of the encoded image in the record's value.
-        header: Header of the image.
-        key: The sample's name; empty if the record has none.
-        label: The label; None if the record has none.
-        text: The name of a class that is a number; empty if the record has none.
-        named: Other numbers of classes, such as those of objects, with names that the record states.
-        columns: Values of other columns; None for a value that the record lacks.
-        objects: The objects; None if the record states no objects.
-        crc: CRC32C of the image, if its record stays in a file and all of the image was read.
-    """
-
-    payload: Span
-    header: ImageHeader
-    key: str
-    label: Label | None
-    text: str
+    payload: Span  # Byte range of the encoded image in the record's value
+    header: ImageHeader  # Header of the image
+    key: str  # The sample's name; empty if the record has none
+    label: Label | None  # The label; None if the record has none
+    text: str  # The name of a class that is a number; empty if the record has none
+    # Other numbers of classes, such as those of objects, with names that the record states
     named: Sequence[tuple[int, str]] = ()
+    # Values of other columns; None for a value that the record lacks
     columns: Mapping[str, Value | None] = field(default_factory=dict)
-    objects: ExternalObjects | None = None
-    crc: int | None = None
+    objects: ExternalObjects | None = None  # The objects; None if the record states no objects
+    crc: int | None = None  # CRC32C of the image, if its record stays in a file and all of the image was read

@@ -70,11 +70,7 @@ def delimited(number: int, content: bytes, following: int = 0) -> bytes:
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the value of the varint at ``at`` as uint64, and the offset after the varint.
-
-    Raises:
-        CorruptRecordError: The varint does not end before ``end``, or has more than 64 bits.
-    """
+    """Return the value of the varint at ``at`` as uint64, and the offset after the varint."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -96,11 +92,7 @@ def signed(value: int) -> int:
 
 
 def fields(data: memoryview, span: Span) -> Iterator[Field]:
-    """Yield the fields of the message in ``span``, in the order of the wire.
-
-    Raises:
-        CorruptRecordError: The message is not well formed.
-    """
+    """Yield the fields of the message in ``span``, in the order of the wire."""
     at, end = span.offset, span.offset + span.length
     while at < end:
         tag, at = read_varint(data, at, end)

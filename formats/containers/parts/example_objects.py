@@ -13,8 +13,6 @@ from stoker.errors import SourceError
 from ...codecs.header import ImageHeader
 from ..messages.image_record import ExternalObjects
 
-__all__ = ["parse_objects"]
-
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
 _MOST_SHARE = 1.1
@@ -25,9 +23,6 @@ def parse_objects(numbers: Mapping[str, list[float]], header: ImageHeader) -> Ex
     """Return the objects of a record; None if the record states no objects.
 
     ``numbers`` has the features of objects that hold numbers, by name without the common start.
-
-    Raises:
-        SourceError: The features contradict each other, or do not have the API's form.
     """
     # ImageNet's files have boxes without classes of objects.
     if not {"class/label", *(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():

@@ -8,16 +8,11 @@ from stoker.errors import SourceError
 
 from ..messages.image_record import Label
 
-__all__ = ["to_label"]
-
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
     """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``.
 
     ``what`` is the source of the numbers in errors, such as "the feature 'label'".
-
-    Raises:
-        SourceError: The numbers do not have this form.
     """
     if label_type == "shard":
         return 0  # the indexer sets it

@@ -10,8 +10,6 @@ from ...codecs.codec import Codec
 from ...codecs.header import MAX_PIXELS, ImageHeader
 from ..messages.image_record import is_pixel_shape
 
-__all__ = ["raw_header"]
-
 _CHANNELS = (3, 1)
 
 
@@ -20,9 +18,6 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
 
     ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
     decides between one and three.
-
-    Raises:
-        SourceError: The pixels have another length.
     """
     fitting = [channels for channels in _CHANNELS if prod(shape) * channels == length]
     if any_channels and fitting:

@@ -22,8 +22,6 @@ from .members import compression
 from .parts import SampleParts
 from .samples import find_samples
 
-__all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
-
 TAR_NAMES = FeatureNames(
     encoded="jpg;jpeg;png;webp", label="cls", text=None, key=None, columns={"caption": "txt"}
 )
@@ -34,12 +32,7 @@ _LONGEST = 1 << 31
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Yield the samples of a tar archive; every header is checked.
-
-    Raises:
-        CorruptRecordError: At the first header or member that is not whole and intact.
-        OSError: The file cannot be read.
-    """
+    """Yield the samples of a tar archive; every header is checked."""
     number = 0
     with open_regular(path) as (descriptor, size):
         read = partial(read_at, descriptor)
@@ -60,12 +53,7 @@ def scan(path: Path) -> Iterator[Record]:
 
 
 def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
-    """Yield the samples of a tar archive at a URL; only headers are read and checked.
-
-    Raises:
-        CorruptRecordError: At the first damaged header, or member that is not whole.
-        StorageError: The archive cannot be read.
-    """
+    """Yield the samples of a tar archive at a URL; only headers are read and checked."""
     number = 0
     try:
         for sample in find_samples(read, size):
@@ -88,13 +76,7 @@ def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) 
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image of a sample, with its class and the columns that ``names`` asks for.
-
-    Raises:
-        LeftOutError: No member is an image.
-        SourceError: A value is not of its form.
-        DecodeError: The image's header cannot be read.
-    """
+    """Return the image of a sample, with its class and the columns that ``names`` asks for."""
     parts = SampleParts(record.parts, partial(_read_part, record))
     image = image_part(parts, names)
     header, whole = _read_header(record, image.span)
@@ -121,11 +103,7 @@ def _read_header(record: Record, image: Span) -> tuple[ImageHeader, bytes | None
 
 
 def image_part(parts: SampleParts, names: FeatureNames) -> RecordPart:
-    """Return the member of a sample that is its image.
-
-    Raises:
-        LeftOutError: There is none, or it is a link, a device or a sparse file.
-    """
+    """Return the member of a sample that is its image."""
     image = parts.first(names.encoded)
     if image is None:
         raise LeftOutError(f"sample without an image ({names.encoded})")

@@ -11,8 +11,6 @@ import struct
 import zlib
 from typing import NamedTuple
 
-__all__ = ["BLOCK", "BadArchiveError", "TarHeader", "parse_header", "parse_pax", "text_of"]
-
 BLOCK = 512
 """Bytes of a header; members start at multiples of it."""
 
@@ -23,12 +21,7 @@ _MOST_DIGITS = 20  # of the length of a PAX record
 
 
 class BadArchiveError(Exception):
-    """A fault of an archive.
-
-    Attributes:
-        hint: What to do about it.
-        key: The sample whose members were read last; None before the first.
-    """
+    """A fault of an archive."""
 
     def __init__(self, message: str, hint: str = "restore the archive, or write it again") -> None:
         super().__init__(message)
@@ -37,27 +30,16 @@ class BadArchiveError(Exception):
 
 
 class TarHeader(NamedTuple):
-    """One header block.
+    """One header block."""
 
-    Attributes:
-        name: Path of the member, as far as the block holds it.
-        size: Bytes that follow, as the block states them.
-        kind: Type flag, one byte.
-        block: The whole block.
-    """
-
-    name: bytes
-    size: int
-    kind: bytes
-    block: bytes
+    name: bytes  # Path of the member, as far as the block holds it
+    size: int  # Bytes that follow, as the block states them
+    kind: bytes  # Type flag, one byte
+    block: bytes  # The whole block
 
 
 def parse_header(block: bytes) -> TarHeader:
-    """Return the header in a block of 512 bytes.
-
-    Raises:
-        BadArchiveError: The checksum is wrong, or a field does not hold a number.
-    """
+    """Return the header in a block of 512 bytes."""
     name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
     stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum
     # The low half of Adler-32 is one more than the sum of the bytes, modulo 65521, and far faster than a sum.
@@ -92,11 +74,7 @@ def _number(field: bytes) -> int:
 
 
 def parse_pax(data: bytes) -> dict[bytes, bytes]:
-    """Return the records of a PAX extension, by keyword.
-
-    Raises:
-        BadArchiveError: A record is not whole.
-    """
+    """Return the records of a PAX extension, by keyword."""
     records: dict[bytes, bytes] = {}
     at = 0
     while at < len(data) and data[at]:

@@ -9,25 +9,15 @@ from typing import NamedTuple
 from ..base import Read
 from .headers import BLOCK, BadArchiveError, TarHeader, parse_header, parse_pax, text_of
 
-__all__ = ["Member", "compression", "find_members"]
-
 
 class Member(NamedTuple):
-    """One member of an archive.
+    """One member of an archive."""
 
-    Attributes:
-        start: Offset of its first header.
-        name: Its path, which is never opened.
-        kind: Its type, such as "link"; empty for a regular file.
-        offset: Offset of its first byte.
-        length: Its bytes.
-    """
-
-    start: int
-    name: str
-    kind: str
-    offset: int
-    length: int
+    start: int  # Offset of its first header
+    name: str  # Its path, which is never opened
+    kind: str  # Its type, such as "link"; empty for a regular file
+    offset: int  # Offset of its first byte
+    length: int  # Its bytes
 
 
 _LONGEST_EXTENSION = 1 << 20  # bytes of a long name or of a PAX header
@@ -55,11 +45,7 @@ def compression(start: bytes) -> str | None:
 
 
 def find_members(read: Read, size: int) -> Iterator[Member]:
-    """Yield the members of an archive of ``size`` bytes in their order, without folders.
-
-    Raises:
-        BadArchiveError: The archive is damaged, cut short, or not a tar archive.
-    """
+    """Yield the members of an archive of ``size`` bytes in their order, without folders."""
     at = start = 0
     name: bytes | None = None
     pax: Mapping[bytes, bytes] = {}

@@ -13,8 +13,6 @@ from stoker.errors import SourceError
 from ..base import RecordPart
 from ..messages.image_record import Value
 
-__all__ = ["SampleParts"]
-
 _INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
 _JSON = ("json", "jsn")
 _LONGEST = 1 << 26  # bytes of a member with a value
@@ -37,11 +35,7 @@ class SampleParts:
         return None
 
     def label(self, name: str) -> int | str | None:
-        """Return the class in a part: a number, or a name; None if there is none.
-
-        Raises:
-            SourceError: It is neither.
-        """
+        """Return the class in a part: a number, or a name; None if there is none."""
         value = self.value(name)
         if isinstance(value, str):
             return int(value) if _INTEGER.fullmatch(value) else value.strip() or None
@@ -53,11 +47,7 @@ class SampleParts:
         return value
 
     def value(self, name: str) -> Value | None:
-        """Return the value in a part: the text of ``txt``, or a field of JSON, ``json:caption``.
-
-        Raises:
-            SourceError: The member is too long, or is not a JSON object.
-        """
+        """Return the value in a part: the text of ``txt``, or a field of JSON, ``json:caption``."""
         suffixes, colon, field = name.partition(":")
         if colon:
             return _plain(_field(self._json(suffixes), field))

@@ -17,34 +17,20 @@ from ..messages.wire import Span
 from .headers import BadArchiveError
 from .members import Member, find_members
 
-__all__ = ["TarSample", "find_samples"]
-
 _META = re.compile(r"__[^/]*__($|/)")
 
 
 class TarSample(NamedTuple):
-    """Neighbouring members with one key.
+    """Neighbouring members with one key."""
 
-    Attributes:
-        key: Their key.
-        offset: Offset of the first header.
-        length: Bytes from there to the end of the last member.
-        parts: The members; their offsets count from the offset of the sample.
-    """
-
-    key: str
-    offset: int
-    length: int
-    parts: tuple[RecordPart, ...]
+    key: str  # Their key
+    offset: int  # Offset of the first header
+    length: int  # Bytes from there to the end of the last member
+    parts: tuple[RecordPart, ...]  # The members; their offsets count from the offset of the sample
 
 
 def find_samples(read: Read, size: int) -> Iterator[TarSample]:
-    """Yield the samples of an archive in their order.
-
-    Raises:
-        BadArchiveError: As :func:`.members.find_members`; or members of one key are not neighbours, or two
-            have one name.
-    """
+    """Yield the samples of an archive in their order."""
     groups = _Groups()
     try:
         for member in find_members(read, size):

@@ -29,43 +29,26 @@ from ...tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from ...tokenization.tokenizers import Tokenizer
 from ..request import ConvertRequest
 
-__all__ = ["ListedCaptions", "WrittenCaptions", "caption_choice", "tokenize_captions", "written_captions"]
-
 _LEFT_OUT = "no caption"
 
 
 class ListedCaptions(NamedTuple):
-    """A listing whose captions are token ids.
+    """A listing whose captions are token ids."""
 
-    Attributes:
-        listing: The samples that have a caption.
-        options: The options of the captions, for the manifest.
-        file: Content of ``tokenizer.json``; None if the tokenizer has no file.
-    """
-
-    listing: Listing
-    options: CaptionOptions
-    file: bytes | None
+    listing: Listing  # The samples that have a caption
+    options: CaptionOptions  # The options of the captions, for the manifest
+    file: bytes | None  # Content of ``tokenizer.json``; None if the tokenizer has no file
 
 
 class WrittenCaptions(NamedTuple):
-    """The tokenizer of a writer of captions.
+    """The tokenizer of a writer of captions."""
 
-    Attributes:
-        tokenizer: Makes token ids of captions.
-        options: The options of the captions, for the manifest.
-    """
-
-    tokenizer: Tokenizer
-    options: CaptionOptions
+    tokenizer: Tokenizer  # Makes token ids of captions
+    options: CaptionOptions  # The options of the captions, for the manifest
 
 
 def caption_choice(request: ConvertRequest) -> TokenizerChoice | None:
-    """The tokenizer that a request asks for; None if it names no column of captions.
-
-    Raises:
-        ConfigError: An option of the tokenizer is wrong, or is given without a column of captions.
-    """
+    """The tokenizer that a request asks for; None if it names no column of captions."""
     if request.caption_column is not None:
         return TokenizerChoice(
             request.tokenizer or "whitespace",
@@ -95,11 +78,7 @@ def written_captions(
     bos: bool,
     eos: bool,
 ) -> WrittenCaptions | None:
-    """Return the tokenizer of captions by a writer's arguments, or by the dataset that it appends to.
-
-    Raises:
-        ConfigError: An argument is wrong, or is given although the dataset decides it.
-    """
+    """Return the tokenizer of captions by a writer's arguments, or by the dataset that it appends to."""
     options = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
     if existing is not None:
         for name, value in {"caption_column": column, **options}.items():
@@ -129,12 +108,7 @@ def written_captions(
 def tokenize_captions(
     listing: Listing, column: str, choice: TokenizerChoice, threads: int, source: str | os.PathLike[str]
 ) -> ListedCaptions:
-    """Return a listing with token ids in place of a column of captions; samples without one are left out.
-
-    Raises:
-        ConfigError: There is no such column of texts, or the tokenizer cannot be used.
-        SourceError: No sample has a caption.
-    """
+    """Return a listing with token ids in place of a column of captions; samples without one are left out."""
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
     source_texts = SourceTexts(len(listing), lambda rows: list(chain(*_samples(texts, rows))))

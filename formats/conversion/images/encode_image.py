@@ -14,37 +14,22 @@ from ...codecs.transcode import TranscodeRules, target_codec, transcode
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING, ConvertOptions
 
-__all__ = ["EncodedImage", "encode_image"]
-
 
 class EncodedImage(NamedTuple):
-    """An image as it is stored.
+    """An image as it is stored."""
 
-    Attributes:
-        payload: The encoded image; for raw pixels (height, width, 3) uint8 RGB.
-        codec: Its encoding.
-        height: Height in pixels, after the EXIF orientation has been applied.
-        width: Width in pixels, after it as well.
-        orientation: EXIF orientation that readers must still apply, 1 to 8.
-        source: Height and width of the image in the source, after its EXIF orientation.
-        unmarked: Why a JPEG has no restart markers although they were asked for, and a detail; or None.
-    """
-
-    payload: bytes
-    codec: Codec
-    height: int
-    width: int
-    orientation: int
-    source: tuple[int, int]
+    payload: bytes  # The encoded image; for raw pixels (height, width, 3) uint8 RGB
+    codec: Codec  # Its encoding
+    height: int  # Height in pixels, after the EXIF orientation has been applied
+    width: int  # Width in pixels, after it as well
+    orientation: int  # EXIF orientation that readers must still apply, 1 to 8
+    source: tuple[int, int]  # Height and width of the image in the source, after its EXIF orientation
+    # Why a JPEG has no restart markers although they were asked for, and a detail; or None
     unmarked: tuple[str, str] | None = None
 
 
 def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
-    """Encode an image as the options ask; without such options its bytes stay as they are.
-
-    Raises:
-        SkippedError: The image is broken or too large.
-    """
+    """Encode an image as the options ask; without such options its bytes stay as they are."""
     header = check_image(data, options.max_pixels)
     target = target_codec(header.codec, options.encoding)
     try:

@@ -39,8 +39,6 @@ from .sample_record import (
 if TYPE_CHECKING:  # a conversion of tables alone loads Parquet
     from ...sources.tables.block_images import BlockImages
 
-__all__ = ["ImageEncoder"]
-
 # Large enough that the overhead of a task is small, small enough that several in flight take little memory.
 _CHUNK_SAMPLES = 32
 _CHUNK_SAMPLES_REENCODED = 8
@@ -58,18 +56,12 @@ class _Source(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageEncoder(ImageColumns):
-    """Encodes the images of a listing, see :class:`stoker.formats.conversion.shards.encoder.Encoder`.
+    """Encodes the images of a listing, see :class:`stoker.formats.conversion.shards.encoder.Encoder`."""
 
-    Attributes:
-        listing: The images.
-        options: How they are stored.
-        images: Reads them if they are in blocks of files.
-        tokenizer: Content of ``tokenizer.json``, with which captions became token ids; None if there is none.
-    """
-
-    listing: Listing
-    options: ConvertOptions
-    images: BlockImages | None = None
+    listing: Listing  # The images
+    options: ConvertOptions  # How they are stored
+    images: BlockImages | None = None  # Reads them if they are in blocks of files
+    # Content of ``tokenizer.json``, with which captions became token ids; None if there is none
     tokenizer: bytes | None = None
 
     @property

@@ -17,25 +17,16 @@ from ...sources.source_reader import SkippedError, check_image
 from .mask_values import MaskRules
 from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects
 
-__all__ = ["Dropped", "encode_mask", "fit_objects"]
-
 _GREY, _INDEXED = 0, 3  # colour types of PNG
 
 
 class Dropped(NamedTuple):
-    """An object that was left out, or a part of one.
+    """An object that was left out, or a part of one."""
 
-    Attributes:
-        object: Its index among the objects of the image.
-        reason: The reason.
-        detail: Numbers that explain it.
-        broken: Whether the source is wrong; else the resizing has cut the object off.
-    """
-
-    object: int
-    reason: str
-    detail: str
-    broken: bool
+    object: int  # Its index among the objects of the image
+    reason: str  # The reason
+    detail: str  # Numbers that explain it
+    broken: bool  # Whether the source is wrong; else the resizing has cut the object off
 
 
 def fit_objects(
@@ -47,10 +38,6 @@ def fit_objects(
 
     Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges, too,
     areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices outside.
-
-    Returns:
-        The remaining objects; and the dropped ones. Keypoints far outside the image become unlabelled, and
-        count as dropped.
     """
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
@@ -128,16 +115,6 @@ def encode_mask(
     A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each pixel
     takes the value of the nearest pixel of the source. The values of a PNG with a palette are the indexes
     into it; values of less than 8 bits are not scaled.
-
-    Args:
-        data: Bytes of the file.
-        source: Height and width of the image in the source, after its EXIF orientation.
-        geometry: Geometry of the stored image.
-        rules: The values that are classes, and the value of padding.
-        limit: Largest number of pixels.
-
-    Raises:
-        SkippedError: The file is no such mask, has another size than its image, or a value without a class.
     """
     try:
         header = check_image(data, limit)

@@ -14,8 +14,6 @@ from stoker.errors import ConfigError
 
 from ...sources.source_reader import SkippedError
 
-__all__ = ["NAMED_MAPS", "MaskRules", "mask_table", "parse_mask_map"]
-
 _MOST = (1 << 16) - 1
 _WITHOUT_NAMES = 255  # the largest value of masks whose classes have no names
 # cityscapesScripts, helpers/labels.py: id and trainId; all others are ignored.
@@ -28,15 +26,7 @@ Table = dict[int | tuple[int, int, int], int]
 
 
 def parse_mask_map(value: str | Mapping[Any, int] | None) -> str | None:
-    """Return a map of the values of masks as text: a name, or pairs such as ``0:255,1:0,#ff0000:2``.
-
-    Args:
-        value: Such a text; or the class by value, or by colour as ``"#ff0000"`` or (red, green, blue). None
-            for no map.
-
-    Raises:
-        ConfigError: It is no such map.
-    """
+    """Return a map of the values of masks as text: a name, or pairs such as ``0:255,1:0,#ff0000:2``."""
     if isinstance(value, Mapping):
         value = ",".join(f"{_key(key)}:{to}" for key, to in value.items())
     if value is None or value in NAMED_MAPS:
@@ -68,9 +58,6 @@ def mask_table(text: str, ignore: int | None) -> Table:
     """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`.
 
     ``ignore`` is the value of pixels without a class.
-
-    Raises:
-        ConfigError: A named map needs a value for pixels without a class, and there is none.
     """
     if text not in NAMED_MAPS:
         pairs = (pair.split(":") for pair in text.split(","))
@@ -89,18 +76,12 @@ def _color(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class MaskRules:
-    """The rules for all masks of a dataset.
+    """The rules for all masks of a dataset."""
 
-    Attributes:
-        padding: Value of pixels that show nothing of the source.
-        ignore: Value of pixels without a class; None if every value is a class.
-        classes: Number of classes; 0 if they have no names.
-        table: The class of each value or colour of the source; None where values are classes.
-    """
-
-    padding: int = 255
-    ignore: int | None = None
-    classes: int = 0
+    padding: int = 255  # Value of pixels that show nothing of the source
+    ignore: int | None = None  # Value of pixels without a class; None if every value is a class
+    classes: int = 0  # Number of classes; 0 if they have no names
+    # The class of each value or colour of the source; None where values are classes
     table: Table | None = None
 
     @property
@@ -114,11 +95,7 @@ class MaskRules:
         return self.table is None and not self.classes
 
     def classes_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours.
-
-        Raises:
-            SkippedError: A value has no class.
-        """
+        """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours."""
         classes = values if self.table is None else self._mapped(values)
         most = _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
         if self.classes:

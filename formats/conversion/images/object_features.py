@@ -12,23 +12,13 @@ from collections.abc import Sequence
 from ...containers.messages.example import Feature
 from ...dataset.columns.annotations import Annotations
 
-__all__ = ["object_features"]
-
 _OBJECT = "image/object/"
 
 
 def object_features(
     objects: Annotations, height: int, width: int, classes: Sequence[str], keypoints: Sequence[str]
 ) -> dict[str, Feature]:
-    """Features of the objects of one image.
-
-    Args:
-        objects: The objects, in pixels of the image.
-        height: Height of the image, pixels.
-        width: Width of the image, pixels.
-        classes: Names of the classes by label; empty where labels have no names.
-        keypoints: Names of the keypoints; empty where they have no names.
-    """
+    """Features of the objects of one image."""
     left, top, right, bottom = (objects.boxes / (width, height, width, height)).T.tolist()
     labels = objects.labels.tolist()
     features: dict[str, Feature] = {

@@ -18,22 +18,14 @@ from ..option_values import ResizeMode
 
 Floats = npt.NDArray[np.float32]
 
-__all__ = ["ResizeGeometry", "clip_objects", "resize_geometry", "resize_mask", "resize_objects"]
-
 
 @dataclass(frozen=True)
 class ResizeGeometry:
-    """A rectangle of a source image, and the rectangle of the output that shows it.
+    """A rectangle of a source image, and the rectangle of the output that shows it."""
 
-    Attributes:
-        region: Top, left, bottom, right in the source, pixels.
-        dest: Top, left, height, width in the output, pixels.
-        size: Height and width of the output.
-    """
-
-    region: tuple[float, float, float, float]
-    dest: tuple[int, int, int, int]
-    size: tuple[int, int]
+    region: tuple[float, float, float, float]  # Top, left, bottom, right in the source, pixels
+    dest: tuple[int, int, int, int]  # Top, left, height, width in the output, pixels
+    size: tuple[int, int]  # Height and width of the output
 
     @property
     def scale(self) -> npt.NDArray[np.float64]:
@@ -101,11 +93,7 @@ def _fill(h: int, w: int, height: int, width: int) -> ResizeGeometry:
 
 
 def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple[int, int]) -> Annotations:
-    """Objects of one image of the height and width ``source``, in the pixels of the output, not clipped.
-
-    Raises:
-        ValueError: The run lengths are those of an image of another size.
-    """
+    """Objects of one image of the height and width ``source``, in the pixels of the output, not clipped."""
     if geometry.is_identity:
         return objects
     scale, shift = geometry.scale, geometry.shift
@@ -133,12 +121,7 @@ def _moved(points: Floats, scale: npt.NDArray[np.float64], shift: npt.NDArray[np
 
 
 def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotations, npt.NDArray[np.float64]]:
-    """Clip the boxes of one image at its edges; ``size`` is its height and width, pixels.
-
-    Returns:
-        All objects, with an empty box if they are outside the image; and (M,) float64, the share of each
-        box's area that is inside.
-    """
+    """Clip the boxes of one image at its edges; ``size`` is its height and width, pixels."""
     height, width = size
     before = objects.boxes.astype(np.float64)
     boxes = before.clip(0, (width, height, width, height))

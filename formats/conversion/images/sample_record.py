@@ -36,18 +36,6 @@ from .mask_values import MaskRules, mask_table
 from .object_features import object_features
 from .resize_geometry import ResizeGeometry, resize_geometry
 
-__all__ = [
-    "ByteRange",
-    "ImageColumns",
-    "ImageSample",
-    "RecordDetails",
-    "RecordRules",
-    "band_columns",
-    "encode_record",
-    "make_range_columns",
-    "object_columns",
-]
-
 _PADDING = 255  # value of padding in masks without an ignore_index
 
 ByteRange = tuple[int, int, int]
@@ -55,21 +43,13 @@ ByteRange = tuple[int, int, int]
 
 
 class ImageSample(NamedTuple):
-    """The facts about an image that its record holds besides the pixels.
+    """The facts about an image that its record holds besides the pixels."""
 
-    Attributes:
-        key: Its name.
-        labels: Its labels, mostly one; None where samples have none.
-        objects: Its objects, as the source has them; None where samples have none.
-        mask: File of its mask; None where samples have none.
-        arrays: The user's arrays.
-    """
-
-    key: str
-    labels: tuple[int, ...] | None = None
-    objects: Annotations | None = None
-    mask: bytes | None = None
-    arrays: tuple[StoredArray, ...] = ()
+    key: str  # Its name
+    labels: tuple[int, ...] | None = None  # Its labels, mostly one; None where samples have none
+    objects: Annotations | None = None  # Its objects, as the source has them; None where samples have none
+    mask: bytes | None = None  # File of its mask; None where samples have none
+    arrays: tuple[StoredArray, ...] = ()  # The user's arrays
 
 
 class ImageColumns:
@@ -89,24 +69,15 @@ class ImageColumns:
 
 @dataclass(frozen=True)
 class RecordRules:
-    """The rules for all records of a dataset.
+    """The rules for all records of a dataset."""
 
-    Attributes:
-        options: How images are stored.
-        classes: Names of the labels; empty where they have none.
-        info: Meaning of objects and masks.
-        relative: Whether coordinates of objects are shares of the image's width and height.
-        object_name: Name of an object in messages, where ``{}`` stands for its id.
-        strict_error: Returns the error of a strict conversion.
-        keeps_origins: Whether the index has the coordinates of each image in the image of the source.
-    """
-
-    options: ConvertOptions
-    classes: Sequence[str]
-    info: AnnotationInfo
-    relative: bool
-    object_name: str
-    strict_error: Callable[[Skip], StokerError]
+    options: ConvertOptions  # How images are stored
+    classes: Sequence[str]  # Names of the labels; empty where they have none
+    info: AnnotationInfo  # Meaning of objects and masks
+    relative: bool  # Whether coordinates of objects are shares of the image's width and height
+    object_name: str  # Name of an object in messages, where ``{}`` stands for its id
+    strict_error: Callable[[Skip], StokerError]  # Returns the error of a strict conversion
+    # Whether the index has the coordinates of each image in the image of the source
     keeps_origins: bool = False
 
     @cached_property
@@ -136,10 +107,6 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
 
     The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays nor
     origins, and images get no restart markers.
-
-    Raises:
-        SkippedError: The mask is broken or does not fit.
-        StokerError: The options are strict, and an object is broken.
     """
     options = rules.options
     geometry = resize_geometry(options.mode, options.height, options.width, image.source)
@@ -249,13 +216,8 @@ def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]
 def make_range_columns(
     names: Sequence[str], ranges: Sequence[ByteRange], ends: npt.NDArray[np.int64]
 ) -> dict[str, pa.Array]:
-    """Index columns of the offset, the length and the checksum of N pieces of records.
-
-    Args:
-        names: Names of the three columns.
-        ranges: N byte ranges.
-        ends: (N,) int64, offsets in the data file at which the payloads end.
-    """
+    """Index columns of the offset, the length and the checksum of N pieces of records."""
+    # ends (N,) int64
     table: npt.NDArray[Any] = np.array(ranges, np.int64).reshape(-1, 3)
     table[:, 0] += ends
     return {

@@ -13,8 +13,6 @@ from ..plan import ConversionPlan
 from ..run import ProgressCounter, ShardMaker
 from ..shards.planned_shard import ShardContext
 
-__all__ = ["LocalRunner"]
-
 
 @dataclass(frozen=True)
 class LocalRunner:
@@ -22,12 +20,9 @@ class LocalRunner:
 
     While one shard waits for the disk to sync, the pool encodes samples of the next one. See
     :data:`stoker.formats.conversion.run.Runner`.
-
-    Attributes:
-        num_threads: Threads that encode.
     """
 
-    num_threads: int
+    num_threads: int  # Threads that encode
 
     def __call__(
         self, plan: ConversionPlan, maker: ShardMaker, missing: Sequence[int], counter: ProgressCounter

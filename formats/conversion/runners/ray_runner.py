@@ -18,32 +18,20 @@ from stoker.errors import EngineError, StokerError, optional_import
 from ..plan import ConversionPlan
 from ..run import ProgressCounter, ShardMaker
 
-__all__ = ["RayRunner", "cluster"]
-
 _RETRIES = 5  # of a shard whose worker or machine dies
 _TICK = 0.2  # seconds between two reports of progress; an interrupt waits as long
 
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Makes each shard in its own task; see :data:`stoker.formats.conversion.run.Runner`.
+    """Makes each shard in its own task; see :data:`stoker.formats.conversion.run.Runner`."""
 
-    Attributes:
-        num_threads: CPUs of the cluster that is started on this machine if there is no other cluster.
-    """
-
-    num_threads: int
+    num_threads: int  # CPUs of the cluster that is started on this machine if there is no other cluster
 
     def __call__(
         self, plan: ConversionPlan, maker: ShardMaker, missing: Sequence[int], counter: ProgressCounter
     ) -> None:
-        """Make the shards of these numbers.
-
-        Raises:
-            MissingDependencyError: Ray is not installed.
-            EngineError: Ray gave up on a shard whose workers died again and again.
-            StokerError: The error that a shard raised.
-        """
+        """Make the shards of these numbers."""
         with cluster(self.num_threads) as ray:
             # Ray keeps the plan in the shared memory of each machine, once for all tasks.
             shared = ray.put((plan, maker))

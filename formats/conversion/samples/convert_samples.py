@@ -21,8 +21,6 @@ from .datasets import Items, find_items
 from .workers import made_samples
 from .writer import Writer
 
-__all__ = ["convert_samples"]
-
 _TICK = 0.1  # seconds between two reports of progress
 
 

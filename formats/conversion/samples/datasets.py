@@ -18,8 +18,6 @@ from stoker.errors import ConfigError
 
 from ...dataset.columns.array_columns import ARRAY_DTYPES
 
-__all__ = ["Items", "find_items"]
-
 _IMAGE_NAMES = ("image", "img")
 _TARGET_NAMES = {
     "boxes": "boxes",
@@ -34,23 +32,16 @@ _TARGET_NAMES = {
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a dataset, and the facts that hold for all of them.
+    """The items of a dataset, and the facts that hold for all of them."""
 
-    Attributes:
-        source: The dataset.
-        number: Number of items; None where it is unknown.
-        classes: Names of the classes; None where the dataset does not name them.
-        fields: Argument of a writer for each field of an item; None leaves a field out.
-        dtypes: NumPy's names of the types of numbers in fields, where the dataset states them.
-        by_index: Whether items are read by their indices.
-    """
-
-    source: Any
-    number: int | None
-    classes: tuple[str, ...] | None = None
+    source: Any  # The dataset
+    number: int | None  # Number of items; None where it is unknown
+    classes: tuple[str, ...] | None = None  # Names of the classes; None where the dataset does not name them
+    # Argument of a writer for each field of an item; None leaves a field out
     fields: Mapping[str, str | None] = field(default_factory=dict)
+    # NumPy's names of the types of numbers in fields, where the dataset states them
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    by_index: bool = False
+    by_index: bool = False  # Whether items are read by their indices
 
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
         """Yield the items, or those at the indices ``order``, (M,) int64."""
@@ -61,11 +52,7 @@ class Items:
             yield from self.source
 
     def sample(self, item: Any) -> dict[str, Any]:
-        """Return the arguments of a writer for an item.
-
-        Raises:
-            ConfigError: It has no image, or is of no known form.
-        """
+        """Return the arguments of a writer for an item."""
         if isinstance(item, Mapping):
             return self._named(item)
         if isinstance(item, tuple) and hasattr(item, "_asdict"):
@@ -132,9 +119,6 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
     """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files.
 
     ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
-
-    Raises:
-        ConfigError: It is no such dataset, or a mapping of datasets.
     """
     arguments = dict(fields or {})
     if isinstance(dataset, Mapping):

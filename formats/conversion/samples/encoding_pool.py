@@ -16,8 +16,6 @@ from .values.checked_sample import CheckedSample
 
 Outcome = EncodedRecord | Skip | StokerError
 
-__all__ = ["EncodingPool"]
-
 _CHUNK_SAMPLES = 32  # in one task: the overhead of a task is small, and several in flight take little memory
 _CHUNK_BYTES = 1 << 20
 _FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for

@@ -22,8 +22,6 @@ from .sample_encoder import SampleEncoder
 from .values.checked_sample import SampleChecker, SampleForm
 from .values.columns import ColumnType
 
-__all__ = ["WriterStart", "appended_classes"]
-
 _NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
@@ -34,27 +32,16 @@ _SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
 
 @dataclass(frozen=True)
 class WriterStart:
-    """The settings of a writer by its arguments, or by the dataset that it appends to.
+    """The settings of a writer by its arguments, or by the dataset that it appends to."""
 
-    Attributes:
-        existing: Manifest of the dataset to append to; None for a new one.
-        folder: Folder of the dataset.
-        container: Container of the shards.
-        restarts: Whether JPEGs get restart markers; None is the default of the encoding.
-        classes: Names of the classes; None numbers them as they occur.
-        keypoints: Names of the keypoints of an object.
-        ignore_index: Value of class masks that belongs to no class.
-        form: The form of every sample; None lets the first sample decide.
-    """
-
-    existing: Manifest | None
-    folder: Path
-    container: str
-    restarts: bool | None
-    classes: tuple[str, ...] | None
-    keypoints: tuple[str, ...]
-    ignore_index: int | None
-    form: SampleForm | None = None
+    existing: Manifest | None  # Manifest of the dataset to append to; None for a new one
+    folder: Path  # Folder of the dataset
+    container: str  # Container of the shards
+    restarts: bool | None  # Whether JPEGs get restart markers; None is the default of the encoding
+    classes: tuple[str, ...] | None  # Names of the classes; None numbers them as they occur
+    keypoints: tuple[str, ...]  # Names of the keypoints of an object
+    ignore_index: int | None  # Value of class masks that belongs to no class
+    form: SampleForm | None = None  # The form of every sample; None lets the first sample decide
 
     @classmethod
     def of(
@@ -69,12 +56,7 @@ class WriterStart:
         append: bool,
         overwrite: bool,
     ) -> WriterStart:
-        """Return the start of a writer with these arguments.
-
-        Raises:
-            ConfigError: An argument is wrong, or contradicts the dataset to append to.
-            DatasetError: A writer cannot append to the dataset.
-        """
+        """Return the start of a writer with these arguments."""
         folder, names = Path(target), check_classes(classes)
         existing = _existing_manifest(target, overwrite=overwrite) if append else None
         if existing is None:
@@ -114,11 +96,7 @@ class WriterStart:
 
 
 def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
-    """Manifest of the dataset to append to; None if there is none.
-
-    Raises:
-        ConfigError: It is to be replaced, too, or lies at a URL.
-    """
+    """Manifest of the dataset to append to; None if there is none."""
     if overwrite:
         raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
     if is_url(target):
@@ -132,11 +110,7 @@ def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Ma
 
 
 def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
-    """Return the form of the samples of a dataset, so that more of them can be written.
-
-    Raises:
-        DatasetError: It holds no images, or has columns that a writer cannot write.
-    """
+    """Return the form of the samples of a dataset, so that more of them can be written."""
     if manifest.sample_type != "image" or any(shard.path is not None for shard in manifest.shards):
         raise DatasetError(
             "a writer appends only to a dataset of images whose shards lie in its folder, which this dataset "
@@ -178,11 +152,7 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
 
 
 def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of the classes: ``classes``, or those of the dataset if they are None.
-
-    Raises:
-        ConfigError: The names do not begin with those of the dataset.
-    """
+    """Return the names of the classes: ``classes``, or those of the dataset if they are None."""
     if classes is None:
         return manifest.classes
     if classes[: len(manifest.classes)] != manifest.classes:

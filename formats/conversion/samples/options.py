@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from ..options import ConvertOptions
 
-__all__ = ["WriterOptions"]
-
 
 @dataclass(frozen=True)
 class WriterOptions(ConvertOptions):

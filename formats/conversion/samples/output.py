@@ -24,25 +24,11 @@ from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from ..targets.published import PublishedDatasets, count_published
 from .sample_encoder import SampleEncoder
 
-__all__ = ["ShardedOutput"]
-
 _NOTHING = np.zeros(0, np.int64)
 
 
 class ShardedOutput:
-    """An unfinished dataset in a folder, whose lock it holds until it is published or abandoned.
-
-    Args:
-        folder: Folder of the shards, usually the target; made if missing.
-        encoder: Makes the index columns of the records.
-        options: The options.
-        existing: Manifest of the dataset that the shards are appended to; None for a new one.
-        overwrite: Whether to replace a dataset, or an unfinished conversion, in the folder.
-
-    Raises:
-        DatasetError: There is a dataset, or an unfinished conversion, and not ``overwrite``.
-        LockedError: Another process or writer writes into the folder.
-    """
+    """An unfinished dataset in a folder, whose lock it holds until it is published or abandoned."""
 
     def __init__(
         self,
@@ -81,11 +67,7 @@ class ShardedOutput:
             self._resources = entering.pop_all()
 
     def add(self, outcome: EncodedRecord | Skip) -> None:
-        """Append a record to the shard, or to a new one if the shard is full; note a skip.
-
-        Raises:
-            WriteError: The disk is full or refuses a write.
-        """
+        """Append a record to the shard, or to a new one if the shard is full; note a skip."""
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)
             return
@@ -127,12 +109,7 @@ class ShardedOutput:
             return shard.finish(self._state.folder, first + number)
 
     def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
-        """Make a dataset of all shards and release the folder.
-
-        Raises:
-            SourceError: There is no record.
-            WriteError: The disk is full or refuses a write.
-        """
+        """Make a dataset of all shards and release the folder."""
         try:
             with os_errors(self.folder, resumes=False):
                 self._finish_shard()

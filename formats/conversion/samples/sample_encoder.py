@@ -40,8 +40,6 @@ from .values.checked_sample import CheckedSample, SampleChecker, SampleForm
 from .values.columns import number_column
 from .values.pictures import image_file, mask_file
 
-__all__ = ["SampleEncoder"]
-
 
 class _Details(NamedTuple):
     """The facts about a sample for columns of the index, besides its payload."""
@@ -53,23 +51,15 @@ class _Details(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleEncoder(ImageColumns):
-    """Encodes checked samples, see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
+    """Encodes checked samples, see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`."""
 
-    Attributes:
-        options: How images are stored.
-        checker: Checks the samples, and knows the form that all of them have.
-        keypoints: Names of the keypoints of an object; empty to number them.
-        ignore: Value in masks for pixels without a class; None if there is none.
-        keeps_origins: Whether the index has the coordinates of each image in the image of the source.
-        tokenizer: Makes token ids of captions; None if samples have none.
-    """
-
-    options: ConvertOptions
-    checker: SampleChecker
-    keypoints: tuple[str, ...]
-    ignore: int | None
+    options: ConvertOptions  # How images are stored
+    checker: SampleChecker  # Checks the samples, and knows the form that all of them have
+    keypoints: tuple[str, ...]  # Names of the keypoints of an object; empty to number them
+    ignore: int | None  # Value in masks for pixels without a class; None if there is none
+    # Whether the index has the coordinates of each image in the image of the source
     keeps_origins: bool = False
-    tokenizer: Tokenizer | None = None
+    tokenizer: Tokenizer | None = None  # Makes token ids of captions; None if samples have none
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -95,11 +85,7 @@ class SampleEncoder(ImageColumns):
         return self.checker.form
 
     def encode(self, sample: CheckedSample) -> EncodedRecord | Skip:
-        """Encode a sample; a Skip stands for one whose image or mask is broken, unless options are strict.
-
-        Raises:
-            StokerError: The image cannot be read or stored; or, strict, it or an object is broken.
-        """
+        """Encode a sample; a Skip stands for one whose image or mask is broken, unless options are strict."""
         try:
             captions = self._captions(sample)
             image = encode_image(image_file(sample.image, sample.key), self.options)

@@ -21,18 +21,12 @@ from ..targets.url_target import UrlTarget, upload_files
 from .output import ShardedOutput
 from .sample_encoder import SampleEncoder
 
-__all__ = ["UrlOutput", "open_output"]
-
 
 class UrlOutput(ShardedOutput):
     """An unfinished dataset at a URL, as a conversion into one makes it.
 
     A finished shard is uploaded to ``.stoker-convert`` while the next one is written, and its local copy is
     removed. The shards get their names at the end, and the manifest comes last.
-
-    Raises:
-        DatasetError: There is a dataset, or an unfinished conversion, and not ``overwrite``.
-        StorageError: The URL cannot be read or written.
     """
 
     def __init__(self, url: str, encoder: SampleEncoder, options: ConvertOptions, *, overwrite: bool) -> None:

@@ -23,8 +23,6 @@ from .values.pictures import image_file, mask_file
 Samples = list[dict[str, Any] | None]
 Start = Callable[[list[Any], int], Callable[[], Samples]]
 
-__all__ = ["made_samples"]
-
 _CHUNK = 8  # inputs in one task
 _AHEAD = 2  # tasks for each worker
 
@@ -32,20 +30,7 @@ _AHEAD = 2  # tasks for each worker
 def made_samples(
     make: Callable[[Any], Any], inputs: Iterator[Any], items: Items, engine: str, workers: int
 ) -> Iterator[dict[str, Any] | None]:
-    """Yield the sample of each input; None for one that ``make`` leaves out.
-
-    Args:
-        make: Called with an input; returns a sample in any form that an item of a dataset may have, or None.
-        inputs: Inputs in the order of their samples.
-        items: Makes arguments of a writer of the samples that ``make`` returns.
-        engine: "local" for processes, "ray" for tasks of a Ray cluster.
-        workers: Number of processes; of CPUs where a Ray cluster is started.
-
-    Raises:
-        SourceError: ``make`` raised an error, for an input that the error names.
-        ConfigError: ``make`` cannot be sent to a process, or returns no sample.
-        EngineError: A worker died.
-    """
+    """Yield the sample of each input; None for one that ``make`` leaves out."""
     run = partial(_make_chunk, make, items)
     with _processes(run, workers) if engine == "local" else _tasks(run, workers) as start:
         window: deque[Callable[[], Samples]] = deque()

@@ -28,8 +28,6 @@ from .output import ShardedOutput
 from .url_output import open_output
 from .values.objects import upper_box_format
 
-__all__ = ["Writer"]
-
 
 class Writer(WriterContext):
     """Writes samples into a dataset of images.

@@ -12,29 +12,17 @@ from stoker.errors import StokerError
 
 from ...sources.listing import Skip
 
-__all__ = ["EncodedRecord", "Encoder", "IndexColumns"]
-
 
 class EncodedRecord(NamedTuple):
-    """A sample as it is stored.
+    """A sample as it is stored."""
 
-    Attributes:
-        key: Its name in the source.
-        prefix: Bytes of the record before the payload.
-        payload: The bytes that the index locates and whose checksum it has.
-        suffix: Bytes of the record after the payload.
-        attributes: One integer for each of :attr:`Encoder.attributes`.
-        skipped: Parts of the sample that were left out.
-        details: Data that :meth:`Encoder.columns` needs later.
-    """
-
-    key: str
-    prefix: bytes
-    payload: bytes
-    suffix: bytes
-    attributes: tuple[int, ...]
-    skipped: tuple[Skip, ...] = ()
-    details: Any = None
+    key: str  # Its name in the source
+    prefix: bytes  # Bytes of the record before the payload
+    payload: bytes  # The bytes that the index locates and whose checksum it has
+    suffix: bytes  # Bytes of the record after the payload
+    attributes: tuple[int, ...]  # One integer for each of :attr:`Encoder.attributes`
+    skipped: tuple[Skip, ...] = ()  # Parts of the sample that were left out
+    details: Any = None  # Data that :meth:`Encoder.columns` needs later
 
 
 class IndexColumns(Protocol):
@@ -59,13 +47,8 @@ class IndexColumns(Protocol):
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Further index columns of the records that were written, as Arrow arrays.
-
-        Args:
-            rows: (M,) int64, rows of the listing.
-            details: M :attr:`EncodedRecord.details`.
-            ends: (M,) int64, offsets in the data file at which the payloads end.
-        """
+        """Further index columns of the records that were written, as Arrow arrays."""
+        # rows (M,) int64, ends (M,) int64
 
 
 class Encoder(IndexColumns, Protocol):

@@ -18,8 +18,6 @@ from ..plan import ConversionPlan, PlannedShard
 from .encoder import EncodedRecord
 from .shard_file import ShardFile, ShardResult, finished_shard, new_attempt
 
-__all__ = ["Cancelled", "ShardContext", "chunk_rows", "write_shard"]
-
 _CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
 
 
@@ -33,19 +31,13 @@ def _ignore_progress(samples: int, size: int) -> None:
 
 @dataclass(frozen=True)
 class ShardContext:
-    """Resources that a runner shares among the shards that it writes.
+    """Resources that a runner shares among the shards that it writes."""
 
-    Attributes:
-        pool: Threads that read and encode; None for the calling thread.
-        ahead: Chunks of about a megabyte that the pool encodes before they are written.
-        count: Called from any thread with the samples, and their bytes in the source, that are done.
-        stop: Set when the conversion is being stopped.
-    """
-
-    pool: ThreadPoolExecutor | None = None
-    ahead: int = 4
+    pool: ThreadPoolExecutor | None = None  # Threads that read and encode; None for the calling thread
+    ahead: int = 4  # Chunks of about a megabyte that the pool encodes before they are written
+    # Called from any thread with the samples, and their bytes in the source, that are done
     count: Callable[[int, int], None] = _ignore_progress
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)  # Set when the conversion is being stopped
 
 
 def write_shard(
@@ -56,11 +48,6 @@ def write_shard(
     Without a context the calling thread does all the work.
 
     If two processes write the same shard at once, both write the same bytes.
-
-    Raises:
-        Cancelled: ``context.stop`` was set.
-        StokerError: A sample would be skipped and the plan is strict.
-        OSError: The shard cannot be written.
     """
     container = plan.options.container
     if (result := finished_shard(state, number, container)) is not None:

@@ -25,26 +25,16 @@ from ...files.publishing import move_durably, remove, sync, sync_folder, write_d
 from ...sources.listing import Skip
 from .encoder import EncodedRecord, IndexColumns
 
-__all__ = ["ShardFile", "ShardResult", "finished_shard", "new_attempt", "published_names", "shard_files"]
-
 
 @dataclass(frozen=True)
 class ShardResult:
-    """The content of a finished shard.
+    """The content of a finished shard."""
 
-    Attributes:
-        bytes: Size of the data file.
-        records: Number of records.
-        digest: CRC32C of the data file, ``crc32c:%08x``.
-        sha256: SHA-256 of the data file, 64 hexadecimal digits.
-        skipped: Files and objects that were left out, in the order of the plan.
-    """
-
-    bytes: int
-    records: int
-    digest: str
-    sha256: str
-    skipped: tuple[Skip, ...]
+    bytes: int  # Size of the data file
+    records: int  # Number of records
+    digest: str  # CRC32C of the data file, ``crc32c:%08x``
+    sha256: str  # SHA-256 of the data file, 64 hexadecimal digits
+    skipped: tuple[Skip, ...]  # Files and objects that were left out, in the order of the plan
 
     def named(self, name: str) -> Shard:
         """Return the entry of the shard in a manifest, under its final name."""
@@ -93,12 +83,6 @@ class ShardFile:
 
     Every file is written in ``attempt``, synced and renamed; the result comes last. So a shard is there with
     all its files or not at all, whichever process is killed.
-
-    Args:
-        attempt: Folder of :func:`new_attempt`.
-        number: Number of the shard, which names its files.
-        container: Name of the container.
-        columns: Makes the index columns of the records.
     """
 
     def __init__(self, attempt: Path, number: int, container: str, columns: IndexColumns) -> None:

@@ -31,28 +31,20 @@ from ..options import ConvertOptions
 from ..plan import ConversionPlan
 from .published import PublishedDatasets
 
-__all__ = ["FoundDataset", "find_converted"]
-
 _COMPARED_TEXTS = 4096
 
 
 @dataclass(frozen=True)
 class FoundDataset:
-    """A dataset at the target of a conversion.
+    """A dataset at the target of a conversion."""
 
-    Attributes:
-        location: Its folder, or its URL.
-        manifest: Its manifest.
-        modified: Time of the last change of the manifest, nanoseconds since 1970; 0 where a storage does not
-            state it.
-        size: Returns the bytes of a file of the dataset, named by its path in ``location``; None for no file.
-        local: Returns the path on this machine of a file in ``location``; one at a URL is copied first.
-    """
-
-    location: Path | str
-    manifest: Manifest
+    location: Path | str  # Its folder, or its URL
+    manifest: Manifest  # Its manifest
+    # Time of the last change of the manifest, nanoseconds since 1970; 0 where a storage does not state it
     modified: int
+    # Returns the bytes of a file of the dataset, named by its path in ``location``; None for no file
     size: Callable[[str], int | None]
+    # Returns the path on this machine of a file in ``location``; one at a URL is copied first
     local: Callable[[str], Path]
 
 
@@ -63,9 +55,6 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
 
     The result is also None if this cannot be known: for objects, because a dataset keeps only their resized
     form, and for a storage that does not state when the dataset was written.
-
-    Raises:
-        StorageError: The URL cannot be read.
     """
     if plan.listing.objects is not None:
         return None

@@ -23,28 +23,17 @@ from ..shards.shard_file import ShardResult, published_names, shard_files
 from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
 
-__all__ = ["AppendedShards"]
-
 
 @dataclass(frozen=True)
 class AppendedShards:
-    """Finished shards that become the next version of a dataset, whose lock the caller holds.
+    """Finished shards that become the next version of a dataset, whose lock the caller holds."""
 
-    Attributes:
-        folder: The dataset's folder.
-        manifest: Its last version.
-        state: Folder of the shards; the numbers of shards in their indexes follow those of the dataset.
-        results: Their contents.
-        skipped: Samples that were left out.
-        classes: Names of the classes, those of the dataset first.
-    """
-
-    folder: Path
-    manifest: Manifest
-    state: Path
-    results: Sequence[ShardResult]
-    skipped: Sequence[Skip]
-    classes: tuple[str, ...]
+    folder: Path  # The dataset's folder
+    manifest: Manifest  # Its last version
+    state: Path  # Folder of the shards; the numbers of shards in their indexes follow those of the dataset
+    results: Sequence[ShardResult]  # Their contents
+    skipped: Sequence[Skip]  # Samples that were left out
+    classes: tuple[str, ...]  # Names of the classes, those of the dataset first
 
     def publish(self) -> PublishedDatasets:
         """Make the next version; without a shard the last one stays."""

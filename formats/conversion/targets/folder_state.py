@@ -50,10 +50,6 @@ class FolderState:
         """Start a conversion, or resume the one that was interrupted; files of a killed writer are removed.
 
         ``overwrite`` replaces a dataset or an unfinished conversion, and ``appends`` keeps the dataset.
-
-        Raises:
-            DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
-                replace, and not ``overwrite``.
         """
         state = cls(target, plan)
         unfinished = state._read_fingerprint()
@@ -102,11 +98,7 @@ class FolderState:
         return result
 
     def publish(self, results: list[ShardResult]) -> dict[str, Path]:
-        """Make datasets of the finished shards, and remove the state.
-
-        Raises:
-            SourceError: The shards hold no sample.
-        """
+        """Make datasets of the finished shards, and remove the state."""
         if not any(result.records for result in results):
             skipped = Counter(skip.reason for result in results for skip in result.skipped)
             reasons = ", ".join(f"{count:,} x {reason}" for reason, count in skipped.most_common())
@@ -197,11 +189,7 @@ def empty_trash(target: Path) -> None:
 
 
 def _make_room(folders: Iterable[Path], container: str, *, overwrite: bool, remains: bool) -> None:
-    """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is.
-
-    Raises:
-        DatasetError: There is a dataset, or a file with the name of a published one.
-    """
+    """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is."""
     for folder in folders:
         if (folder / MANIFEST_NAME).exists():
             if overwrite:

@@ -16,8 +16,6 @@ from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
 from .published import PublishedDatasets, count_published
 
-__all__ = ["convert_to_folder"]
-
 
 def convert_to_folder(run: ConversionRun, folder: Path, *, overwrite: bool) -> PublishedDatasets:
     """Make the shards of a plan that are missing in a folder, and publish its datasets there.

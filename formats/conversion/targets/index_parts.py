@@ -12,8 +12,6 @@ from ...dataset.index import Index
 from ...dataset.index_writing import concat_indexes, write_index
 from ...files.publishing import remove, sync
 
-__all__ = ["empty_index", "merge_parts", "ordered_part", "renumbered_part"]
-
 
 def merge_parts(parts: Sequence[Path], merged: Path) -> None:
     """Write the rows of all parts as one index, and sync it."""

@@ -17,18 +17,12 @@ from ...sources.no_images import name_reasons
 from ..option_values import parse_fraction
 from ..shards.shard_file import ShardResult
 
-__all__ = ["check_loss", "parse_loss"]
-
 _DEFAULT = Fraction(1, 100)
 _AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons that are no loss
 
 
 def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
-    """Parse the share of a source that may be left out, such as 0.1 or 10%; None stays None.
-
-    Raises:
-        ConfigError: The value is no share, or is not from 0 to 1.
-    """
+    """Parse the share of a source that may be left out, such as 0.1 or 10%; None stays None."""
     if value is None:
         return None
     share = parse_fraction(value)
@@ -41,14 +35,6 @@ def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[Sha
     """Check that no larger share of the images and objects of a source is left out than allowed.
 
     Files that are not images by name and content do not count, nor do samples that the options leave out.
-
-    Args:
-        listing: The samples of the source, and the skips of the listing.
-        allowed: The share; None sets 1% for a source with objects or masks, and no limit for others.
-        results: The shards that were made, with their skips.
-
-    Raises:
-        SourceError: A larger share is left out.
     """
     if allowed is None:
         if listing.objects is None and listing.masks is None:

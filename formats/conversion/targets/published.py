@@ -10,28 +10,17 @@ from ...sources.listing import count_reasons
 from ..plan import DatasetPlan
 from ..shards.shard_file import ShardResult
 
-__all__ = ["PublishedDatasets", "count_published"]
-
 
 @dataclass(frozen=True)
 class PublishedDatasets:
-    """Datasets at the target of a conversion.
+    """Datasets at the target of a conversion."""
 
-    Attributes:
-        folders: Folder of each dataset, or its URL, by split.
-        written: Samples in the shards.
-        skipped: Number of files or lines that were left out, by reason.
-        bytes: Bytes of all data files.
-        shards: Number of shards.
-        already: Whether an earlier conversion has published them.
-    """
-
-    folders: Mapping[str, Path | str]
-    written: int
-    skipped: Mapping[str, int]
-    bytes: int
-    shards: int
-    already: bool = False
+    folders: Mapping[str, Path | str]  # Folder of each dataset, or its URL, by split
+    written: int  # Samples in the shards
+    skipped: Mapping[str, int]  # Number of files or lines that were left out, by reason
+    bytes: int  # Bytes of all data files
+    shards: int  # Number of shards
+    already: bool = False  # Whether an earlier conversion has published them
 
 
 def count_published(

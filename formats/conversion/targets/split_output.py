@@ -15,8 +15,6 @@ from ..plan import DatasetPlan
 from ..shards.shard_file import ShardResult, shard_files
 from .index_parts import empty_index, merge_parts, renumbered_part
 
-__all__ = ["NamedShard", "SplitOutput"]
-
 
 @dataclass(frozen=True)
 class NamedShard:
@@ -29,19 +27,12 @@ class NamedShard:
 
 @dataclass(frozen=True)
 class SplitOutput:
-    """The dataset that the finished shards of one split become.
+    """The dataset that the finished shards of one split become."""
 
-    Attributes:
-        plan: The plan of the conversion.
-        folder: Folder of the state, which holds the finished shards and receives the index.
-        split: Name of the split; empty if there are no splits.
-        results: Result of each shard of the plan, of all splits.
-    """
-
-    plan: DatasetPlan
-    folder: Path
-    split: str
-    results: list[ShardResult]
+    plan: DatasetPlan  # The plan of the conversion
+    folder: Path  # Folder of the state, which holds the finished shards and receives the index
+    split: str  # Name of the split; empty if there are no splits
+    results: list[ShardResult]  # Result of each shard of the plan, of all splits
 
     @cached_property
     def shards(self) -> list[NamedShard]:

@@ -29,8 +29,6 @@ from .already_converted import FoundDataset, find_converted
 from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
 from .published import PublishedDatasets, count_published
 
-__all__ = ["UrlTarget", "convert_to_url", "upload_files"]
-
 _PLAN = "plan.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed
 
@@ -137,11 +135,7 @@ class UrlTarget:
         return self.store.at(split) if split else self.store.url
 
     def enter(self, unfinished: str | None, *, overwrite: bool) -> None:
-        """Start a conversion, or find the interrupted one, whose fingerprint is ``unfinished``.
-
-        Raises:
-            DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.
-        """
+        """Start a conversion, or find the interrupted one, whose fingerprint is ``unfinished``."""
         if unfinished == self._plan.fingerprint:
             return
         was_writer = unfinished is not None and unfinished.startswith(WRITER_FINGERPRINT)

@@ -18,16 +18,6 @@ from .list_column import ListColumn
 
 Array = npt.NDArray[Any]
 
-__all__ = [
-    "MASK_COLUMNS",
-    "OBJECT_COLUMNS",
-    "columns_of",
-    "from_columns",
-    "is_object_column",
-    "tasks_of",
-    "to_columns",
-]
-
 OBJECT_COLUMNS: dict[str, pa.DataType] = {
     "object_boxes": pa.large_list(pa.float32()),
     "object_labels": pa.large_list(pa.int64()),
@@ -83,13 +73,7 @@ def is_object_column(name: str, arrow_type: str) -> bool:
 
 
 def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -> list[str]:
-    """Return the names of the columns that :class:`Annotations` are made of.
-
-    Args:
-        types: Name and type of the columns of an index.
-        parts: The optional attributes to include: keypoints, polygons, runs, extra. None for all. Boxes and
-            the other attributes of every object are always included.
-    """
+    """Return the names of the columns that :class:`Annotations` are made of."""
     names = [name for name, arrow_type in types.items() if is_object_column(name, arrow_type)]
     if parts is None:
         return names
@@ -103,9 +87,6 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
 
     A column has one list for each sample. Without boxes there are no objects. Missing areas are those of
     the boxes, and missing ids are indexes in the sample.
-
-    Raises:
-        ValueError: The columns contradict each other.
     """
     if "object_boxes" not in columns:
         return _none()

@@ -17,26 +17,18 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-__all__ = ["AnnotationInfo", "Annotations"]
-
 
 @dataclass(frozen=True)
 class AnnotationInfo:
-    """The meaning of the annotations of a dataset, apart from the names of its classes.
+    """The meaning of the annotations of a dataset, apart from the names of its classes."""
 
-    Attributes:
-        keypoints: Names of the K keypoints of an object.
-        swap: K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original. Empty if
-            mirroring exchanges no keypoints.
-        skeleton: Pairs of keypoints, from 0, that a drawing joins.
-        ignore: Value in masks for pixels that belong to no class; None if every value is a class.
-        mask_classes: Names of the values in masks; the index is the value. Empty if they have no names.
-    """
-
-    keypoints: tuple[str, ...] = ()
+    keypoints: tuple[str, ...] = ()  # Names of the K keypoints of an object
+    # K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original
     swap: tuple[int, ...] = ()
-    skeleton: tuple[tuple[int, int], ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints, from 0, that a drawing joins
+    # Value in masks for pixels that belong to no class; None if every value is a class
     ignore: int | None = None
+    # Names of the values in masks; the index is the value. Empty if they have no names
     mask_classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -51,33 +43,24 @@ class AnnotationInfo:
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """The M objects of N samples, sample by sample.
+    """The M objects of N samples, sample by sample."""
 
-    Attributes:
-        owner: (M,) int64, ascending, index of the object's sample among the N samples.
-        boxes: (M, 4) float32, left, top, right, bottom, pixels.
-        labels: (M,) int64.
-        crowd: (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``).
-        area: (M,) float32, pixels of the object if the source states them, otherwise of its box.
-        id: (M,) int64, the object's number in its source.
-        keypoints: (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the
-            dataset has none.
-        polygons: The polygons of each object, (P, 2) float32 each; an empty list for objects with run
-            lengths. None if the dataset has none.
-        runs: For each object (R,) uint32 run lengths of its mask in column order, the first of background
-            (COCO's RLE); empty for objects with polygons. None if the dataset has none.
-        extra: Other columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult".
-    """
-
-    owner: npt.NDArray[np.int64]
-    boxes: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64]
+    owner: npt.NDArray[np.int64]  # (M,) int64, ascending, index of the object's sample among the N samples
+    boxes: npt.NDArray[np.float32]  # (M, 4) float32, left, top, right, bottom, pixels
+    labels: npt.NDArray[np.int64]  # (M,) int64
+    # (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``)
     crowd: npt.NDArray[np.bool_]
+    # (M,) float32, pixels of the object if the source states them, otherwise of its box
     area: npt.NDArray[np.float32]
-    id: npt.NDArray[np.int64]
+    id: npt.NDArray[np.int64]  # (M,) int64, the object's number in its source
+    # (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the dataset has none
     keypoints: npt.NDArray[np.float32] | None = None
+    # The polygons of each object, (P, 2) float32 each
     polygons: list[list[npt.NDArray[np.float32]]] | None = None
+    # For each object (R,) uint32 run lengths of its mask in column order, the first of background (COCO's
+    # RLE); empty for objects with polygons. None if the dataset has none
     runs: list[npt.NDArray[np.uint32]] | None = None
+    # Other columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult"
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:

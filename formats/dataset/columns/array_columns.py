@@ -18,18 +18,6 @@ from stoker.errors import DatasetError
 
 from .list_column import ListColumn
 
-__all__ = [
-    "ARRAY_DTYPES",
-    "RANGE_TYPES",
-    "ArrayColumn",
-    "array_types",
-    "check_arrays",
-    "common_shape",
-    "merged_column",
-    "range_columns",
-    "shape_column",
-]
-
 ARRAY_DTYPES = (
     "bool",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
@@ -45,15 +33,10 @@ _SHAPE_TYPE = pa.large_list(pa.int64())
 
 @dataclass(frozen=True)
 class ArrayColumn:
-    """The properties that the arrays of a column share.
+    """The properties that the arrays of a column share."""
 
-    Attributes:
-        dtype: NumPy's name of their element type, one of :data:`ARRAY_DTYPES`.
-        shape: Their sides, one or more; None for a side that differs between samples.
-    """
-
-    dtype: str
-    shape: tuple[int | None, ...]
+    dtype: str  # NumPy's name of their element type, one of :data:`ARRAY_DTYPES`
+    shape: tuple[int | None, ...]  # Their sides, one or more; None for a side that differs between samples
 
     def __post_init__(self) -> None:
         if self.dtype not in ARRAY_DTYPES:
@@ -86,11 +69,7 @@ def array_types(name: str) -> dict[str, pa.DataType]:
 
 
 def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) -> None:
-    """Check that an index with columns of these names and types locates all arrays.
-
-    Raises:
-        DatasetError: It lacks a column.
-    """
+    """Check that an index with columns of these names and types locates all arrays."""
     for name in arrays:
         for column, arrow_type in array_types(name).items():
             if columns.get(column) != str(arrow_type):

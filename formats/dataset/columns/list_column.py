@@ -14,20 +14,13 @@ from stoker import _native
 
 Ints = npt.NDArray[np.int64]
 
-__all__ = ["ListColumn", "expand_ranges", "renumber", "take_lists"]
-
 
 @dataclass(frozen=True, eq=False)
 class ListColumn:
-    """N lists of numbers.
+    """N lists of numbers."""
 
-    Attributes:
-        starts: (N + 1,) int64, the start of each list in ``values``, and the end of the last one.
-        values: (V,) numbers.
-    """
-
-    starts: Ints
-    values: npt.NDArray[Any]
+    starts: Ints  # (N + 1,) int64, the start of each list in ``values``, and the end of the last one
+    values: npt.NDArray[Any]  # (V,) numbers
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -55,11 +48,7 @@ class ListColumn:
         return np.diff(self.starts)
 
     def take(self, rows: npt.ArrayLike) -> ListColumn:
-        """Return the lists at ``rows``, (M,) integers, repeats allowed.
-
-        Raises:
-            ValueError: The starts of a list lie outside ``values``, because the arrays are damaged.
-        """
+        """Return the lists at ``rows``, (M,) integers, repeats allowed."""
         return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> ListColumn:

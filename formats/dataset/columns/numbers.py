@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["number_array"]
-
 
 def number_array(values: npt.NDArray[Any]) -> pa.Array:
     """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous."""

@@ -12,8 +12,6 @@ import pyarrow as pa
 Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ORIGIN_COLUMNS", "Origin", "Origins", "has_origins", "origin_columns"]
-
 ORIGIN_COLUMNS: dict[str, pa.DataType] = {
     "source_height": pa.int32(),
     "source_width": pa.int32(),
@@ -40,15 +38,10 @@ class Origin(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """The way from M stored images back to the images of the source.
+    """The way from M stored images back to the images of the source."""
 
-    Attributes:
-        sizes: (M, 2) int64, height and width of the images of the source.
-        matrices: (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in its source image.
-    """
-
-    sizes: Int64
-    matrices: Float
+    sizes: Int64  # (M, 2) int64, height and width of the images of the source
+    matrices: Float  # (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in its source image
 
 
 def has_origins(types: Mapping[str, str]) -> bool:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 Runs = npt.NDArray[np.uint32]
 
-__all__ = ["checked_runs", "decompress_runs", "mask_of_runs", "runs_of_mask"]
-
 _MOST_DIGITS = 7  # of five bits: more than any run length has
 _LONGEST = (1 << 32) - 1
 
@@ -23,9 +21,6 @@ def decompress_runs(text: str) -> Runs:
     A number has digits of five bits, the lowest first. Each digit is one character from "0" on, plus 32 if
     another digit follows; bit 4 of the last digit is the sign. From the fourth number on, each is the
     difference to the number two before it.
-
-    Raises:
-        ValueError: The text is not such a form.
     """
     digits = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 48
     if not len(digits):
@@ -46,11 +41,7 @@ def decompress_runs(text: str) -> Runs:
 
 
 def checked_runs(values: npt.ArrayLike) -> Runs:
-    """Return run lengths as (R,) uint32.
-
-    Raises:
-        ValueError: The values are not integers, are negative, or are too large.
-    """
+    """Return run lengths as (R,) uint32."""
     runs = np.asarray(values)
     if runs.ndim != 1 or (runs.size and runs.dtype.kind not in "iu"):
         raise ValueError("run lengths that are no integers")
@@ -60,11 +51,7 @@ def checked_runs(values: npt.ArrayLike) -> Runs:
 
 
 def mask_of_runs(runs: npt.NDArray[np.integer], height: int, width: int) -> npt.NDArray[np.bool_]:
-    """Return the mask of run lengths, (height, width) bool.
-
-    Raises:
-        ValueError: The sum of the run lengths is not the number of pixels.
-    """
+    """Return the mask of run lengths, (height, width) bool."""
     lengths = np.asarray(runs, np.int64)
     if int(lengths.sum()) != height * width:
         raise ValueError(f"run lengths of {int(lengths.sum())} pixels where the image has {height * width}")

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from .numbers import number_array
 
-__all__ = ["Strings", "each", "take_strings"]
-
 _AT_ONCE = 1 << 10
 
 

@@ -17,35 +17,21 @@ from ..columns.array_columns import range_columns, shape_column
 from ..index import KNOWN_COLUMNS
 from .stored_samples import StoredSamples
 
-__all__ = ["Sample", "read_sample"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One sample.
+    """One sample."""
 
-    Attributes:
-        image: (H, W, 3) uint8 RGB, with the EXIF orientation applied.
-        label: The class; a list of several classes; a float if labels are numbers; None without labels.
-        key: The sample's name in its source.
-        columns: The other columns of numbers, texts and arrays, by name.
-    """
-
-    image: npt.NDArray[np.uint8]
+    image: npt.NDArray[np.uint8]  # (H, W, 3) uint8 RGB, with the EXIF orientation applied
+    # The class; a list of several classes; a float if labels are numbers; None without labels
     label: int | float | list[int] | None
-    key: str
+    key: str  # The sample's name in its source
+    # The other columns of numbers, texts and arrays, by name
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_sample(dataset: StoredSamples, position: int) -> Sample:
-    """Return a sample of a dataset of images; the checksum of its image is verified.
-
-    Raises:
-        IndexError: There is no such position.
-        DatasetError: The dataset holds text.
-        CorruptRecordError: The bytes are not those that were written.
-        DecodeError: The image cannot be decoded.
-    """
+    """Return a sample of a dataset of images; the checksum of its image is verified."""
     if dataset.manifest.sample_type != "image":
         raise DatasetError(
             "a sample of text has no image", path=dataset.path, hint="dataset.read(position) has the tokens"

@@ -24,8 +24,6 @@ from ..manifest import Manifest
 from ..selection.selected_rows import SelectedRows
 from .samples import NO_CHECKSUM
 
-__all__ = ["StoredSamples"]
-
 
 class StoredSamples(SelectedRows):
     """Rows of an index, whose payloads, masks, arrays and lists can be read.

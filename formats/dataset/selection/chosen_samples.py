@@ -18,8 +18,6 @@ from ..reading.stored_samples import StoredSamples
 from .classes import Numbering
 from .object_choice import ObjectChoice, objects_matching
 
-__all__ = ["ChosenSamples"]
-
 
 def _object_indexes(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return (M,) int64, the index of each object within its image; owners ascend."""

@@ -16,18 +16,12 @@ from ..columns.list_column import ListColumn
 
 Ints = npt.NDArray[np.int64]
 
-__all__ = ["Numbering", "class_numbers", "has_class", "names_classes"]
-
 _SHOWN = 10  # names in a hint
 _TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
-    """Return the numbers of the wanted classes; ``classes`` has the names of all, by number.
-
-    Raises:
-        ConfigError: There is no such class.
-    """
+    """Return the numbers of the wanted classes; ``classes`` has the names of all, by number."""
     return [_number(classes, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
 
 
@@ -63,23 +57,14 @@ def names_classes(condition: str) -> list[str] | None:
 
 @dataclass(frozen=True, eq=False)
 class Numbering:
-    """The classes of a selection, by their new numbers.
+    """The classes of a selection, by their new numbers."""
 
-    Attributes:
-        classes: Their names.
-        numbers: (C,) int64, their numbers in the index.
-    """
-
-    classes: tuple[str, ...]
-    numbers: Ints
+    classes: tuple[str, ...]  # Their names
+    numbers: Ints  # (C,) int64, their numbers in the index
 
     @classmethod
     def of(cls, classes: Sequence[str], numbers: Sequence[int]) -> Numbering:
-        """Return the numbering by the order of ``classes``, whose numbers in the index are ``numbers``.
-
-        Raises:
-            ConfigError: A class is named twice.
-        """
+        """Return the numbering by the order of ``classes``, whose numbers in the index are ``numbers``."""
         if len(set(numbers)) < len(numbers):
             raise ConfigError(
                 "a class is named twice, and renumber=True gives each one number", hint="name each class once"

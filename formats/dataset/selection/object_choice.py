@@ -20,22 +20,14 @@ from .select import matching_rows
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ObjectChoice", "objects_matching"]
-
 
 @dataclass(frozen=True, eq=False)
 class ObjectChoice:
-    """Some of the objects of a dataset.
+    """Some of the objects of a dataset."""
 
-    Attributes:
-        rules: The rules that they meet, in words.
-        kept: (M,) bool, whether each object of the index is in the selection.
-        starts: (N + 1,) int64, first object of each row of the index, and M.
-    """
-
-    rules: tuple[str, ...]
-    kept: Bool
-    starts: Int64
+    rules: tuple[str, ...]  # The rules that they meet, in words
+    kept: Bool  # (M,) bool, whether each object of the index is in the selection
+    starts: Int64  # (N + 1,) int64, first object of each row of the index, and M
 
     def of_rows(self, rows: Int64) -> Bool:
         """Return (K,) bool, whether each of the K objects of these rows is in the selection."""
@@ -43,19 +35,7 @@ class ObjectChoice:
 
 
 def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
-    """Return the objects of a dataset that meet a rule.
-
-    Args:
-        index: The index.
-        keypoints: K, the keypoints of an object.
-        rule: A condition as :func:`.select.parse` takes it, on ``label``, ``crowd``, ``area``, ``width`` and
-            ``height`` of the box in pixels, ``num_keypoints`` (number of labelled ones), and facts of the
-            source such as ``difficult``.
-        before: The objects that were chosen before; None for all.
-
-    Raises:
-        ConfigError: The rule is not a condition on these; the error lists them.
-    """
+    """Return the objects of a dataset that meet a rule."""
     objects = all_objects(index, keypoints, ("keypoints", "extra"))
     facts: dict[str, Any] = {
         "label": objects.labels,

@@ -13,8 +13,6 @@ from ..columns.annotation_columns import columns_of, from_columns
 from ..columns.annotations import Annotations
 from ..index import Index
 
-__all__ = ["all_objects", "columns_of_objects"]
-
 _NAMES = ("num_objects", "num_crowds", "smallest_object", "largest_object")
 
 

@@ -14,16 +14,9 @@ from stoker.errors import ConfigError
 from ..index import Index
 from .select import matching
 
-__all__ = ["checked_positions", "in_first_part", "in_first_part_of_each", "selected_positions"]
-
 
 def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
-    """Return positions as int64.
-
-    Raises:
-        ConfigError: They are not integers.
-        IndexError: One is not from 0 to ``n - 1``.
-    """
+    """Return positions as int64."""
     at = np.asarray(positions)
     if at.size and at.dtype.kind not in "iu":
         raise ConfigError(f"positions must be integers, not {at.dtype}")
@@ -71,13 +64,8 @@ def in_first_part_of_each(
 
     The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
     integer (the method of the largest remainders). The first part has the lowest hashes.
-
-    Args:
-        keys: N keys.
-        strata: (N,) number of the stratum of each, from 0.
-        fraction: Share of the first part, from 0 to 1.
-        seed: Seed of the hashes.
     """
+    # strata (N,)
     hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
     order = np.lexsort((hashes, strata))
     counts = np.bincount(strata)

@@ -34,8 +34,6 @@ from ..index import Index
 from .classes import names_classes
 from .object_columns import columns_of_objects
 
-__all__ = ["matching", "matching_rows", "parse"]
-
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -59,17 +57,8 @@ def matching(
     """Return (N,) bool, whether an expression is true for each row of an index.
 
     Only the columns that the expression names are read.
-
-    Args:
-        index: The index.
-        expression: An expression of PyArrow (``pc.field("label") < 10``), or in words (see :func:`parse`).
-        objects: (M,) bool, the objects of the index that count; None for all.
-
-    Raises:
-        ConfigError: It is not an expression, names a column that does not exist, or compares values of
-            different types; the error lists the columns.
-        StaleIndexError: It names a column of texts or lists that is damaged.
     """
+    # objects (M,) bool
     condition = parse(expression) if isinstance(expression, str) else expression
     for name in index.types:
         if name in str(condition):
@@ -121,9 +110,6 @@ def parse(text: str) -> pc.Expression:
     An expression may have names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in
     chains; ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``,
     in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
-
-    Raises:
-        ConfigError: The text contains anything else; the error names it.
     """
     try:
         return _translate(ast.parse(text.strip(), mode="eval").body)

@@ -11,8 +11,6 @@ from ..index import Index
 from ..reading.samples import Samples
 from .positions import checked_positions
 
-__all__ = ["SelectedRows"]
-
 
 class SelectedRows:
     """All rows of an index, or some of them in any order; a position counts them from 0.

@@ -17,36 +17,21 @@ from stoker.errors import DatasetError
 from ..manifest import MANIFEST_NAME, Manifest
 from .naming import HISTORY_NAME, retired_manifest
 
-__all__ = ["Version", "first_line", "history_lines", "load_version", "no_version", "read_versions"]
-
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a dataset.
+    """One version of a dataset."""
 
-    Attributes:
-        version: Its number; the first is 1.
-        time: Time when it was made, in UTC as ISO 8601; None if it is not known.
-        change: What was done, such as ``append photos/new``.
-        samples: Number of its samples.
-        added: Number of samples that the version before did not have.
-        removed: Number of samples of the version before that this one does not have.
-    """
-
-    version: int
-    time: str | None
-    change: str
-    samples: int
-    added: int
-    removed: int = 0
+    version: int  # Its number; the first is 1
+    time: str | None  # Time when it was made, in UTC as ISO 8601; None if it is not known
+    change: str  # What was done, such as ``append photos/new``
+    samples: int  # Number of its samples
+    added: int  # Number of samples that the version before did not have
+    removed: int = 0  # Number of samples of the version before that this one does not have
 
 
 def load_version(folder: Path, version: int | None = None) -> Manifest:
-    """Return the manifest of a version of the dataset in ``folder``; None for the last one.
-
-    Raises:
-        DatasetError: There is no dataset, or no such version of it.
-    """
+    """Return the manifest of a version of the dataset in ``folder``; None for the last one."""
     last = Manifest.load(folder)
     if version in (None, last.dataset_version):
         return last
@@ -71,11 +56,7 @@ def no_version(folder: Path | str, version: int, last: int) -> DatasetError:
 
 
 def read_versions(folder: Path) -> list[Version]:
-    """Return the versions whose manifests are in a local folder, the first one first.
-
-    Raises:
-        DatasetError: There is no dataset.
-    """
+    """Return the versions whose manifests are in a local folder, the first one first."""
     last = Manifest.load(folder)
     history = _read_history(folder, last.dataset_version)
     versions: list[Version] = []

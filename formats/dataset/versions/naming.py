@@ -10,8 +10,6 @@ from stoker.errors import ConfigError
 
 from ...remote.store import is_url
 
-__all__ = ["HISTORY_NAME", "is_of_version", "retired_manifest", "split_version"]
-
 HISTORY_NAME = "versions.jsonl"
 
 _FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
@@ -31,15 +29,7 @@ def is_of_version(name: str) -> bool:
 def split_version(
     path: str | os.PathLike[str], version: int | None = None
 ) -> tuple[str | os.PathLike[str], int | None]:
-    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name.
-
-    Args:
-        path: Path or URL of a dataset, perhaps with ``@`` and a version at its end.
-        version: The version, if it is given separately; None for the last one.
-
-    Raises:
-        ConfigError: The version is not a number from 1, or the path names another one.
-    """
+    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name."""
     if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
         raise ConfigError(f"version must be a whole number from 1, not {version!r}")
     match = _AT_VERSION.fullmatch(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None

@@ -23,8 +23,6 @@ from ..sha256_file import SHA256_NAME, read_sha256, sha256_content
 from .history import history_lines
 from .naming import HISTORY_NAME, retired_manifest
 
-__all__ = ["NextVersion", "check_unchanged", "publish_index", "publish_version", "remove_remains"]
-
 _TEMPORARY = ".index-"
 
 
@@ -32,10 +30,6 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
     """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
 
     ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
-
-    Raises:
-        DatasetError: There is a dataset in the folder already.
-        LockedError: Another process is writing into the folder.
     """
     with folder_for_writing(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
@@ -57,19 +51,12 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
 
 @dataclass(frozen=True)
 class NextVersion:
-    """A version of a dataset that is about to be published.
+    """A version of a dataset that is about to be published."""
 
-    Attributes:
-        manifest: Its manifest.
-        index: Its index, synced, on the file system of the dataset.
-        change: What was done, for people: ``append photos/new``.
-        added: Number of samples that were added.
-    """
-
-    manifest: Manifest
-    index: Path
-    change: str
-    added: int = 0
+    manifest: Manifest  # Its manifest
+    index: Path  # Its index, synced, on the file system of the dataset
+    change: str  # What was done, for people: ``append photos/new``
+    added: int = 0  # Number of samples that were added
 
 
 def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:

@@ -9,8 +9,6 @@ from typing import Any, TypeGuard
 
 from ..listing import Skip
 
-__all__ = ["BadObjectError", "Issues", "checked_box", "numbers"]
-
 _FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
 
 
@@ -47,11 +45,7 @@ def numbers(values: Any) -> TypeGuard[list[float]]:
 
 
 def checked_box(left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-    """The box, if its coordinates are in range and it has an area.
-
-    Raises:
-        BadObjectError: It is no such box.
-    """
+    """The box, if its coordinates are in range and it has an area."""
     box = (left, top, right, bottom)
     if not all(abs(value) < _FARTHEST for value in box):
         raise BadObjectError("object without a box", f"{_text(box)}")

@@ -16,8 +16,6 @@ from ...dataset.columns.annotation_columns import OBJECT_COLUMNS
 from ...dataset.columns.list_column import ListColumn
 from ..listing import ListedObjects
 
-__all__ = ["MOST_KEYPOINTS", "ObjectTable"]
-
 MOST_KEYPOINTS = 500
 """Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
 them, so a small file with more could take gigabytes."""
@@ -32,37 +30,27 @@ _float32 = cast("Callable[[], array[float]]", partial(array, "f"))
 
 @dataclass
 class ObjectTable:
-    """Objects in the order in which they were added; they take no more memory than in an index.
+    """Objects in the order in which they were added; they take no more memory than in an index."""
 
-    Attributes:
-        keypoints: K, the keypoints of every object; 0 for none. It may be set after all objects were added.
-        image: Number of the image of each object.
-        label: Label of each object.
-        keypoint_values: x, y and visibility of all keypoints of all objects.
-        keypoint_sizes: How many of these values each object has. If it is not 3K, the index stores none.
-        polygon_values: x and y of all vertices of all polygons of all objects.
-        polygon_sizes: Vertices of each polygon.
-        polygon_counts: Polygons of each object.
-        run_values: Run lengths of all objects.
-        run_counts: Run lengths of each object.
-        extra: Further columns, by name.
-    """
-
+    # K, the keypoints of every object; 0 for none. It may be set after all objects were added
     keypoints: int = 0
-    image: array[int] = field(default_factory=_int64)
-    label: array[int] = field(default_factory=_int64)
+    image: array[int] = field(default_factory=_int64)  # Number of the image of each object
+    label: array[int] = field(default_factory=_int64)  # Label of each object
     box: array[float] = field(default_factory=_float32)
     area: array[float] = field(default_factory=_float32)
     crowd: array[int] = field(default_factory=_bytes)
     id: array[int] = field(default_factory=_int64)
+    # x, y and visibility of all keypoints of all objects
     keypoint_values: array[float] = field(default_factory=_float32)
+    # How many of these values each object has. If it is not 3K, the index stores none
     keypoint_sizes: array[int] = field(default_factory=_int32)
+    # x and y of all vertices of all polygons of all objects
     polygon_values: array[float] = field(default_factory=_float32)
-    polygon_sizes: array[int] = field(default_factory=_int32)
-    polygon_counts: array[int] = field(default_factory=_int32)
-    run_values: array[int] = field(default_factory=_uint32)
-    run_counts: array[int] = field(default_factory=_int32)
-    extra: dict[str, array[int]] = field(default_factory=dict)
+    polygon_sizes: array[int] = field(default_factory=_int32)  # Vertices of each polygon
+    polygon_counts: array[int] = field(default_factory=_int32)  # Polygons of each object
+    run_values: array[int] = field(default_factory=_uint32)  # Run lengths of all objects
+    run_counts: array[int] = field(default_factory=_int32)  # Run lengths of each object
+    extra: dict[str, array[int]] = field(default_factory=dict)  # Further columns, by name
 
     def __len__(self) -> int:
         return len(self.image)
@@ -81,20 +69,7 @@ class ObjectTable:
         runs: npt.NDArray[np.uint32] | None = None,
         extra: Mapping[str, int] | None = None,
     ) -> None:
-        """Add an object.
-
-        Args:
-            image: Number of its image, chosen by the caller.
-            box: Left, top, right, bottom.
-            label: Number of its class.
-            id: Its number in the source.
-            area: Its area; by default that of the box.
-            crowd: Whether it stands for a group of objects.
-            keypoints: x, y and visibility of each keypoint; empty for an object without keypoints.
-            polygons: x and y of the vertices of each polygon.
-            runs: Run lengths of its mask.
-            extra: Further numbers, 0 to 255, by names that are the same for all objects.
-        """
+        """Add an object."""
         self.image.append(image)
         self.box.extend(box)
         self.label.append(label)
@@ -120,14 +95,8 @@ class ObjectTable:
     def listed(
         self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], name: str, *, relative: bool = False
     ) -> ListedObjects:
-        """The objects of a listing of N samples.
-
-        Args:
-            rows: (M,) int64, the row of each object's image; objects at -1 are left out.
-            sizes: (N, 2) int32, height and width of each image, pixels; 0 where the source does not say them.
-            name: Name of an object in messages, where ``{}`` stands for its id.
-            relative: Whether coordinates are shares of an image's width and height.
-        """
+        """The objects of a listing of N samples."""
+        # rows (M,) int64, sizes (N, 2) int32
         heights, widths = sizes.T.copy()
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 

@@ -26,8 +26,6 @@ from ..source import Source
 from .object_issues import BadObjectError, checked_box
 from .object_table import ObjectTable
 
-__all__ = ["is_voc", "list_voc"]
-
 _ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets"
 _SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
@@ -51,15 +49,7 @@ def _root(source: Source) -> SourceFolder | None:
 
 
 def list_voc(source: Source) -> Listing:
-    """List the images of a VOC folder, with their objects; classes in sorted order.
-
-    Args:
-        source: The folder, such as ``VOCdevkit/VOC2012``; or one of its lists of images, such as
-            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``.
-
-    Raises:
-        SourceError: There are no annotations, or none of their images exists.
-    """
+    """List the images of a VOC folder, with their objects; classes in sorted order."""
     root = _root(source)
     if root is None:
         raise SourceError(

@@ -24,8 +24,6 @@ from ...containers.messages.image_record import FeatureNames, LeftOutError
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 
-__all__ = ["is_compressed_shard", "mds_images", "uncompressed"]
-
 _CHUNK = 1 << 20
 _MOST = 1 << 33  # bytes of a shard: MDSWriter's usual limit is 64 MiB
 
@@ -37,16 +35,7 @@ def is_compressed_shard(file: str) -> bool:
 
 @contextmanager
 def uncompressed(file: str) -> Iterator[Path]:
-    """Yield the file of a shard, or an uncompressed copy that lasts for the block. Errors name the shard.
-
-    Args:
-        file: Path or URL of a shard, which may be compressed. ``index.json`` may lie beside it.
-
-    Raises:
-        CorruptRecordError: The compressed bytes are damaged.
-        OSError: The shard cannot be read.
-        StorageError: A URL cannot be read.
-    """
+    """Yield the file of a shard, or an uncompressed copy that lasts for the block. Errors name the shard."""
     if not is_url(file) and not is_compressed_shard(file):
         yield Path(file)
         return
@@ -151,9 +140,6 @@ def mds_images(file: str, column: str) -> Iterator[pa.Array]:
     """Yield the images of a shard one after the other, (1,) binary each; null for a sample without an image.
 
     ``column`` holds the images; empty for the only column of images.
-
-    Raises:
-        CorruptRecordError: The shard is damaged.
     """
     names = FeatureNames(encoded=column, label=None, text=None, key=None)
     last = None

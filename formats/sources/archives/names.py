@@ -16,8 +16,6 @@ from ...containers.registry import CONTAINERS
 from ...files.reading import check_named
 from ...remote.store import Store, is_url
 
-__all__ = ["expand", "expand_braces", "is_pattern"]
-
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST = 1_000_000  # names of one list
 _CHECK = "check the spelling of the folder and of the pattern"
@@ -29,11 +27,6 @@ def expand(path: str | os.PathLike[str]) -> list[str]:
 
     A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
     URL in its last part alone). A folder stands for the files in it that have the suffix of a container.
-
-    Raises:
-        ConfigError: The name is empty, or its lists have too many entries.
-        SourceError: Nothing matches a pattern.
-        StorageError: A URL cannot be listed.
     """
     check_named(shard=path)
     text = os.fspath(path)
@@ -48,9 +41,6 @@ def expand_braces(text: str) -> list[str]:
     """Return the names that a list in braces stands for, as a shell does.
 
     ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
-
-    Raises:
-        ConfigError: The lists have more than a million entries.
     """
     names = list(itertools.islice(_braces(text), _MOST + 1))
     if len(names) > _MOST:

@@ -10,8 +10,6 @@ from stoker.errors import ConfigError
 from ...containers.messages.image_record import FeatureNames
 from ...dataset.index import KNOWN_COLUMNS
 
-__all__ = ["free_name", "name_parts"]
-
 _TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
 
@@ -24,9 +22,6 @@ def name_parts(fields: Mapping[str, str | None] | None, usual: FeatureNames) -> 
     """Return the parts to read: the usual ones, and those that the user names in ``fields``.
 
     A part is the image, the label, the key or a column of that name; None leaves it out.
-
-    Raises:
-        ConfigError: A column would have a name that the index uses itself.
     """
     names, columns = usual, dict(usual.columns)
     part_of_role: dict[str, str] = {}

@@ -33,8 +33,6 @@ from .names import expand, is_pattern
 from .part_names import free_name, name_parts
 from .shard_images import Gathered, ShardImage, ShardImages
 
-__all__ = ["is_mds", "is_recordio", "list_mds", "list_recordio"]
-
 _HINT = "stoker index reads them in place"
 _NO_NAMES = FeatureNames()
 
@@ -82,13 +80,7 @@ def _holds(source: Source, suffix: str, others: tuple[str, ...]) -> bool:
 
 
 def list_recordio(source: Source) -> Listing:
-    """List the images in RecordIO files, in the order of the files and of their records.
-
-    Raises:
-        SourceError: Nothing has the name, no record has an image, or labels are not of one form.
-        CorruptRecordError: A file is damaged.
-        StorageError: A URL cannot be read.
-    """
+    """List the images in RecordIO files, in the order of the files and of their records."""
     return _list(source, RECORDIO)
 
 

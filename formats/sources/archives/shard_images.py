@@ -11,27 +11,16 @@ from ...dataset.columns.strings import Strings
 from ..listing import FileRanges, ListedBlocks, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 
-__all__ = ["Gathered", "ShardImage", "ShardImages"]
-
 
 class ShardImage(NamedTuple):
-    """An image in a shard.
+    """An image in a shard."""
 
-    Attributes:
-        key: Its name.
-        offset: Its first byte in the file.
-        length: Its bytes.
-        entry: The values of its sample by name: path, label, and its columns.
-        record: Number of its record in the shard.
-        pieces: Pieces in which its record lies.
-    """
-
-    key: str
-    offset: int
-    length: int
-    entry: dict[str, Any]
-    record: int = 0
-    pieces: int = 1
+    key: str  # Its name
+    offset: int  # Its first byte in the file
+    length: int  # Its bytes
+    entry: dict[str, Any]  # The values of its sample by name: path, label, and its columns
+    record: int = 0  # Number of its record in the shard
+    pieces: int = 1  # Pieces in which its record lies
 
 
 class ShardImages(NamedTuple):
@@ -73,16 +62,7 @@ class Gathered:
             pass
 
     def listing(self, files: Sequence[str], compressed_column: str | None = None) -> Listing:
-        """Return the listing of all images, one at least.
-
-        Args:
-            files: Paths or URLs of the shards.
-            compressed_column: Column of the images of compressed MDS shards, which are read whole; empty for
-                the only one. None for shards without compression.
-
-        Raises:
-            ValueError: Only some samples have a class, or only some classes are names.
-        """
+        """Return the listing of all images, one at least."""
         if len(self._labelled) > 1:
             raise ValueError("some samples have a class and some have none")
         shard, record, offset, length, pieces = np.array(self._ranges, np.int64).T

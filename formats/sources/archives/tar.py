@@ -33,8 +33,6 @@ from .part_names import name_parts
 from .shard_images import Gathered, ShardImage, ShardImages
 from .window import Window, window_at_url
 
-__all__ = ["is_tar", "list_tar"]
-
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
 _START = 1 << 10
 _LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
@@ -56,13 +54,7 @@ def is_tar(source: Source) -> bool:
 
 
 def list_tar(source: Source) -> Listing:
-    """List the images in archives, in the order of the archives and of their members.
-
-    Raises:
-        SourceError: Nothing has the name, no sample has an image, or a value is not of its form.
-        CorruptRecordError: An archive is damaged, compressed, or not sorted.
-        StorageError: A URL cannot be read.
-    """
+    """List the images in archives, in the order of the archives and of their members."""
     files = expand(source.path)
     gathered = Gathered()
     for archive in _read_all(files, name_parts(source.parts, TAR_NAMES)):

@@ -8,8 +8,6 @@ from functools import partial
 from ...containers.base import Read
 from ...remote.store import Store
 
-__all__ = ["Window", "window_at_url"]
-
 _LEAST = 8 << 10  # bytes of a request: a header, small members, and the header of an image
 _KEPT = 4
 _MOST = 1 << 20  # 32 archives that are read at once keep four windows each
@@ -19,13 +17,6 @@ class Window:
     """Reads an archive, and keeps the bytes of its last windows.
 
     They are needed again: members of a sample are read when the next header shows the sample's end.
-
-    Args:
-        read: Reads bytes within the archive.
-        size: Bytes of the archive.
-        least: Least number of bytes to read at once.
-        most: The window doubles up to this size while fewer than ``least`` bytes are skipped between two
-            windows: then reading on costs less than another request. By default it keeps its size.
     """
 
     def __init__(self, read: Read, size: int, least: int, most: int | None = None) -> None:

@@ -29,8 +29,6 @@ from ..no_images import no_images_error
 from ..source import Source
 from ..source_reader import looks_like_image
 
-__all__ = ["is_class_folder", "list_class_folder", "list_folder"]
-
 
 def is_class_folder(source: Source) -> bool:
     """Whether a source may be a folder of classes: always, which is why detection tries it last."""
@@ -67,9 +65,6 @@ def list_folder(
 
     A folder in which no file looks like an image is no class. It is a missing class if it is empty, is left
     out as a whole, or has files with the names of images.
-
-    Raises:
-        SourceError: The folder cannot be read, or holds no image in a class.
     """
     folder = os.path.realpath(root)
     table, classes = FileTable(), _Classes(folder, class_depth, follow_links)
@@ -156,12 +151,7 @@ class _Classes:
 
 
 def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:
-    """List the images of a folder at a URL with one folder for each class, as :func:`list_folder` does.
-
-    Raises:
-        SourceError: There is no image.
-        StorageError: The storage cannot be listed.
-    """
+    """List the images of a folder at a URL with one folder for each class, as :func:`list_folder` does."""
     store = Store(url)
     files, skipped = find_remote_images(store.url, store.files())
     in_class = np.array(["/" in key for key in files.names()], bool)

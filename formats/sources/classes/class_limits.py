@@ -22,17 +22,11 @@ from ..listing import Listing, Skip
 
 Labels = npt.NDArray[np.int64]
 
-__all__ = ["hash_names", "limit_classes", "select_classes", "select_objects"]
-
 
 def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
     """Return the samples of some classes; they keep their labels.
 
     In a source without names of classes, these are the labels below the number of ``classes``.
-
-    Raises:
-        ConfigError: Samples do not have one label each.
-        SourceError: No sample is left.
     """
     labels = _labels(listing, "skip_other_classes")
     return _without(listing, {"class that was not chosen": ~np.isin(labels, _wanted(listing, classes))})
@@ -51,10 +45,6 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
     ``least`` and ``most`` limit the images of a class. ``renumber`` numbers the remaining labels from 0.
 
     Which samples of a class stay depends on their keys and the seed alone.
-
-    Raises:
-        ConfigError: A limit is not a positive number, or samples do not have one label each.
-        SourceError: No sample is left.
     """
     if least < 1 or (most is not None and most < least):
         raise ConfigError(f"min_per_class is 1 or more and at most max_per_class, not {least} and {most}")
@@ -118,11 +108,7 @@ def _renumbered(listing: Listing, dropped: Labels) -> Listing:
 
 
 def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
-    """Return a listing whose objects are those of some classes, see :func:`select_classes`; all images stay.
-
-    Raises:
-        SourceError: No object is left.
-    """
+    """Return a listing that keeps the objects of some classes and all images."""
     assert listing.objects is not None, "called for listings with objects"
     columns = {name: ListColumn.from_arrow(array) for name, array in listing.objects.columns.items()}
     n = len(listing)

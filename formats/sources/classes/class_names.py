@@ -26,25 +26,13 @@ from ..listing import Listing
 
 Labels = npt.NDArray[np.int64]
 
-__all__ = ["check_classes", "number_classes", "parse_class_map", "parse_class_names", "rename_classes"]
-
 _OBJECT_LABELS = "object_labels"
 _LONGEST = 1 << 24  # bytes of a file of names
 _NAMED = 5  # classes that an error names
 
 
 def parse_class_names(text: str) -> tuple[str, ...]:
-    """Names of classes, that of label 0 first.
-
-    Args:
-        text: ``cat,dog``, or a single name without a dot or a slash; the path of a file with one name in
-            each line; or the folder of a dataset.
-
-    Raises:
-        ConfigError: The argument is none of these, or a name is empty.
-        DatasetError: The folder is no dataset.
-        SourceError: The file cannot be read.
-    """
+    """Names of classes, that of label 0 first."""
     path = Path(text)
     if path.is_dir():
         lines = list(Manifest.load(path).classes)
@@ -73,11 +61,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names of classes as a tuple; None where none are given.
-
-    Raises:
-        ConfigError: They are no sequence of names, or a name occurs twice.
-    """
+    """The names of classes as a tuple; None where none are given."""
     if classes is None:
         return None
     names = () if isinstance(classes, str) else tuple(classes)
@@ -89,14 +73,7 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
-    """The new names of classes by old ones; None for no map.
-
-    Args:
-        pairs: New names by old ones; or texts ``old:new``, divided at the last colon.
-
-    Raises:
-        ConfigError: ``pairs`` is neither, or has two new names for one class.
-    """
+    """The new names of classes by old ones; None for no map."""
     if pairs is None:
         return None
     if not isinstance(pairs, Mapping):
@@ -112,11 +89,7 @@ def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str
 
 
 def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
-    """A listing with new names of some classes, by old ones; classes that get one name become one class.
-
-    Raises:
-        ConfigError: The listing has no class of an old name.
-    """
+    """A listing with new names of some classes, by old ones; classes that get one name become one class."""
     if missing := [old for old in names if old not in listing.classes]:
         raise ConfigError(
             f"class_map renames classes that the source does not have: {', '.join(missing[:_NAMED])}",
@@ -139,10 +112,6 @@ def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.Pat
     The listing need not have all classes. ``src`` is the source, for errors.
 
     Labels without names, which are plain numbers, stay as they are.
-
-    Raises:
-        ConfigError: The listing has no labels.
-        SourceError: A sample or an object has a class that is not in ``classes``.
     """
     columns: Mapping[str, pa.Array] = {} if listing.objects is None else listing.objects.columns
     if listing.labels is None and _OBJECT_LABELS not in columns:

@@ -14,15 +14,9 @@ from ..source_reader import looks_like_image
 from .suffixes import has_image_suffix, is_array_name, why_no_image
 from .walk import EMPTY, FileEntry, SkippedFolder, walk_folder
 
-__all__ = ["FoundFile", "find_images", "find_remote_images", "may_be_image", "walk_images"]
-
 
 def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
-    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips.
-
-    Raises:
-        SourceError: The folder cannot be read.
-    """
+    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips."""
     table = FileTable()
     skipped: list[Skip] = []
     for entry in walk_images(root, follow_links=follow_links):

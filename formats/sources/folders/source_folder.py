@@ -20,22 +20,15 @@ from ..listing import ListedFiles, Skip
 from .local_images import find_images, find_remote_images
 from .walk import FileEntry, walk_folder
 
-__all__ = ["SourceFolder", "open_folder", "split_at_folder"]
-
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
 _CONCURRENT = 32  # files that are read from a URL at the same time
 
 
 class SourceFolder(ABC):
-    """A folder with annotations or with images, which need not exist.
+    """A folder with annotations or with images, which need not exist."""
 
-    Attributes:
-        root: Its path, resolved, or its URL.
-        follow_links: Whether to follow links; at a URL there are none.
-    """
-
-    root: str
-    follow_links: bool = True
+    root: str  # Its path, resolved, or its URL
+    follow_links: bool = True  # Whether to follow links; at a URL there are none
 
     @abstractmethod
     def child(self, name: str) -> SourceFolder:
@@ -56,12 +49,7 @@ class SourceFolder(ABC):
 
     @abstractmethod
     def images(self) -> tuple[ListedFiles, list[Skip]]:
-        """Files in it, and in folders in it, that look like images, sorted; and the others, as skips.
-
-        Raises:
-            SourceError: The folder cannot be read.
-            StorageError: The URL cannot be read.
-        """
+        """Files in it, and in folders in it, that look like images, sorted; and the others, as skips."""
 
     @abstractmethod
     def names(self, suffix: str) -> list[str]:
@@ -69,26 +57,14 @@ class SourceFolder(ABC):
 
     @abstractmethod
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
-        """Contents of files, in order; an error stands for a file that cannot be read.
-
-        Raises:
-            StorageError: The storage cannot be read; the file itself may be intact.
-        """
+        """Contents of files, in order; an error stands for a file that cannot be read."""
 
     @abstractmethod
     def find(self, name: str) -> bytes | None:
-        """Content of a file; None where there is none.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """Content of a file; None where there is none."""
 
     def lines(self, name: str) -> list[str] | None:
-        """Lines of a file of names, in UTF-8; None where there is none.
-
-        Raises:
-            SourceError: It cannot be read.
-        """
+        """Lines of a file of names, in UTF-8; None where there is none."""
         try:
             content = self.find(name)
             # utf-8-sig: spreadsheets write a byte order mark.

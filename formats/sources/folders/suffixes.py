@@ -10,15 +10,6 @@ from collections.abc import Callable
 
 from ...codecs.registry import CODECS
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "has_image_suffix",
-    "holds_alone",
-    "holds_without_images",
-    "is_array_name",
-    "why_no_image",
-]
-
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
 _OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")

@@ -19,8 +19,6 @@ from ...files.paths import is_inside, is_unicode, printable_name
 from ..listing import Skip
 from .suffixes import has_image_suffix
 
-__all__ = ["EMPTY", "FileEntry", "SkippedFolder", "walk_folder"]
-
 EMPTY = "empty folder"
 
 _SORTED = 10_000  # entries of a folder that are sorted at a time
@@ -28,26 +26,17 @@ _MOST_LINKS = 4  # to folders in linked folders: folders that link to each other
 
 
 class FileEntry(NamedTuple):
-    """A file, or anything else that is no folder.
+    """A file, or anything else that is no folder."""
 
-    Attributes:
-        key: Its path in the source.
-        entry: Its entry in its folder.
-    """
-
-    key: str
-    entry: os.DirEntry[str]
+    key: str  # Its path in the source
+    entry: os.DirEntry[str]  # Its entry in its folder
 
 
 class SkippedFolder(NamedTuple):
-    """A folder that is left out, so that a class may be missing.
+    """A folder that is left out, so that a class may be missing."""
 
-    Attributes:
-        skip: The folder and the reason.
-        files: The files in it, so that each is counted; empty where they cannot be listed.
-    """
-
-    skip: Skip
+    skip: Skip  # The folder and the reason
+    # The files in it, so that each is counted; empty where they cannot be listed
     files: tuple[Skip, ...] = ()
 
     @property
@@ -68,9 +57,6 @@ def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip |
     """Everything under ``root``, a resolved folder, in the order of keys.
 
     A folder of more than :data:`_SORTED` entries is in that order only in part, so that memory stays small.
-
-    Raises:
-        SourceError: The folder itself cannot be read.
     """
     walked = [_entries(_Folder("", root), follow_links)]
     while walked:

@@ -20,15 +20,9 @@ from ...dataset.columns.strings import Strings, each, take_strings
 
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["EntryColumns"]
-
 
 class EntryColumns:
-    """The columns of a list.
-
-    Args:
-        cells: Whether values are text that may stand for numbers, as in CSV.
-    """
+    """The columns of a list."""
 
     def __init__(self, *, cells: bool) -> None:
         self._cells = cells
@@ -58,26 +52,15 @@ class EntryColumns:
             self._labels.add(one)
 
     def has_labels(self) -> bool:
-        """Whether the entries have labels.
-
-        Raises:
-            ValueError: Some have one and some have none.
-        """
+        """Whether the entries have labels."""
         unlabelled = type(None) in self._labels.types
         if unlabelled and len(self._labels.types) > 1:
             raise ValueError("some entries have a label and some have none")
         return not unlabelled
 
     def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:
-        """Labels of the entries at ``rows``, (M,) int64.
-
-        Returns:
-            (M,) int64, or large_list<int64> if any entry has a list of labels; and, if labels are names,
-            the names of the classes in these rows, in sorted order.
-
-        Raises:
-            ValueError: The labels of all entries together are neither integers nor names.
-        """
+        """Labels of the entries at ``rows``, (M,) int64."""
+        # -> (M,) int64
         types = self._labels.types
         if not self._cells and len(types) > 1:
             raise ValueError("some labels are numbers and some are names")
@@ -104,13 +87,7 @@ class EntryColumns:
 
 
 class _Column:
-    """Values of a column, kept as text, and their types.
-
-    Args:
-        cells: Whether values are text that may stand for numbers.
-        names: Whether only the plain spelling of a number counts as one: 7, not 007.
-        missing: Number of earlier entries that lack a value.
-    """
+    """Values of a column, kept as text, and their types."""
 
     def __init__(self, *, cells: bool, names: bool = False, missing: int = 0) -> None:
         self.types: set[type] = set()

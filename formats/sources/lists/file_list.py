@@ -38,8 +38,6 @@ from .entry_columns import EntryColumns
 from .list_entries import ListColumns, fail, has_cells, has_list_suffix, read_entries
 from .missing_files import likely_cause
 
-__all__ = ["NamedFiles", "find_files", "is_list", "list_file", "list_listed_images", "resolve"]
-
 
 def is_list(source: Source) -> bool:
     """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
@@ -83,9 +81,6 @@ def list_file(
     """List the images that a file names; each of them once.
 
     Relative paths start in the folder or URL ``root``, by default the folder of the file.
-
-    Raises:
-        SourceError: The file is no such list; the error names the entry and the reason.
     """
     file = Path(path)
     folder = resolve(file.parent if root is None else root)

@@ -21,8 +21,6 @@ from stoker.errors import SourceError
 
 from ...files.reading import open_regular
 
-__all__ = ["stream_array", "stream_object", "unpacked"]
-
 _WINDOW = 1 << 22
 _LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
@@ -30,19 +28,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) -> Iterator[tuple[str, Any]]:
-    """Members of the JSON object that a file holds, in their order.
-
-    Args:
-        path: The file, UTF-8, as it is or packed by gzip.
-        arrays: Names of members whose arrays are yielded element by element; an empty array yields nothing.
-        window: Bytes that are read at a time, or more where a value is longer.
-
-    Yields:
-        Name and value. NaN and Infinity, which are no JSON, become ``nan``.
-
-    Raises:
-        SourceError: The file cannot be read or is no JSON object; the error names the character.
-    """
+    """Members of the JSON object that a file holds, in their order."""
     # Python's json writes such numbers; in annotations they mean nothing.
     decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
     with _open(path, "object", decoder, window) as stream:
@@ -50,11 +36,7 @@ def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) ->
 
 
 def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
-    """Elements of the JSON array that a UTF-8 file holds; ``window`` as for :func:`stream_object`.
-
-    Raises:
-        SourceError: The file cannot be read or is no JSON array; the error names the character.
-    """
+    """Elements of the JSON array that a UTF-8 file holds; ``window`` as for :func:`stream_object`."""
     with _open(path, "array", json.JSONDecoder(), window) as stream:
         yield from stream.elements()
         stream.end()

@@ -23,8 +23,6 @@ from ..format_names import SOURCE_DESCRIPTIONS
 from ..no_images import INDEX_SHARDS
 from .json_stream import stream_array
 
-__all__ = ["ListColumns", "fail", "has_cells", "has_list_suffix", "read_entries"]
-
 _RESERVED = {*KNOWN_COLUMNS, "label", "row", "image"}
 _SUFFIXES = (".csv", ".json", ".jsonl")
 _INTEGER = re.compile(r"-?\d{1,18}")
@@ -38,18 +36,12 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class ListColumns:
-    """The names of the columns of a list that have the path and the label of an entry.
+    """The names of the columns of a list that have the path and the label of an entry."""
 
-    Attributes:
-        path: Name of the column with the path.
-        label: Name of the column with the label.
-        suffix: Text to append to every path, such as ``.jpg`` where the list has names without it.
-        needs_label: Whether every entry has a label; otherwise that of an entry without one is None.
-    """
-
-    path: str = "path"
-    label: str = "label"
-    suffix: str = ""
+    path: str = "path"  # Name of the column with the path
+    label: str = "label"  # Name of the column with the label
+    suffix: str = ""  # Text to append to every path, such as ``.jpg`` where the list has names without it
+    # Whether every entry has a label; otherwise that of an entry without one is None
     needs_label: bool = True
 
     def renamed(self, names: Iterable[str]) -> list[str]:
@@ -83,11 +75,7 @@ def has_cells(file: Path) -> bool:
 
 
 def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
-    """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None.
-
-    Raises:
-        SourceError: The file is no such list; the error names the entry and the reason.
-    """
+    """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None."""
     reader = _READERS.get(file.suffix.lower())
     if reader is None and is_local_shard(file):
         raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)

@@ -8,8 +8,6 @@ from functools import partial
 
 from ..folders.suffixes import IMAGE_SUFFIXES
 
-__all__ = ["likely_cause"]
-
 _TRIED = 20  # paths; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 

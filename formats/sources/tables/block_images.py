@@ -30,8 +30,6 @@ from ..archives.compressed_mds import mds_images
 from ..listing import ListedBlocks
 from .table_files import checked, opened_table, reading_table
 
-__all__ = ["BlockImages"]
-
 _PIECE = 1 << 20  # bytes of images that are decompressed at once
 _MOST_ROWS = 64
 _MOST_FILES = 16  # whose footers are kept
@@ -57,13 +55,7 @@ class BlockImages:
         return BlockImages, (self._blocks, self._folder, self._num_threads)
 
     def read(self, file: int, block: int, row: int) -> bytes | None:
-        """Return the bytes in a row of a block; None if it has none.
-
-        Raises:
-            SourceError: The file is damaged or cannot be read, or has changed since it was listed.
-            StorageError: A URL cannot be read.
-            OSError: The temporary file cannot be written.
-        """
+        """Return the bytes in a row of a block; None if it has none."""
         if self._folder is not None:
             with self._lock:
                 self._spool = self._spool or _Spool(self._folder)

@@ -14,29 +14,19 @@ from stoker.errors import ConfigError, SourceError
 from ..archives.part_names import free_name
 from .table_files import TableFile
 
-__all__ = ["TableColumns", "find_columns", "holds_texts"]
-
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
 _HUGGING_FACE = b"huggingface"
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table that samples take.
+    """The columns of a table that samples take."""
 
-    Attributes:
-        image: Column of the images: binary, or structs with a field ``bytes``.
-        label: Column of the labels; None if there is none.
-        classes: Names of the classes, by label; empty where the table does not name them.
-        key: Column of the names of samples; None where they are numbered.
-        values: Name in the dataset of each column of numbers or texts.
-    """
-
-    image: str
-    label: str | None
-    classes: tuple[str, ...]
-    key: str | None
-    values: Mapping[str, str]
+    image: str  # Column of the images: binary, or structs with a field ``bytes``
+    label: str | None  # Column of the labels; None if there is none
+    classes: tuple[str, ...]  # Names of the classes, by label; empty where the table does not name them
+    key: str | None  # Column of the names of samples; None where they are numbered
+    values: Mapping[str, str]  # Name in the dataset of each column of numbers or texts
 
     @property
     def listed(self) -> list[str]:
@@ -48,10 +38,6 @@ def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> T
     """Find the use of each column of some tables, which must have the same columns.
 
     ``fields`` has image, label, key, or the name in the dataset, by the name of a column; None omits one.
-
-    Raises:
-        SourceError: A file has other columns than the first.
-        ConfigError: No column, or more than one, may be the image; or ``fields`` names none of the table.
     """
     schema = tables[0].schema
     for table in tables[1:]:

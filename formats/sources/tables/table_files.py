@@ -22,16 +22,6 @@ from ..folders.suffixes import holds_without_images
 from ..source import Source
 from ..source_status import source_status
 
-__all__ = [
-    "TableFile",
-    "checked",
-    "find_tables",
-    "holds_tables",
-    "open_table",
-    "opened_table",
-    "reading_table",
-]
-
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _PARQUET = ".parquet"
@@ -43,31 +33,17 @@ _REQUEST = 4 << 20  # bytes of a column that are read at once
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file with a table, which is read in blocks: row groups of Parquet, record batches of Arrow.
+    """A file with a table, which is read in blocks: row groups of Parquet, record batches of Arrow."""
 
-    Attributes:
-        path: Its path or URL.
-        size: Its bytes.
-        modified: Time of its last change, nanoseconds since 1970; 0 where the storage does not state it.
-        schema: Names, types and metadata of its columns.
-        rows: Number of rows of each block.
-        bytes: Bytes of each block, by the path of a column, such as ``image.bytes``.
-    """
-
-    path: str
-    size: int
-    modified: int
-    schema: pa.Schema
-    rows: tuple[int, ...]
-    bytes: tuple[dict[str, int], ...]
+    path: str  # Its path or URL
+    size: int  # Its bytes
+    modified: int  # Time of its last change, nanoseconds since 1970; 0 where the storage does not state it
+    schema: pa.Schema  # Names, types and metadata of its columns
+    rows: tuple[int, ...]  # Number of rows of each block
+    bytes: tuple[dict[str, int], ...]  # Bytes of each block, by the path of a column, such as ``image.bytes``
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of all rows.
-
-        Raises:
-            SourceError: The file is damaged or cannot be read.
-            StorageError: A URL cannot be read.
-        """
+        """Return some columns of all rows."""
         with reading_table(self.path), opened_table(self.path, self.size) as file:
             if isinstance(file, pq.ParquetFile):
                 return checked(file.read(list(columns)))
@@ -93,12 +69,7 @@ def holds_tables(source: Source) -> bool:
 
 
 def find_tables(source: Source) -> list[str]:
-    """Return the paths or URLs of the files of a source, in the order of their names or of their state.
-
-    Raises:
-        SourceError: There is none, or the folder has several datasets.
-        StorageError: A URL cannot be listed.
-    """
+    """Return the paths or URLs of the files of a source, in the order of their names or of their state."""
     text = os.fspath(source.path).rstrip("/")
     if text.endswith(_PARQUET):
         return expand(text)
@@ -133,12 +104,7 @@ def _parsed(file: Path) -> Any:
 
 
 def open_table(path: str) -> TableFile:
-    """Read the description of the table in a file.
-
-    Raises:
-        SourceError: It is damaged or cannot be read.
-        StorageError: A URL cannot be read.
-    """
+    """Read the description of the table in a file."""
     size, modified = source_status(path, "table")
     with reading_table(path), opened_table(path, size) as file:
         if isinstance(file, pq.ParquetFile):
@@ -160,11 +126,7 @@ def open_table(path: str) -> TableFile:
 
 
 def checked(rows: _Rows) -> _Rows:
-    """Check the lengths and offsets of rows that were read, which Arrow itself trusts, and return the rows.
-
-    Raises:
-        pa.ArrowInvalid: One is wrong.
-    """
+    """Check lengths and offsets of rows, which Arrow itself trusts, and return the rows."""
     rows.validate(full=True)
     return rows
 

@@ -14,8 +14,6 @@ from stoker.errors import SourceError
 from ...dataset.columns.strings import each
 from .table_columns import TableColumns, holds_texts
 
-__all__ = ["key_column", "label_column", "value_column"]
-
 _DIGITS = 8  # of the number of a row in its key
 
 
@@ -30,10 +28,8 @@ def value_column(values: pa.ChunkedArray) -> pa.Array | None:
     """Return a column of the index: NaN for a missing number, an empty text for a missing one.
 
     A list of texts becomes JSON.
-
-    Returns:
-        (N,) numbers or large_string; None if no row has a value.
     """
+    # -> (N,)
     kind = values.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -60,13 +56,8 @@ def label_column(
 
     Names are numbered in sorted order. If the table names classes, -1 stands for a missing label, as in
     Hugging Face's datasets.
-
-    Returns:
-        (N,) int64 or large_list<int64>, null where a row has no label; and the names, if there are any.
-
-    Raises:
-        SourceError: The values are neither whole numbers nor texts, or are not among the classes.
     """
+    # -> (N,) int64
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     array = values.combine_chunks()

@@ -27,19 +27,11 @@ from .table_values import key_column, label_column, value_column
 
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["list_table"]
-
 _CONCURRENT = 16  # files that are opened at a time, which at URLs take several requests each
 
 
 def list_table(source: Source) -> Listing:
-    """List the rows of tables, in the order of the files and of their rows.
-
-    Raises:
-        SourceError: There is no table, one is damaged or differs from the first, or labels are no classes.
-        ConfigError: Columns cannot be chosen without the user.
-        StorageError: A URL cannot be read.
-    """
+    """List the rows of tables, in the order of the files and of their rows."""
     files = find_tables(source)
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-table") as pool:
         opened = bounded_map(pool, ((file, partial(open_table, file)) for file in files), _CONCURRENT)

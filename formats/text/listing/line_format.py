@@ -14,34 +14,22 @@ from ...files.paths import is_unicode
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 
-__all__ = ["LineFormat", "SampleLines", "document_of"]
-
 
 class SampleLines(NamedTuple):
-    """A sample as it is in the source.
+    """A sample as it is in the source."""
 
-    Attributes:
-        key: Name of the sample.
-        lines: Its line, or one line from each parallel file; a skip for a sample that is left out.
-    """
-
-    key: str
+    key: str  # Name of the sample
+    # Its line, or one line from each parallel file; a skip for a sample that is left out
     lines: tuple[bytes, ...] | Skip
 
 
 @dataclass(frozen=True)
 class LineFormat:
-    """The format of the lines of a source.
+    """The format of the lines of a source."""
 
-    Attributes:
-        fields: Names of the fields of a sample.
-        json_lines: Whether a line is a JSON object with the fields; else each line is a field.
-        messages: Whether the only field has the messages of a chat, and no text.
-    """
-
-    fields: tuple[str, ...]
-    json_lines: bool
-    messages: bool
+    fields: tuple[str, ...]  # Names of the fields of a sample
+    json_lines: bool  # Whether a line is a JSON object with the fields; else each line is a field
+    messages: bool  # Whether the only field has the messages of a chat, and no text
 
     def values(self, sample: SampleLines) -> tuple[Any, ...] | Skip:
         """Return a text for each field, or the messages; return a skip for a sample that is left out."""
@@ -61,11 +49,7 @@ class LineFormat:
 
 
 def document_of(line: str) -> dict[str, Any]:
-    """Return the object of a line of JSON Lines.
-
-    Raises:
-        SkippedError: The line is no JSON object.
-    """
+    """Return the object of a line of JSON Lines."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:

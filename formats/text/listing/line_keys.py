@@ -11,20 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["LineKeys"]
-
 
 @dataclass(frozen=True)
 class LineKeys:
-    """A large_string column of N keys that takes no memory. Listings use it as an Arrow array.
+    """A large_string column of N keys that takes no memory. Listings use it as an Arrow array."""
 
-    Attributes:
-        names: Name of each file in the keys.
-        counts: Lines of each file, whose numbers begin at 1.
-    """
-
-    names: tuple[str, ...]
-    counts: tuple[int, ...]
+    names: tuple[str, ...]  # Name of each file in the keys
+    counts: tuple[int, ...]  # Lines of each file, whose numbers begin at 1
 
     def __len__(self) -> int:
         return sum(self.counts)

@@ -31,8 +31,6 @@ from stoker.errors import SourceError
 
 from ...files.reading import open_regular, read_at
 
-__all__ = ["LineFile", "open_lines"]
-
 _BLOCK = 4 << 20
 _ROWS = 1024  # of a table, that are Python objects at a time
 _GZIP = b"\x1f\x8b"
@@ -43,21 +41,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, eq=False)
 class LineFile:
-    """An open text file and the offsets of its lines.
+    """An open text file and the offsets of its lines."""
 
-    Attributes:
-        path: The file, as the caller named it.
-        descriptor: Descriptor of the file, or of the unpacked copy.
-        starts: (N + 1,) int64, offset of each line, and of the end of the last one.
-        digest: 32 hexadecimal digits of the content.
-        modified: Time of the last change of the file of ``descriptor``, nanoseconds since 1970.
-    """
-
-    path: Path
-    descriptor: int
-    starts: npt.NDArray[np.int64]
-    digest: str
-    modified: int
+    path: Path  # The file, as the caller named it
+    descriptor: int  # Descriptor of the file, or of the unpacked copy
+    starts: npt.NDArray[np.int64]  # (N + 1,) int64, offset of each line, and of the end of the last one
+    digest: str  # 32 hexadecimal digits of the content
+    modified: int  # Time of the last change of the file of ``descriptor``, nanoseconds since 1970
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -68,14 +58,8 @@ class LineFile:
         return np.diff(self.starts)
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
-        """Read lines, without their line breaks, which are LF or CR LF.
-
-        Args:
-            rows: (M,) int64, numbers of lines from 0; consecutive ones are read at once.
-
-        Raises:
-            SourceError: The file has changed since it was opened.
-        """
+        """Read lines, without their line breaks, which are LF or CR LF."""
+        # rows (M,) int64
         lines = []
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for run in np.split(rows, breaks):
@@ -102,10 +86,6 @@ def open_lines(path: Path, scratch: Path, columns: Sequence[str] = ()) -> Iterat
 
     A compressed file is unpacked on the disk of ``scratch``. Of a Parquet file, ``columns`` are read besides
     texts.
-
-    Raises:
-        SourceError: The file cannot be read, or unpacked; or a table lacks a column.
-        OSError: The disk is too full to unpack it.
     """
     with ExitStack() as stack:
         try:

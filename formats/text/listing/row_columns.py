@@ -11,24 +11,15 @@ from stoker.errors import ConfigError
 from ...conversion.samples.values.columns import check_names
 from ...sources.classes.class_names import check_classes
 
-__all__ = ["RowColumns"]
-
 
 @dataclass(frozen=True)
 class RowColumns:
-    """The values of a sample that become columns of the index.
+    """The values of a sample that become columns of the index."""
 
-    Attributes:
-        label: Name of the value that is the class of a sample; None if samples have no classes.
-        columns: Names of further numbers and texts.
-        classes: Names of the classes, that of label 0 first; None takes the sorted names in the source.
-
-    Raises:
-        ConfigError: A name cannot be that of a column, or classes are given without a label.
-    """
-
+    # Name of the value that is the class of a sample; None if samples have no classes
     label: str | None = None
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # Names of further numbers and texts
+    # Names of the classes, that of label 0 first; None takes the sorted names in the source
     classes: tuple[str, ...] | None = None
 
     @classmethod
@@ -57,11 +48,7 @@ class RowColumns:
         return (*([] if self.label is None else [self.label]), *self.columns)
 
     def check(self, fields: Iterable[str], json_lines: bool) -> None:
-        """Check the columns against the fields of the text.
-
-        Raises:
-            ConfigError: A column has a name that the index uses for a field, or the source has lines alone.
-        """
+        """Check the columns against the fields of the text."""
         if self.names and not json_lines:
             raise ConfigError(
                 "label and columns are values of objects, and files of lines have texts alone",

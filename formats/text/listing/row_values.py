@@ -20,19 +20,12 @@ from ...sources.lists.entry_columns import EntryColumns
 from .row_columns import RowColumns
 from .text_listing import TextListing
 
-__all__ = ["read_row_columns"]
-
 _CHUNK = 4096  # lines that are read at once
 _FILLED = {"int64": 0, "double": np.nan, "large_string": ""}
 
 
 def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
-    """Return the listing with labels, classes and columns; a sample without a label is left out.
-
-    Raises:
-        ConfigError: Names and numbers are mixed among the labels, or labels are numbers with fractions.
-        SourceError: No sample has a label, or the source has a class that is not among those given.
-    """
+    """Return the listing with labels, classes and columns; a sample without a label is left out."""
     if not wanted.names:
         return listing
     values = EntryColumns(cells=False)

@@ -14,16 +14,6 @@ from stoker.errors import ConfigError, SourceError
 
 from .lines import LineFile
 
-__all__ = [
-    "are_json_lines",
-    "check_fields",
-    "check_first",
-    "check_lines",
-    "check_together",
-    "default_fields",
-    "name_files",
-]
-
 _JSON_LINES = (".jsonl", ".ndjson")
 _PARQUET = ".parquet"  # its columns are read as JSON Lines
 
@@ -38,12 +28,7 @@ def name_files(paths: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
 
 
 def are_json_lines(paths: Sequence[Path]) -> bool:
-    """Whether files hold JSON Lines, by their names.
-
-    Raises:
-        ConfigError: There is no file, or some hold JSON Lines and others plain lines.
-        SourceError: A file is one JSON document.
-    """
+    """Whether files hold JSON Lines, by their names."""
     if not paths:
         raise ConfigError("there is no source: name a text file")
     for path in paths:

@@ -25,8 +25,6 @@ from .lines import LineFile
 from .row_columns import RowColumns
 from .text_listing import TextListing
 
-__all__ = ["TextSpool", "spool_items"]
-
 _BUFFER = 1 << 20
 _NAME = "the texts that were written"
 
@@ -57,11 +55,7 @@ class TextSpool:
         values: Mapping[str, Any],
         further: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a sample: a text for each field, values of columns, and more for :func:`read_row_columns`.
-
-        Raises:
-            ConfigError: A field has no text, or a column does not fit the first sample; names the key.
-        """
+        """Add a sample: a text for each field, values of columns, and more for :func:`read_row_columns`."""
         for name in self.fields:
             if not self._messages and not isinstance(texts.get(name), str):
                 raise ConfigError(
@@ -93,11 +87,7 @@ class TextSpool:
         return types
 
     def listing(self) -> TextListing:
-        """The samples so far, as a source of text; nothing can be added while it is used.
-
-        Raises:
-            SourceError: There is no sample.
-        """
+        """The samples so far, as a source of text; nothing can be added while it is used."""
         if not len(self):
             raise SourceError("no text was written")
         self._file.flush()
@@ -147,9 +137,6 @@ def spool_items(
 
     Items are texts, with the field "tokens", or mappings, by default with the field "text". The values of
     ``columns`` are kept, too.
-
-    Raises:
-        ConfigError: An item is neither, or a field has no text, or the first item lacks a column.
     """
     spool: TextSpool | None = None
     for number, item in enumerate(items):

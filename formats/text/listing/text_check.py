@@ -6,8 +6,6 @@ from pathlib import Path
 
 from stoker.errors import SourceError
 
-__all__ = ["START_BYTES", "check_text"]
-
 START_BYTES = 4096
 """Bytes at the start of a file that :func:`check_text` needs."""
 
@@ -36,11 +34,7 @@ _JSON_LINES = (
 
 
 def check_text(path: Path, start: bytes) -> None:
-    """Check that a file holds lines of text, by its suffix and its first :data:`START_BYTES` bytes, unpacked.
-
-    Raises:
-        SourceError: The file is compressed, binary or a table; the error says what to do.
-    """
+    """Check that a file holds lines of text, by its suffix and its first bytes, unpacked."""
     for signature, name in _COMPRESSED.items():
         if start.startswith(signature):
             raise SourceError(

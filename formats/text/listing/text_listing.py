@@ -34,33 +34,20 @@ from .source_files import (
 )
 from .text_check import START_BYTES, check_text
 
-__all__ = ["TextListing", "open_text"]
-
 _LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextListing(Listing):
-    """The samples of a text source, in the order of its lines. Keys are ``file:line``; lines count from 1.
+    """The samples of a text source, in the order of its lines. Keys are ``file:line``; lines count from 1."""
 
-    Attributes:
-        files: The files of the corpus, one after the other; or the parallel files, one for each field, with
-            equal numbers of lines.
-        file_names: Name of each file in the keys.
-        fields: Names of the fields, each a sequence of tokens.
-        json_lines: Whether a line is a JSON object with the fields.
-        parallel: Whether lines of one number form a sample.
-        left_out: Samples that lack a value, by row.
-        messages: Whether the only field has the messages of a chat, and no text.
-    """
-
-    files: tuple[LineFile, ...]
-    file_names: tuple[str, ...]
-    fields: tuple[str, ...]
-    json_lines: bool
-    parallel: bool
-    left_out: Mapping[int, Skip] = field(default_factory=dict)
-    messages: bool = False
+    files: tuple[LineFile, ...]  # The files of the corpus, one after the other
+    file_names: tuple[str, ...]  # Name of each file in the keys
+    fields: tuple[str, ...]  # Names of the fields, each a sequence of tokens
+    json_lines: bool  # Whether a line is a JSON object with the fields
+    parallel: bool  # Whether lines of one number form a sample
+    left_out: Mapping[int, Skip] = field(default_factory=dict)  # Samples that lack a value, by row
+    messages: bool = False  # Whether the only field has the messages of a chat, and no text
 
     def fingerprint(self) -> str:
         """SHA-256 of names, fields and content, in hexadecimal."""
@@ -76,11 +63,7 @@ class TextListing(Listing):
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
-        """Read the lines of samples at ``rows``, (M,) int64, M at least 1.
-
-        Raises:
-            SourceError: A file has changed since the samples were listed.
-        """
+        """Read the lines of samples at ``rows``, (M,) int64, M at least 1."""
         long = self.sizes[rows] > _LONGEST
         lines = iter(self._lines(rows[~long]))
         samples = []
@@ -101,11 +84,7 @@ class TextListing(Listing):
         return LineFormat(self.fields, self.json_lines, self.messages)
 
     def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
-        """Read the objects at ``rows``, (M,) int64, of JSON Lines; None for a line that the conversion skips.
-
-        Raises:
-            SourceError: A file has changed since the samples were listed.
-        """
+        """Read the objects at ``rows``, (M,) int64, of JSON Lines; None for a skipped line."""
         long = self.sizes[rows] > _LONGEST
         documents: list[dict[str, Any] | None] = [None] * len(rows)
         for index, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
@@ -147,24 +126,7 @@ def open_text(
     columns: RowColumns | None = None,
     messages: bool = False,
 ) -> Iterator[TextListing]:
-    """List the samples of text files, which stay open inside the context.
-
-    Args:
-        paths: Files of lines, or of JSON Lines (``.jsonl``, ``.ndjson``), in the order of the corpus. Each
-            may be compressed with gzip or zstd. Or Parquet files, whose columns of texts are fields.
-        fields: Names of the fields. For JSON Lines, the fields to read, by default ``text``; for lines,
-            ``tokens`` by default; for parallel files, by default the suffixes or stems in which their names
-            differ.
-        scratch: Folder on whose disk a compressed file is unpacked.
-        parallel: Whether the lines of one number of all files form a sample, with a field for each file.
-        columns: Labels and further columns that will be read of JSON Lines and Parquet files.
-        messages: Whether the only field has messages of chats.
-
-    Raises:
-        ConfigError: The fields are not different names, one for each parallel file; or the files do not fit
-            each other.
-        SourceError: A file cannot be used, or parallel files have different numbers of lines.
-    """
+    """List the samples of text files, which stay open inside the context."""
     json_lines = are_json_lines(paths)
     check_together(paths, json_lines, parallel)
     chosen = default_fields(paths, json_lines, parallel) if fields is None else fields

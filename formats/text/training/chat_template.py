@@ -18,8 +18,6 @@ from stoker.errors import ConfigError, optional_import
 
 from ...tokenization.framed import token_text, tokenizer_settings
 
-__all__ = ["ChatTemplate", "TemplateError", "find_template"]
-
 _NAMED = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}"
@@ -44,19 +42,11 @@ class ChatTemplate:
 
     The function ``strftime_now`` is not defined, because the same source must always give the same tokens.
     Templates then write the date that they have for this case.
-
-    Attributes:
-        source: The Jinja program.
-        name: Its name in the options of a dataset.
-        tokens: Texts of special tokens by their names, such as ``bos_token``, which templates use.
-
-    Raises:
-        ConfigError: The source is no Jinja program.
-        MissingDependencyError: The package ``jinja2`` is not installed.
     """
 
-    source: str
-    name: str
+    source: str  # The Jinja program
+    name: str  # Its name in the options of a dataset
+    # Texts of special tokens by their names, such as ``bos_token``, which templates use
     tokens: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -75,9 +65,6 @@ class ChatTemplate:
 
         A template without marks must render a chat as the beginning of every longer chat. An answer is then
         the text that its message adds after the prompt for it.
-
-        Raises:
-            TemplateError: The template refuses the chat, or has no marks and renders in another way.
         """
         if self.is_marked:
             return _split_marks(self._text(messages))
@@ -124,18 +111,7 @@ class ChatTemplate:
 
 
 def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
-    """Return a chat template.
-
-    Args:
-        name_or_path: ``chatml``, or the path of a Jinja file. None takes the template of the tokenizer,
-            which lies beside its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
-        tokenizer: The tokenizer's file, or the name of one without a file.
-
-    Raises:
-        ConfigError: There is no template, or it is no Jinja program.
-        SourceError: ``tokenizer_config.json`` is damaged.
-        MissingDependencyError: The package ``jinja2`` is not installed.
-    """
+    """Return a chat template."""
     config = tokenizer_settings(tokenizer)
     tokens = {name: text for name in _SPECIAL if (text := token_text(config.get(name))) is not None}
     if name_or_path in _NAMED:

@@ -18,21 +18,15 @@ from stoker.errors import ConfigError
 
 from .chat_template import ChatTemplate, Span, find_template
 
-__all__ = ["ComposedText", "TextComposer", "TrainOn", "find_composer", "trained_runs"]
-
 TrainOn = Literal["assistant", "last", "all"]
 """The messages of a chat that a model is trained on: all of the assistant, its last one, or everything."""
 
 
 class ComposedText(NamedTuple):
-    """The text of a sample.
+    """The text of a sample."""
 
-    Attributes:
-        text: The text.
-        spans: First and end character of each part that a model is trained on, ascending; None for all.
-    """
-
-    text: str
+    text: str  # The text
+    # First and end character of each part that a model is trained on, ascending; None for all
     spans: Sequence[Span] | None
 
 
@@ -60,26 +54,16 @@ class TextComposer(Protocol):
         """Whether composing takes so long in Python that processes are faster than threads."""
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """Return the text of a sample.
-
-        Raises:
-            TemplateError: The values give no text.
-        """
+        """Return the text of a sample."""
 
 
 @dataclass(frozen=True)
 class ChatComposer:
-    """Renders the messages of a chat with a template.
+    """Renders the messages of a chat with a template."""
 
-    Attributes:
-        field: Name of the value with the messages, and of the sequence.
-        template: The template.
-        train_on: The messages that are trained.
-    """
-
-    field: str
-    template: ChatTemplate
-    train_on: TrainOn = "assistant"
+    field: str  # Name of the value with the messages, and of the sequence
+    template: ChatTemplate  # The template
+    train_on: TrainOn = "assistant"  # The messages that are trained
     adds_special_tokens: bool = False  # the template has them
     holds_lock: bool = True
 
@@ -104,15 +88,10 @@ class ChatComposer:
 
 @dataclass(frozen=True)
 class FieldComposer:
-    """Joins the texts of fields, one after the other.
+    """Joins the texts of fields, one after the other."""
 
-    Attributes:
-        fields: Names of the fields.
-        trained: Names of those that are trained.
-    """
-
-    fields: tuple[str, ...]
-    trained: tuple[str, ...]
+    fields: tuple[str, ...]  # Names of the fields
+    trained: tuple[str, ...]  # Names of those that are trained
     field: str = "text"
     adds_special_tokens: bool = True
     trains_all: bool = False
@@ -137,11 +116,7 @@ def find_composer(
     train_on: str | None,
     tokenizer: str | os.PathLike[str],
 ) -> ChatComposer | FieldComposer | None:
-    """Return the composer that the arguments of a conversion ask for; None if fields stay separate.
-
-    Raises:
-        ConfigError: The arguments contradict each other, or there is no template.
-    """
+    """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
     if messages is not None:
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="leave out one of them")
@@ -174,13 +149,8 @@ def trained_runs(
 
     A token is trained if one of its characters is. Tokens that the tokenizer adds after the text are trained
     if the last character is.
-
-    Args:
-        spans: First and end character of each trained part.
-        characters: Length of the text.
-        starts: (T,) int32, first character of each token; equal to its end for a token that was added.
-        ends: (T,) int32, end of each token.
     """
+    # starts (T,) int32, ends (T,) int32
     runs: list[int] = []
     with_text = np.flatnonzero(ends > starts)
     for begin, end in spans:

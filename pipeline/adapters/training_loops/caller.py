@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from types import FrameType
 
-__all__ = ["calling_frame", "package"]
-
 
 def calling_frame() -> FrameType | None:
     """The innermost frame that runs no code of Stoker; None if there is none."""

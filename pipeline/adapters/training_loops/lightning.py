@@ -10,8 +10,6 @@ from stoker.errors import CheckpointError
 
 from .caller import calling_frame, package
 
-__all__ = ["check_resume", "is_caller"]
-
 _PACKAGES = ("lightning", "pytorch_lightning")
 
 
@@ -22,16 +20,7 @@ def is_caller() -> bool:
 
 
 def check_resume(saved: int, current: int, unit: str) -> None:
-    """Check a state that Lightning loads into a loader; states of other callers are not checked.
-
-    Args:
-        saved: Size of a step when the state was saved.
-        current: Size of a step of the loader.
-        unit: What the sizes count, for the error.
-
-    Raises:
-        CheckpointError: Lightning would leave out samples.
-    """
+    """Check a state that Lightning loads into a loader; states of other callers are not checked."""
     if saved != current and is_caller():
         raise CheckpointError(
             f"a step of this checkpoint had {saved} {unit}, and a step of this loader has {current}: "

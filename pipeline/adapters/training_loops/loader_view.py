@@ -8,19 +8,13 @@ from typing import Any
 
 from ...execution.loader import Loader
 
-__all__ = ["LoaderView", "PeekState"]
-
 
 @dataclass
 class PeekState:
-    """States of a loader around the first batch of a pass that may have been abandoned there.
+    """States of a loader around the first batch of a pass that may have been abandoned there."""
 
-    Attributes:
-        before: State before the pass; None before the first pass.
-        after: State after its first batch; None if the pass went on, or has not reached it.
-    """
-
-    before: Mapping[str, Any] | None = None
+    before: Mapping[str, Any] | None = None  # State before the pass; None before the first pass
+    # State after its first batch; None if the pass went on, or has not reached it
     after: Mapping[str, Any] | None = None
 
 
@@ -29,10 +23,6 @@ class LoaderView:
 
     Frameworks take a batch to see its form, drop the iterator, and iterate again. The loader itself would
     begin the next epoch.
-
-    Args:
-        loader: Loader whose batches the view yields.
-        peek: State that views of the same loader share; None gives the view a state of its own.
     """
 
     def __init__(self, loader: Loader, peek: PeekState | None = None) -> None:

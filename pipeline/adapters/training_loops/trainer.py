@@ -18,15 +18,9 @@ from stoker.errors import CheckpointError
 from ...execution.loader import Loader
 from .caller import calling_frame, package
 
-__all__ = ["check_resume", "check_skipping"]
-
 
 def check_resume(loader: Loader) -> None:
-    """Check the position of a loader whose length the Trainer asks for before it trains.
-
-    Raises:
-        CheckpointError: The Trainer resumes at another step.
-    """
+    """Check the position of a loader whose length the Trainer asks for before it trains."""
     frames = list(_frames())
     if not any(_is_in(frame, "transformers", "set_initial_training_values") for frame in frames):
         return
@@ -48,11 +42,7 @@ def check_resume(loader: Loader) -> None:
 
 
 def check_skipping(loader: Loader) -> None:
-    """Check that Accelerate skips no batches of a pass that begins at the position of a loaded state.
-
-    Raises:
-        CheckpointError: Accelerate would skip batches that the loader has skipped already.
-    """
+    """Check that Accelerate skips no batches of a pass that begins at the position of a loaded state."""
     for frame in _frames():
         skipped = getattr(frame.f_locals.get("self"), "skip_batches", 0)
         if _is_in(frame, "accelerate", "__iter__") and skipped and loader.steps_left < len(loader):

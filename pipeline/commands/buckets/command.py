@@ -16,8 +16,6 @@ from ..shared.options import Dataset, JsonFile, split_names
 if TYPE_CHECKING:
     from stoker.bucketing import PlanReport
 
-__all__ = ["buckets"]
-
 _BUCKETS_SHOWN = 32
 _LEGEND = """\
 sorted: windows of 100 batches, sorted by length. Samples of several fields are ordered by a k-d split,

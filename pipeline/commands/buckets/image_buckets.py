@@ -21,8 +21,6 @@ from ...images.sizes.patches.row_fill import fill_of_rows
 from ..shared.console import out, table, write_json
 from ..shared.loader_arguments import parse_caption, parse_sizes
 
-__all__ = ["compare_images", "compare_padded", "cost_cells", "fill_packed"]
-
 _FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
 _PADDED_LEGEND = """\
 padding %: share of the pixels of a batch that is padding, if all images first get the same shorter side.

@@ -25,8 +25,6 @@ from ..shared.progress import progress
 if TYPE_CHECKING:
     from stoker.formats.changes.summary import ChangeSummary
 
-__all__ = ["append", "print_change"]
-
 
 def append(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],

@@ -14,8 +14,6 @@ from ..shared.progress import progress
 if TYPE_CHECKING:
     from ...duplicates.find import Duplicates
 
-__all__ = ["duplicates"]
-
 _SHOWN = 20  # groups
 
 

@@ -8,8 +8,6 @@ import typer
 
 from .append import print_change
 
-__all__ = ["exclude"]
-
 
 def exclude(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],

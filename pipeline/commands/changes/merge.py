@@ -8,8 +8,6 @@ import typer
 
 from .append import print_change
 
-__all__ = ["merge"]
-
 
 def merge(
     datasets: Annotated[

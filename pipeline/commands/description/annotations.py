@@ -8,8 +8,6 @@ import numpy.typing as npt
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 
-__all__ = ["annotation_facts", "class_labels"]
-
 # Largest areas in pixels of small and of medium objects in the evaluation of COCO (pycocotools,
 # Params.areaRng).
 _SMALL, _MEDIUM = 32**2, 96**2

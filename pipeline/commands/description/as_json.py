@@ -15,8 +15,6 @@ from stoker.formats.verification.verify import Report
 from .annotations import class_labels
 from .sequence_lengths import lengths_json
 
-__all__ = ["dataset_json", "report_json"]
-
 
 def dataset_json(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of the manifest and the index; sizes are in bytes, heights and widths in pixels."""

@@ -24,8 +24,6 @@ from .annotations import class_labels
 from .charts import bar_chart, histogram
 from .facts import facts
 
-__all__ = ["write_card"]
-
 _CLASSES = 60  # of the most samples
 _PICTURES = 15
 _CELL = 180

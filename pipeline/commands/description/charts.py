@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bar_chart", "histogram"]
-
 _WIDTH, _HEIGHT, _FOOT = 340, 120, 18  # pixels of the page
 _BINS = 30
 _TICKS = 4

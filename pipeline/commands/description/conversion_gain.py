@@ -20,8 +20,6 @@ from stoker.formats.open import open as open_dataset
 
 from ...images.loader import ImageLoader
 
-__all__ = ["Gain", "decoder_bytes", "measure_gain"]
-
 _IMAGES = 192
 _ROUNDS = 3
 _FORMS: Mapping[str, Mapping[str, Any]] = {

@@ -18,8 +18,6 @@ from .annotations import annotation_facts, class_labels
 from .conversion_gain import Gain
 from .sequence_lengths import length_facts
 
-__all__ = ["class_table", "facts", "gain_table", "version_table"]
-
 _CLASSES_SHOWN = 20
 
 

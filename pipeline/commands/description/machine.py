@@ -18,8 +18,6 @@ from ...engines.selection.execution import choose_engine
 from ...engines.selection.rate_cache import RateCache
 from ...execution.ranks.ranks import find_ranks
 
-__all__ = ["Finding", "examine"]
-
 _PACKAGES = (
     "torch",
     "tensorflow",

@@ -12,8 +12,6 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.captions import LENGTHS_COLUMN
 
-__all__ = ["length_facts", "lengths_json"]
-
 _PERCENTILES = (50, 90, 99)
 
 

@@ -17,8 +17,6 @@ from ..shared.options import Dataset, JsonOutput
 if TYPE_CHECKING:
     from .demand import Advice, Demand
 
-__all__ = ["advise"]
-
 
 def advise(
     dataset: Dataset,

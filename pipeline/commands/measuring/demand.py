@@ -10,17 +10,6 @@ from typing import Any
 from ..description.conversion_gain import Gain
 from ..shared.console import human_bytes
 
-__all__ = [
-    "LIBRARY_BYTES",
-    "TRAINING_FORMS",
-    "Advice",
-    "ClusterDemand",
-    "Demand",
-    "MemoryDemand",
-    "advise_on",
-    "cluster_demand",
-]
-
 TRAINING_FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert --restarts": {"restarts": True},
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},

@@ -13,8 +13,6 @@ from ..shared.options import JsonOutput
 if TYPE_CHECKING:
     from ...replay.run import Replayed
 
-__all__ = ["replay"]
-
 
 def replay(
     state: Annotated[

@@ -19,22 +19,6 @@ from stoker.errors import StokerError
 if TYPE_CHECKING:
     from stoker.formats.conversion.execution import Summary
 
-__all__ = [
-    "count",
-    "error_console",
-    "human_bytes",
-    "is_terminal",
-    "out",
-    "plain",
-    "print_error",
-    "print_json",
-    "print_rows",
-    "print_skipped",
-    "print_summary",
-    "table",
-    "write_json",
-]
-
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

@@ -16,8 +16,6 @@ from ...images.sizes.aspect_buckets import AspectBuckets
 from ...images.sizes.patches.patches import Patches
 from ...images.sizes.schedules import RandomSizes, Sizes
 
-__all__ = ["parse_caption", "parse_sizes", "recipe_columns", "recipe_transforms"]
-
 
 def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -> Transforms:
     """The argument ``transforms`` of a loader: those of a recipe, or random crops without a recipe.

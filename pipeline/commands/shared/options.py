@@ -10,40 +10,6 @@ import typer
 from stoker.errors import ConfigError
 from stoker.formats.containers.registry import writable
 
-__all__ = [
-    "TOKENIZERS",
-    "Bos",
-    "Classes",
-    "Columns",
-    "Container",
-    "Dataset",
-    "Eos",
-    "Images",
-    "Instances",
-    "JsonFile",
-    "JsonOutput",
-    "Masks",
-    "MaxSize",
-    "MinCount",
-    "MinSize",
-    "MinVisible",
-    "Overwrite",
-    "Parallel",
-    "ShardRecords",
-    "ShardSize",
-    "Shards",
-    "Strict",
-    "Suffix",
-    "Target",
-    "Test",
-    "Threads",
-    "Unlabelled",
-    "Val",
-    "Vocabulary",
-    "parse_columns",
-    "split_names",
-]
-
 Dataset = Annotated[
     str,
     typer.Argument(

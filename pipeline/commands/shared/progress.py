@@ -20,8 +20,6 @@ from rich.progress import (
 
 from .console import error_console, is_terminal
 
-__all__ = ["progress"]
-
 _SECONDS_BETWEEN_LINES = 10.0
 
 

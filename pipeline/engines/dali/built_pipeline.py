@@ -14,8 +14,6 @@ from ..bfloat16 import to_bfloat16
 from .inputs import DaliBatch
 from .pipeline import define_pipeline
 
-__all__ = ["BuiltPipeline"]
-
 
 class BuiltPipeline:
     """A pipeline of DALI that is ready for batches with the specification of ``batch``."""

@@ -25,8 +25,6 @@ from .payloads import PayloadReader, Payloads
 from .spec import PipelineSpec
 from .steps import STEPS
 
-__all__ = ["DaliEngine"]
-
 _MOST_PIPELINES = 3
 """Pipelines that are kept for each array of images. Each holds threads; on a GPU it also holds a decoder, and
 at least 32 MiB for each thread."""
@@ -37,12 +35,6 @@ class DaliEngine:
 
     DALI has no bfloat16, so on a GPU such images are left as float32. JPEGs are decoded on the device of the
     engine. The pipeline for ``EngineSettings.typical`` is built at once; without it the first batch waits.
-
-    Raises:
-        MissingDependencyError: DALI is not installed.
-        StaleIndexError: A file has another size.
-        DatasetError: A file cannot be opened.
-        EngineError: DALI cannot build the pipeline.
     """
 
     name = "dali"
@@ -186,12 +178,7 @@ class DaliEngine:
             self._restart(waiting, fault)
 
     def _restart(self, batches: list[DaliBatch], fault: EngineError | None) -> None:
-        """Start batches again; those that cannot be started fail when they are collected.
-
-        Args:
-            batches: The batches, the oldest first.
-            fault: Why no batch can be started.
-        """
+        """Start batches again; those that cannot be started fail when they are collected."""
         for batch in batches:
             if fault is not None:
                 self._in_flight.append((batch, fault))

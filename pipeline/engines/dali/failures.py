@@ -15,8 +15,6 @@ from stoker.errors import EngineError
 from ..base import Status
 from .inputs import DaliBatch
 
-__all__ = ["engine_error", "is_out_of_memory", "is_sticky", "last_line", "named_samples", "recover"]
-
 Run = Callable[[DaliBatch], Any]
 
 # DALI's image decoder (operators/imgcodec/image_decoder.h) numbers samples from the start of the batch.
@@ -62,12 +60,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def engine_error(error: BaseException, device: str) -> EngineError:
-    """The error that a user sees for an error of DALI that no sample explains.
-
-    Args:
-        error: Error of DALI, or one that this function has made.
-        device: "cpu" or "cuda:N".
-    """
+    """The error that a user sees for an error of DALI that no sample explains."""
     if isinstance(error, EngineError):
         return error
     said = last_line(error)
@@ -103,18 +96,6 @@ def recover(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run, devic
     DALI's message names one sample at most. A named sample is run alone to confirm it. Where no sample is
     named, halves of the batch are run until the samples are found. The search ends where memory is missing:
     each sample that fails then may be good.
-
-    Args:
-        batch: Batch that failed; the payloads of its bad samples are rejected.
-        error: What DALI said.
-        run: Executes a batch in a pipeline that has not failed, and raises what DALI raises.
-        device: "cpu" or "cuda:N".
-
-    Returns:
-        The images of the batch.
-
-    Raises:
-        EngineError: No sample explains the failure, memory is missing, or a fault of CUDA ended its use.
     """
     for _ in range(len(batch.payloads)):  # each round but the last rejects a sample
         if not _may_be_a_sample(error):
@@ -138,11 +119,7 @@ def _may_be_a_sample(error: BaseException) -> bool:
 
 
 def _culprits(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run) -> dict[int, str]:
-    """Reasons of the samples that fail alone, by position: those that ``error`` names, or else all.
-
-    Raises:
-        RuntimeError, MemoryError: A run failed for a reason that no sample explains.
-    """
+    """Reasons of the samples that fail alone, by position: those that ``error`` names, or else all."""
     good = [i for i in range(len(batch.payloads)) if i not in batch.payloads.bad]
     named = [i for i in named_samples(error) if i in good]
     found = {i: reason for i in named for reason in _failures(batch, [i], run).values()}
@@ -152,17 +129,7 @@ def _culprits(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run) -> 
 def _failures(
     batch: DaliBatch, rows: Sequence[int], run: Run, known: RuntimeError | MemoryError | None = None
 ) -> dict[int, str]:
-    """Reasons of the samples among ``rows`` that fail alone, by position in the batch.
-
-    Args:
-        batch: Batch of the samples.
-        rows: Positions in the batch.
-        run: Executes a batch.
-        known: What DALI said about these samples together, if they have been run.
-
-    Raises:
-        RuntimeError, MemoryError: As in :func:`_culprits`.
-    """
+    """Reasons of the samples among ``rows`` that fail alone, by position in the batch."""
     error = known
     if error is None:
         try:

@@ -20,34 +20,22 @@ from .payloads import BLACK_PIXEL, Payloads
 from .spec import PipelineSpec
 from .steps import inputs_of
 
-__all__ = ["DaliBatch", "cut_prefix", "united_crops"]
-
 _PROBES = 8
 """Points along either axis at which the shrinking of a warp is measured."""
 
 
 @dataclass(frozen=True)
 class DaliBatch:
-    """A batch on its way through a pipeline.
+    """A batch on its way through a pipeline."""
 
-    Attributes:
-        spec: Specification of the pipeline.
-        params: Parameters of the batch that was submitted.
-        payloads: Payloads to execute.
-        rows: The sample of the parameters that each payload belongs to; None if payload i is sample i.
-        column: Index of the array of images in :attr:`Work.columns`.
-        cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
-            view by view.
-        repeats: How often the payload of each sample is in the batch, if images are not cut.
-    """
-
-    spec: PipelineSpec
-    params: ImageParams
-    payloads: Payloads
+    spec: PipelineSpec  # Specification of the pipeline
+    params: ImageParams  # Parameters of the batch that was submitted
+    payloads: Payloads  # Payloads to execute
+    # The sample of the parameters that each payload belongs to; None if payload i is sample i
     rows: tuple[int, ...] | None = None
-    column: int = 0
-    cuts: int = 1
-    repeats: int = 1
+    column: int = 0  # Index of the array of images in :attr:`Work.columns`
+    cuts: int = 1  # Images that are cut out of each decoded payload
+    repeats: int = 1  # How often the payload of each sample is in the batch, if images are not cut
 
     def of(self, rows: Sequence[int]) -> DaliBatch:
         """A batch of good samples alone, by their indices."""
@@ -130,12 +118,8 @@ class DaliBatch:
 
 
 def united_crops(crops: npt.NDArray[np.int32], views: int) -> npt.NDArray[np.int32]:
-    """The smallest rectangle of each sample that holds the crops of all its views, (N, 4) int32.
-
-    Args:
-        crops: (views * N, 4) int32, top, left, height and width, view by view.
-        views: Number of views.
-    """
+    """The smallest rectangle of each sample that holds the crops of all its views, (N, 4) int32."""
+    # crops (views * N, 4) int32
     if views == 1:
         return crops
     of_views = crops.reshape(views, -1, 4)

@@ -10,8 +10,6 @@ from stoker.types import Size
 # (name, dtype of DALI, dimensions of a sample) -> external source
 Source = Callable[[str, Any, int], Any]
 
-__all__ = ["mixed", "rounded", "warped"]
-
 
 def mixed(image: Any, source: Source, uses_mean: bool) -> Any:
     """``color[:, :3] @ rgb + color[:, 3]``, plus ``mean @ m`` with m the image's mean RGB, in float32."""

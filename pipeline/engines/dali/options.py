@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from stoker.errors import ConfigError
 
-__all__ = ["DaliOptions"]
-
 
 @dataclass(frozen=True)
 class DaliOptions:

@@ -17,27 +17,21 @@ from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 
-__all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
-
 # Replaces a bad payload, so that DALI decodes the others of its batch.
 BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
 class Payloads:
-    """The payloads of N samples.
+    """The payloads of N samples."""
 
-    Attributes:
-        data: For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is
-            bad.
-        bad: Status and message of bad samples, by index in the batch.
-        origin: (N, 2) int32, top and left of each payload in its image; None where all are whole images.
-        memory: What the payloads lie in that were read from the shards.
-    """
-
+    # For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is bad
     data: list[npt.NDArray[np.uint8]]
+    # Status and message of bad samples, by index in the batch
     bad: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    # (N, 2) int32, top and left of each payload in its image; None where all are whole images
     origin: npt.NDArray[np.int32] | None = None
+    # What the payloads lie in that were read from the shards
     memory: _native.PayloadMemory = field(default_factory=_native.PayloadMemory)
 
     def __len__(self) -> int:
@@ -82,10 +76,6 @@ class PayloadReader:
     """Reads payloads from the shards and checks them, a batch at a time.
 
     Payloads that DALI does not decode become pixels: RGB, or for grey images three equal channels.
-
-    Raises:
-        StaleIndexError: A file has another size.
-        DatasetError: A file cannot be opened.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -93,14 +83,8 @@ class PayloadReader:
         self._settings = settings
 
     def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
-        """The payloads of samples; those that DALI does not decode become pixels here.
-
-        Args:
-            samples: N rows of the index.
-            crops: (N, 4) int32, top, left, height and width of the part of each image that is needed. From a
-                JPEG with restart markers, only the intervals that show the region are read. None for whole
-                images.
-        """
+        """The payloads of samples; those that DALI does not decode become pixels here."""
+        # crops (N, 4) int32
         data, found, origin, memory = _native.payloads(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, samples),

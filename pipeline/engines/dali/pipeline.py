@@ -18,22 +18,11 @@ from .options import DaliOptions
 from .spec import PipelineSpec
 from .steps import add_steps, prefixed
 
-__all__ = ["define_pipeline"]
-
 
 def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size: int, cuts: int = 1) -> Any:
     """Define a DALI pipeline; the caller builds it.
 
     It decodes a region, resamples it once, executes steps on pixels, maps colours, and erases boxes.
-
-    Args:
-        spec: What the pipeline must be able to do.
-        settings: Settings of the engine.
-        batch_size: Images that are decoded for the largest batch.
-        cuts: Images that are cut out of each decoded image, an output for each.
-
-    Raises:
-        ConfigError: The device is neither "cpu" nor "cuda:N".
     """
     from nvidia.dali import pipeline_def
 

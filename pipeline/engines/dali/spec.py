@@ -11,8 +11,6 @@ from stoker.augment.params.image_params import ImageParams
 
 from .steps import StepSignature, signatures_of
 
-__all__ = ["PipelineSpec"]
-
 
 @dataclass(frozen=True)
 class PipelineSpec:
@@ -20,50 +18,29 @@ class PipelineSpec:
 
     Some fields say what the samples of a batch happen to need. A pipeline that can do more executes them as
     well. So the specifications of a family, which agree in all other fields, share one pipeline.
-
-    Attributes:
-        size: Height and width of the output, pixels.
-        padded: Whether the ``dest`` of some sample does not fill the output.
-        fill: RGB where an image shows nothing of its source.
-        vertical: Whether some sample is mirrored vertically.
-        mixing: Whether the colour matrix of some sample mixes channels, or empties one.
-        whole: Whether ``region`` is all of ``crop`` for every sample, so that the resize needs no region.
-        encoded: Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are
-            pixels.
-        interpolation: Whether each sample names the filter of its resize. Otherwise all are bilinear.
-        antialias: Whether the resize antialiases.
-        steps: Steps on pixels, in order.
-        mean: Whether the mean RGB of an image has a share in its colour.
-        warp: Whether images are resampled by a matrix, which then also mirrors and pads.
-        perspective: Whether the matrix may have a horizon.
-        nearest: Whether some samples take the nearest pixel, and are not interpolated.
-        erase: RGB of each box that is overwritten.
     """
 
-    size: tuple[int, int]
-    padded: bool
-    fill: tuple[int, ...]
-    vertical: bool
-    mixing: bool
-    whole: bool
+    size: tuple[int, int]  # Height and width of the output, pixels
+    padded: bool  # Whether the ``dest`` of some sample does not fill the output
+    fill: tuple[int, ...]  # RGB where an image shows nothing of its source
+    vertical: bool  # Whether some sample is mirrored vertically
+    mixing: bool  # Whether the colour matrix of some sample mixes channels, or empties one
+    whole: bool  # Whether ``region`` is all of ``crop`` for every sample, so that the resize needs no region
+    # Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are pixels
     encoded: bool = True
+    # Whether each sample names the filter of its resize. Otherwise all are bilinear
     interpolation: bool = False
-    antialias: bool = True
-    steps: tuple[StepSignature, ...] = ()
-    mean: bool = False
-    warp: bool = False
-    perspective: bool = False
-    nearest: bool = False
-    erase: tuple[tuple[float, ...], ...] = ()
+    antialias: bool = True  # Whether the resize antialiases
+    steps: tuple[StepSignature, ...] = ()  # Steps on pixels, in order
+    mean: bool = False  # Whether the mean RGB of an image has a share in its colour
+    warp: bool = False  # Whether images are resampled by a matrix, which then also mirrors and pads
+    perspective: bool = False  # Whether the matrix may have a horizon
+    nearest: bool = False  # Whether some samples take the nearest pixel, and are not interpolated
+    erase: tuple[tuple[float, ...], ...] = ()  # RGB of each box that is overwritten
 
     @classmethod
     def of(cls, params: ImageParams, *, encoded: bool = True) -> PipelineSpec:
-        """The smallest specification that executes ``params``.
-
-        Args:
-            params: Parameters of a batch.
-            encoded: Whether there may be JPEGs among the payloads.
-        """
+        """The smallest specification that executes ``params``."""
         warp = params.warp is not None
         padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
         return cls(

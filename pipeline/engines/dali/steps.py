@@ -35,24 +35,17 @@ from .operators import Source, mixed, rounded, warped
 Inputs = dict[str, npt.NDArray[Any]]
 Bool = npt.NDArray[np.bool_]
 
-__all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "prefixed", "signatures_of"]
-
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32)
 
 
 @dataclass(frozen=True)
 class StepSignature:
-    """What decides the nodes of a step: steps with equal signatures share a pipeline.
+    """What decides the nodes of a step: steps with equal signatures share a pipeline."""
 
-    Attributes:
-        step: Class of the step.
-        options: Values that are fixed when the pipeline is built; each row of ``_OPERATORS`` has its own.
-        chains: Signatures of each chain of a WeightedSum.
-    """
-
-    step: type[Step]
+    step: type[Step]  # Class of the step
+    # Values that are fixed when the pipeline is built; each row of ``_OPERATORS`` has its own
     options: tuple[Any, ...] = ()
-    chains: tuple[tuple[StepSignature, ...], ...] = ()
+    chains: tuple[tuple[StepSignature, ...], ...] = ()  # Signatures of each chain of a WeightedSum
 
 
 def signatures_of(steps: Iterable[Step]) -> tuple[StepSignature, ...]:
@@ -69,12 +62,8 @@ def _signature(step: Step) -> StepSignature:
 
 
 def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
-    """Inputs of the operators of steps, (N, ...) by the name of their external source.
-
-    Args:
-        steps: Steps of N samples.
-        good: (N,) bool, False for bad samples, which a black pixel replaces.
-    """
+    """Inputs of the operators of steps, (N, ...) by the name of their external source."""
+    # good (N,) bool
     feeds: Inputs = {}
     for index, step in enumerate(steps):
         step_feeds = {"where": step.where & good, **_OPERATORS[type(step)].inputs(step)}
@@ -88,18 +77,7 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
 def add_steps(
     signatures: Iterable[StepSignature], image: Any, source: Source, size: Size, device: str
 ) -> Any:
-    """Add the operators of steps after an image.
-
-    Args:
-        signatures: Signatures of the steps, in order.
-        image: Node, (H, W, 3) uint8, of a pipeline with conditionals.
-        source: Makes an external source.
-        size: Height and width of the image, pixels.
-        device: Where the image is, "cpu" or "gpu".
-
-    Returns:
-        The node after the last step, (H, W, 3) uint8.
-    """
+    """Add the operators of steps after an image."""
     from nvidia.dali import types
 
     for index, signature in enumerate(signatures):
@@ -217,16 +195,12 @@ def _weighted_sum_inputs(step: WeightedSum) -> Inputs:
 
 @dataclass(frozen=True)
 class _Operators:
-    """How DALI executes one class of step.
+    """How DALI executes one class of step."""
 
-    Attributes:
-        add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
-        inputs: Inputs of a step of N samples, (N, ...) by name.
-        options: Values of a step that are fixed when the pipeline is built; others build another pipeline.
-    """
-
+    # Adds the step's nodes; takes what :func:`add_steps` takes, for one signature
     add: Callable[[StepSignature, Any, Source, Size, str], Any]
-    inputs: Callable[[Any], Inputs] = lambda step: {}
+    inputs: Callable[[Any], Inputs] = lambda step: {}  # Inputs of a step of N samples, (N, ...) by name
+    # Values of a step that are fixed when the pipeline is built; others build another pipeline
     options: Callable[[Any], tuple[Any, ...]] = lambda step: ()
 
 

@@ -23,8 +23,6 @@ from .mean_image import subtract_mean
 Pixels = npt.NDArray[Any]
 Levels = npt.NDArray[np.float32]
 
-__all__ = ["ChannelEngine"]
-
 
 class ChannelEngine(ReferenceEngine):
     """Executes batches of images of any number of channels on a pool of threads.

@@ -20,8 +20,6 @@ from .pending_batch import PendingBatch
 Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int64]
 
-__all__ = ["CustomSteps", "split_custom"]
-
 
 def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
     """Split the parameters of a column into what C++ executes, and the custom steps at its end that apply."""
@@ -30,13 +28,7 @@ def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
 
 
 class CustomSteps:
-    """The custom steps of a column of images, run one after the other.
-
-    Args:
-        steps: The steps, at least one.
-        batch: The batch, which records errors; image i shows its sample i % N.
-        one_size: Whether all images have one size, so that an array can hold several.
-    """
+    """The custom steps of a column of images, run one after the other."""
 
     def __init__(self, steps: tuple[Step, ...], batch: PendingBatch, *, one_size: bool) -> None:
         self._steps = steps

@@ -29,8 +29,6 @@ from .needed_bytes import GAP, needed_bytes
 from .pending_batch import PendingBatch
 from .steps import EXECUTES, pack_images
 
-__all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
-
 LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 """The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
@@ -43,10 +41,6 @@ class NativeEngine:
 
     C++ calls custom steps that come last, before it writes an image. Such a batch is executed on threads of
     Python.
-
-    Raises:
-        StaleIndexError: A file has another size.
-        DatasetError: A file cannot be opened.
     """
 
     name = "native"
@@ -69,11 +63,7 @@ class NativeEngine:
         self._closed = False
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once.
-
-        Raises:
-            EngineError: The engine is closed.
-        """
+        """Start a batch; returns at once."""
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
@@ -87,11 +77,7 @@ class NativeEngine:
         self._in_flight.append(batch)
 
     def collect(self) -> Result:
-        """Wait for the oldest batch and return it.
-
-        Raises:
-            EngineError: No batch is in flight, or it could not be started.
-        """
+        """Wait for the oldest batch and return it."""
         if not self._in_flight:
             raise EngineError("no batch is in flight", hint="Submit one first.")
         batch = self._in_flight[0]

@@ -10,17 +10,11 @@ import numpy.typing as npt
 
 from ..base import ImageFormat, Work
 
-__all__ = ["ImageMemory", "clear_images"]
-
 
 class ImageMemory:
     """Makes the arrays of batches, each as large as the largest so far of its column of images.
 
     The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
-
-    Args:
-        image_format: Dtype and layout of the images.
-        empty: Makes an array of a shape and dtype, with undefined contents.
     """
 
     def __init__(

@@ -16,8 +16,6 @@ from stoker.types import Layout
 
 Images = npt.NDArray[np.float32]
 
-__all__ = ["subtract_mean", "subtract_means"]
-
 _SHARE = 8
 """Images that a thread does at a time."""
 
@@ -25,14 +23,7 @@ _SHARE = 8
 def subtract_means(
     columns: Sequence[ImageParams], arrays: Sequence[Images], layout: Layout, pool: Executor
 ) -> None:
-    """Subtract the mean images of all columns of a batch in place, on the threads of a pool.
-
-    Args:
-        columns: Parameters of each array, some of them perhaps without a mean image.
-        arrays: float32 images in the order of the axes of ``layout``.
-        layout: Order of the axes.
-        pool: Threads, which resample without the interpreter's lock.
-    """
+    """Subtract the mean images of all columns of a batch in place, on the threads of a pool."""
 
     def share(params: ImageParams, images: Images, first: int) -> None:
         for i in range(first, min(first + _SHARE, len(params))):

@@ -16,8 +16,6 @@ from stoker.formats.dataset.reading.samples import Samples
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["GAP", "ByteRanges", "needed_bytes"]
-
 GAP = 16 << 10
 """Bytes that an SSD reads in about the time of one more request."""
 
@@ -25,26 +23,15 @@ _MCU_HEIGHTS = (8, 16)  # the index does not say which one an image has
 
 
 class ByteRanges(NamedTuple):
-    """Ranges of bytes of data files.
+    """Ranges of bytes of data files."""
 
-    Attributes:
-        shard: (M,) int32, index of the data file.
-        offset: (M,) int64, first byte.
-        length: (M,) int64, number of bytes.
-    """
-
-    shard: npt.NDArray[np.int32]
-    offset: Int64
-    length: Int64
+    shard: npt.NDArray[np.int32]  # (M,) int32, index of the data file
+    offset: Int64  # (M,) int64, first byte
+    length: Int64  # (M,) int64, number of bytes
 
 
 def needed_bytes(samples: Samples, columns: Sequence[ImageParams]) -> ByteRanges:
-    """Return the bytes that the images of ``columns`` need: parts of JPEGs with bands, other payloads whole.
-
-    Args:
-        samples: N samples.
-        columns: Parameters of their images. An element has V * N of them, view by view.
-    """
+    """Return the bytes that images need: parts of JPEGs with bands, other payloads whole."""
     whole = ByteRanges(samples.shard, samples.offset, samples.length)
     if samples.bands is None or not samples.bands.size or not columns:
         return whole

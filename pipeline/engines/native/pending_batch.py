@@ -14,35 +14,24 @@ from stoker.errors import StokerError
 
 from ..base import Status, Work
 
-__all__ = ["PendingBatch"]
-
 
 @dataclass
 class PendingBatch:
-    """A batch from submit to collect.
+    """A batch from submit to collect."""
 
-    Attributes:
-        work: Samples and parameters of the batch.
-        images: Arrays that the images are written into, one for each of the work's columns.
-        status: (N,) uint8, the :class:`Status` of each sample, which C++ writes.
-        waiting: Samples that Pillow has not decoded, and one more until all of them are handed to it.
-        decoded: Pixels that Pillow has decoded, by index in the batch.
-        failed: Status and message of each bad sample, from Pillow or C++, by index in the batch.
-        step_errors: Errors of custom steps, by index in the batch.
-        job: The batch in C++; None until it starts.
-        error: What kept the batch from starting.
-        started: Set once ``job`` or ``error`` has a value.
-        lock: Guards ``waiting``.
-    """
-
-    work: Work
+    work: Work  # Samples and parameters of the batch
+    # Arrays that the images are written into, one for each of the work's columns
     images: tuple[npt.NDArray[Any], ...]
-    status: npt.NDArray[np.uint8]
-    waiting: int = 1
+    status: npt.NDArray[np.uint8]  # (N,) uint8, the :class:`Status` of each sample, which C++ writes
+    waiting: int = 1  # Samples that Pillow has not decoded, and one more until all of them are handed to it
+    # Pixels that Pillow has decoded, by index in the batch
     decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    # Status and message of each bad sample, from Pillow or C++, by index in the batch
     failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    # Errors of custom steps, by index in the batch
     step_errors: dict[int, StokerError] = field(default_factory=dict)
-    job: _native.Job | None = None
-    error: BaseException | None = None
+    job: _native.Job | None = None  # The batch in C++; None until it starts
+    error: BaseException | None = None  # What kept the batch from starting
+    # Set once ``job`` or ``error`` has a value
     started: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)  # Guards ``waiting``

@@ -16,8 +16,6 @@ from stoker.errors import EngineError
 
 from ..column_arrays import pack
 
-__all__ = ["EXECUTES", "pack_images", "pack_steps"]
-
 _STEPS = frozenset(
     kind
     for kind in vars(kinds).values()
@@ -41,11 +39,7 @@ EXECUTES = frozenset(
 
 
 def pack_images(params: ImageParams, out: npt.NDArray[Any], layout: int, *, exact: bool) -> dict[str, Any]:
-    """Return the arguments of ``_native.ImageArray`` for images with these parameters, written into ``out``.
-
-    Raises:
-        EngineError: A step is of a class that C++ does not execute.
-    """
+    """Return the arguments of ``_native.ImageArray`` for images written into ``out``."""
     return {
         "params": pack(_native.PARAMETER_COLUMNS, params),
         "out": out,
@@ -58,11 +52,7 @@ def pack_images(params: ImageParams, out: npt.NDArray[Any], layout: int, *, exac
 
 
 def pack_steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:
-    """Make the steps of a batch of ``n`` samples, without those that apply to none.
-
-    Raises:
-        EngineError: A step is of a class that C++ does not execute.
-    """
+    """Make the steps of a batch of ``n`` samples, without those that apply to none."""
     packed = _native.Steps(n)
     for step in steps:
         if not step.where.any():

@@ -22,8 +22,6 @@ from ..base import ImageFormat, Result, Work
 from .engine import LAYOUT_NUMBERS, NativeEngine
 from .steps import pack_images
 
-__all__ = ["PIXELS_DTYPE", "PIXELS_LAYOUT", "UnfinishedEngine", "UnfinishedImages"]
-
 _PART_BYTES = 1 << 20  # for larger arrays Ray starts threads, which cost more than they gain on busy cores
 
 PIXELS_DTYPE: Final = "uint8"
@@ -32,17 +30,12 @@ PIXELS_LAYOUT: Final = "NCHW"
 
 @dataclass(frozen=True, eq=False)
 class UnfinishedImages:
-    """M images before their colours.
+    """M images before their colours."""
 
-    Attributes:
-        pixels: (K, 3, H, W) uint8, RGB, of one part of the images after the other.
-        params: The parameters of the remaining steps: colours, and boxes to erase.
-        image_format: Form of the finished images.
-    """
-
+    # (K, 3, H, W) uint8, RGB, of one part of the images after the other
     pixels: Sequence[npt.NDArray[np.uint8]]
-    params: ImageParams
-    image_format: ImageFormat
+    params: ImageParams  # The parameters of the remaining steps: colours, and boxes to erase
+    image_format: ImageFormat  # Form of the finished images
 
     @property
     def nbytes(self) -> int:
@@ -62,12 +55,7 @@ class UnfinishedImages:
 
 
 class UnfinishedEngine:
-    """A native engine whose results hold :class:`UnfinishedImages`.
-
-    Args:
-        engine: Makes images of ``PIXELS_DTYPE`` and ``PIXELS_LAYOUT``; this object closes it.
-        image_format: Form of the finished images.
-    """
+    """A native engine whose results hold :class:`UnfinishedImages`."""
 
     def __init__(self, engine: NativeEngine, image_format: ImageFormat) -> None:
         self.name = engine.name

@@ -11,43 +11,22 @@ from stoker.formats.concurrency.cores import available_cores
 
 from .gpus import gpu_count
 
-__all__ = [
-    "BatchPlacement",
-    "Machine",
-    "choose_placement",
-    "device_name",
-    "has_dali",
-    "numbered_device",
-    "this_machine",
-]
-
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine offers to a loader.
+    """What a machine offers to a loader."""
 
-    Attributes:
-        cores: CPU cores that this process may use.
-        gpus: NVIDIA GPUs that this process sees.
-        has_dali: Whether NVIDIA DALI is installed.
-    """
-
-    cores: int
-    gpus: int
-    has_dali: bool
+    cores: int  # CPU cores that this process may use
+    gpus: int  # NVIDIA GPUs that this process sees
+    has_dali: bool  # Whether NVIDIA DALI is installed
 
 
 @dataclass(frozen=True)
 class BatchPlacement:
-    """Where a loader hands out its batches.
+    """Where a loader hands out its batches."""
 
-    Attributes:
-        device: "cpu" or "cuda:N"; None leaves each array where it was made.
-        pin_memory: Whether arrays on the CPU are made in page-locked memory.
-    """
-
-    device: str | None
-    pin_memory: bool
+    device: str | None  # "cpu" or "cuda:N"; None leaves each array where it was made
+    pin_memory: bool  # Whether arrays on the CPU are made in page-locked memory
 
 
 def this_machine(device: str | None) -> Machine:
@@ -82,9 +61,6 @@ def numbered_device(device: str | None, machine: Machine, local_rank: int) -> st
     """The device as it was asked for, with a number where "cuda" has none.
 
     "cuda" alone is the GPU whose number is ``local_rank`` modulo the number of GPUs.
-
-    Raises:
-        ConfigError: The name is none of a device, or the machine has no such GPU.
     """
     device_type, _, number = (device or "").partition(":")
     if device_type not in ("", "cpu", "cuda") or (number and not number.isdigit()):
@@ -104,12 +80,6 @@ def choose_placement(
 
     Batches that are made on the CPU and wanted on a GPU go through page-locked memory if the framework can
     copy from it in the background, whatever ``pin_memory`` says.
-
-    Args:
-        device: Numbered device that was asked for; None leaves a batch where it is made.
-        made_on: Device on which batches are made, "cpu" or "cuda:N".
-        pin_memory: Whether page-locked memory was asked for.
-        copies_from_pinned: Whether the framework's adapter takes page-locked memory.
     """
     wanted = device or (None if made_on == "cpu" else made_on)
     copied = copies_from_pinned and made_on == "cpu" and wanted not in (None, "cpu")

@@ -11,29 +11,19 @@ from ...execution.ranks.ranks import Ranks
 from ..registry import ENGINES
 from .devices import BatchPlacement, Machine, choose_placement, numbered_device
 
-__all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]
-
 _ON_CPU = ("native", "reference")
 """Engines that run on any machine, the fastest first."""
 
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """What a loader of images runs on.
+    """What a loader of images runs on."""
 
-    Attributes:
-        engine: Name of the engine, a key of :data:`~stoker.pipeline.engines.registry.ENGINES`.
-        engine_device: Where the engine leaves images, "cpu" or "cuda:N".
-        placement: Where batches are handed out.
-        num_threads: Threads of the engine.
-        depth: Batches that are in flight in the engine at once.
-    """
-
-    engine: str
-    engine_device: str
-    placement: BatchPlacement
-    num_threads: int
-    depth: int
+    engine: str  # Name of the engine, a key of :data:`~stoker.pipeline.engines.registry.ENGINES`
+    engine_device: str  # Where the engine leaves images, "cpu" or "cuda:N"
+    placement: BatchPlacement  # Where batches are handed out
+    num_threads: int  # Threads of the engine
+    depth: int  # Batches that are in flight in the engine at once
 
 
 def plan_execution(
@@ -61,27 +51,6 @@ def plan_execution(
     3. Batches are placed as :func:`~stoker.pipeline.engines.selection.devices.choose_placement` says.
     4. Threads are those asked for, or else this rank's share of the machine's cores.
     5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
-
-    Args:
-        engine: Name of an engine, or "auto".
-        device: Where batches are wanted, "cpu", "cuda" or "cuda:N"; None leaves it to the engine.
-        needs: What the transforms need of an engine, see :attr:`ImagePlan.needs`.
-        last_custom: Those of ``needs`` that an engine may run in Python at the end, see
-            :attr:`ImagePlan.last_custom_steps`.
-        machine: What there is to run on.
-        ranks: This process among those of the machine.
-        framework_sees_gpu: Whether the framework can hold arrays on a GPU. Only rule 1 asks, and only where
-            there is a GPU: some frameworks start CUDA to answer.
-        copies_from_pinned: Whether the framework's adapter takes page-locked memory.
-        pin_memory: Whether page-locked memory was asked for.
-        num_threads: Threads that were asked for; None for a share of the cores.
-        batch_size: Samples of a batch.
-        prefetch: Batches that may be ready or in flight.
-        fastest: Chooses one of several engines whose batches are wanted on a GPU, "cuda:N"; None takes the
-            first.
-
-    Raises:
-        ConfigError: There is no such engine or device, or the engine does not execute the transforms.
     """
     if device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
@@ -119,20 +88,6 @@ def choose_engine(
     - "auto" is "dali" on a GPU, unless the CPU is named, there is no GPU or no DALI, or DALI does not execute
       what the transforms need; then it is "native", and where that does not execute them "reference". A
       loader may measure and take "native" instead, see :func:`plan_execution`.
-
-    Args:
-        engine: Name of an engine, or "auto".
-        device: Where batches are wanted, "cpu", "cuda" or "cuda:N"; None leaves it to the engine.
-        needs: What the transforms need of an engine.
-        machine: What there is to run on.
-        local_rank: Rank on this machine, which picks the GPU where ``device`` names none.
-        last_custom: Those of ``needs`` that an engine may run in Python at the end.
-
-    Returns:
-        Name of the engine, and "cpu" or "cuda:N".
-
-    Raises:
-        ConfigError: There is no such engine or device, or the engine does not execute the transforms.
     """
     if engine not in ("auto", *ENGINES):
         known = "', '".join(("auto", *ENGINES))
@@ -173,11 +128,7 @@ _MEANINGS = {
 
 
 def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> None:
-    """Check that an engine executes what transforms need.
-
-    Raises:
-        ConfigError: It does not; names what is missing, and an engine that executes it.
-    """
+    """Check that an engine executes what transforms need."""
     if missing := _missing(engine, needs, last_custom):
         is_fast = executes("native", needs, last_custom)
         able = "'native' executes" if is_fast else "'reference' (slowly) executes"

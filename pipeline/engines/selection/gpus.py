@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["gpu_count", "gpu_model", "nvml_number", "visible_gpus"]
-
 _TEXT_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE
 
 
@@ -62,12 +60,7 @@ def _opened() -> Iterator[Any]:
 
 
 def visible_gpus(uuids: list[str], visible: str | None) -> list[int | str]:
-    """The GPUs that CUDA shows to a process, in its order: the index of each in ``uuids``, or a MIG name.
-
-    Args:
-        uuids: UUID of each GPU of the machine, "GPU-...".
-        visible: Value of ``CUDA_VISIBLE_DEVICES``; None if it is not set.
-    """
+    """The GPUs that CUDA shows to a process, in its order: the index of each in ``uuids``, or a MIG name."""
     if visible is None:
         return list(range(len(uuids)))
     seen: list[int | str] = []

@@ -10,8 +10,6 @@ from stoker.errors import MissingDependencyError, StokerError
 
 from .rate_cache import MeasuredRates, RateCache
 
-__all__ = ["MEASURED_SECONDS", "choose_by_rate"]
-
 MEASURED_SECONDS = 2.0
 """Seconds that a measurement takes, of all engines together and without their preparation."""
 
@@ -25,19 +23,7 @@ def choose_by_rate(
     machine: str,
     cache: RateCache,
 ) -> str:
-    """The fastest of several engines, by rates in the cache, or else measured now.
-
-    Args:
-        engines: Names of the engines.
-        measure: Returns images per second of an engine in a number of seconds.
-        conditions: What decides the rates, as JSON has it. A change of any value leads to a new measurement.
-        dataset: Path of the dataset, for people.
-        machine: GPU and threads, for people.
-        cache: Earlier measurements.
-
-    Raises:
-        StokerError: Every engine failed; the error is that of the last one.
-    """
+    """The fastest of several engines, by rates in the cache, or else measured now."""
     key = json.dumps({"engines": list(engines), **conditions}, sort_keys=True)
     with cache.lock():
         rates = cache.find(key)

@@ -13,8 +13,6 @@ from typing import Any
 
 from stoker.cache_folder import cache_folder
 
-__all__ = ["MeasuredRates", "RateCache"]
-
 _FORMAT = 1
 _MOST = 100
 """Measurements that are kept, the newest ones."""
@@ -22,19 +20,12 @@ _MOST = 100
 
 @dataclass(frozen=True)
 class MeasuredRates:
-    """The rates of engines, or of a loader without some stages, on one machine, for one dataset.
+    """The rates of engines, or of a loader without some stages, on one machine, for one dataset."""
 
-    Attributes:
-        key: Everything that decides the rates, as text; see :func:`choose_by_rate`.
-        dataset: Path of the dataset, for people.
-        machine: GPU or name, and threads, for people.
-        images_per_second: Rates by name; 0 for an engine that failed.
-    """
-
-    key: str
-    dataset: str
-    machine: str
-    images_per_second: Mapping[str, float]
+    key: str  # Everything that decides the rates, as text; see :func:`choose_by_rate`
+    dataset: str  # Path of the dataset, for people
+    machine: str  # GPU or name, and threads, for people
+    images_per_second: Mapping[str, float]  # Rates by name; 0 for an engine that failed
 
     @property
     def fastest(self) -> str:
@@ -43,12 +34,7 @@ class MeasuredRates:
 
 
 class RateCache:
-    """A file of measurements. A damaged file, and one whose folder cannot be written, counts as empty.
-
-    Args:
-        name: Name of the file without its suffix.
-        folder: Folder of the file; by default that of :func:`stoker.cache_folder.cache_folder`.
-    """
+    """A file of measurements. A damaged file, and one whose folder cannot be written, counts as empty."""
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
         self._folder = folder or cache_folder()

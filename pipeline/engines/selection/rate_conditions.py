@@ -9,17 +9,11 @@ from pathlib import Path
 
 from .gpus import gpu_model
 
-__all__ = ["machine_conditions"]
-
 _BUILDS_OF_DALI = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
 
 
 def machine_conditions(device: str) -> dict[str, str]:
-    """Models of the processor and of the GPU, and the version of DALI, by name; empty where unknown.
-
-    Args:
-        device: The GPU, "cuda:N".
-    """
+    """Models of the processor and of the GPU, and the version of DALI, by name; empty where unknown."""
     number = int(device.partition(":")[2] or 0)
     return {"cpu": _cpu_model(), "gpu": gpu_model(number), "dali_version": _dali_version()}
 

@@ -9,8 +9,6 @@ from weakref import WeakValueDictionary
 
 from stoker.processes import PerProcess
 
-__all__ = ["EpochCache", "SharedEpochs"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -17,8 +17,6 @@ from ..observation.stats import StatsTotals
 from ..prefetch import Prefetcher
 from ..state import State
 
-__all__ = ["EpochIterator", "Progress", "Steps"]
-
 _LOG = EventLog("samples")
 
 
@@ -55,15 +53,7 @@ class Progress:
 
 
 class EpochIterator:
-    """The iterator over one pass, which counts what the consumer has received. Threads can share it.
-
-    Args:
-        keep: Takes the prefetcher back at the end of the pass, for the next pass. It is a method of the
-            loader, and so keeps the loader alive as long as the iterator.
-        batches: Makes the batches.
-        progress: Counts the batches received.
-        totals: Adds up the figures of received batches.
-    """
+    """The iterator over one pass, which counts what the consumer has received. Threads can share it."""
 
     def __init__(
         self,

@@ -14,8 +14,6 @@ from ..batch import FinishedBatch
 from ..prefetch import BatchProducer
 from ..ranks.ranks import Ranks
 
-__all__ = ["Epochs", "FirstSteps", "following_producers", "single_step"]
-
 
 class Epochs(Protocol):
     """The epochs of a :class:`.loader.Loader`."""

@@ -7,26 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-__all__ = ["Counters", "MakerStats", "Traffic"]
-
 
 @dataclass(frozen=True)
 class Counters:
-    """Counts since the loader was made; zeros for datasets that lie on this machine.
+    """Counts since the loader was made; zeros for datasets that lie on this machine."""
 
-    Attributes:
-        bytes_fetched: Bytes that came from the storage.
-        retries: Requests that were tried again, by all loaders of this process.
-        cache_hits: Blocks of the cache that were there when a batch was planned.
-        cache_misses: Blocks that had to be fetched.
-        bytes_evicted: Bytes that the cache has freed.
-    """
-
-    bytes_fetched: int = 0
-    retries: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    bytes_evicted: int = 0
+    bytes_fetched: int = 0  # Bytes that came from the storage
+    retries: int = 0  # Requests that were tried again, by all loaders of this process
+    cache_hits: int = 0  # Blocks of the cache that were there when a batch was planned
+    cache_misses: int = 0  # Blocks that had to be fetched
+    bytes_evicted: int = 0  # Bytes that the cache has freed
 
     def minus(self, before: Counters) -> Counters:
         """The counts since ``before``."""
@@ -39,23 +29,14 @@ class Counters:
 
 @dataclass(frozen=True)
 class MakerStats:
-    """Batches of one maker since the loader was made.
+    """Batches of one maker since the loader was made."""
 
-    Attributes:
-        name: "local", or the address of a worker's machine.
-        batches: Batches that were received from it.
-        samples: Samples of these batches on this rank.
-        samples_per_second: Samples received in a second, from its first request to its latest answer.
-        bytes: Bytes of their images or token ids.
-        seconds: Seconds from asking for a batch to receiving it, on average.
-    """
-
-    name: str
-    batches: int
-    samples: int
-    samples_per_second: float
-    bytes: int
-    seconds: float
+    name: str  # "local", or the address of a worker's machine
+    batches: int  # Batches that were received from it
+    samples: int  # Samples of these batches on this rank
+    samples_per_second: float  # Samples received in a second, from its first request to its latest answer
+    bytes: int  # Bytes of their images or token ids
+    seconds: float  # Seconds from asking for a batch to receiving it, on average
 
 
 @dataclass

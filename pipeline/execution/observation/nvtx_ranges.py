@@ -11,8 +11,6 @@ from typing import Any
 
 from stoker import _native
 
-__all__ = ["show_native_ranges"]
-
 # NVTX is a header. These libraries, from CUDA and the package nvidia-nvtx, have its functions for programs
 # that cannot include it.
 _LIBRARIES = ("libnvtx3interop.so.1", "libnvToolsExt.so.1")

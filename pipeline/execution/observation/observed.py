@@ -18,8 +18,6 @@ from .publishing import publish_stats
 from .stages import traced
 from .stats import Stats, StatsTotals
 
-__all__ = ["Observed"]
-
 
 class Observed:
     """The base of a loader that measures where its time goes."""

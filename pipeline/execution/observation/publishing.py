@@ -11,8 +11,6 @@ from stoker.errors import ConfigError
 
 from .stats import Stats
 
-__all__ = ["publish_stats"]
-
 _OF_MAKERS = {
     "samples_per_second": "Samples a second that a maker of batches has made",
     "batches": "Batches that a maker has made",

@@ -17,16 +17,9 @@ from stoker import _native
 
 _NATIVE_STAGES = ("read", "decode", "augment")
 
-__all__ = ["StageTimes", "Trace", "profiler_range", "traced"]
-
 
 class StageTimes:
-    """Seconds that a thread spends in each stage, without those of the stages inside it.
-
-    Attributes:
-        seconds: Seconds by the name of the stage.
-        trace: Records every stage; None without a trace.
-    """
+    """Seconds that a thread spends in each stage, without those of the stages inside it."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -90,12 +83,7 @@ def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]
 
 
 class Trace:
-    """Stages of all threads, in the Trace Event Format of Chrome, which https://ui.perfetto.dev shows.
-
-    Args:
-        path: File to write when the trace is closed.
-        most: Largest number of stages; later ones are left out.
-    """
+    """Stages of all threads, in the Trace Event Format of Chrome, which https://ui.perfetto.dev shows."""
 
     def __init__(self, path: Path, most: int = 1_000_000) -> None:
         self._path = path
@@ -109,12 +97,7 @@ class Trace:
             self._events.append((name, threading.get_native_id(), thread.name, began, end))
 
     def add_native(self, spans: list[tuple[int, int, int, int]], shift: float) -> None:
-        """Record the stages of native threads.
-
-        Args:
-            spans: Thread, stage, begin and end of each stage, in nanoseconds of their clock.
-            shift: Seconds to add to their clock for the clock of :meth:`add`.
-        """
+        """Record the stages of native threads."""
         names = {thread: f"stoker-native-{i}" for i, thread in enumerate(sorted({one[0] for one in spans}))}
         room = max(0, self._most - len(self._events))
         self._events += [
@@ -126,9 +109,6 @@ class Trace:
         """Write the file; its times are microseconds after ``baseTimeNanoseconds``, nanoseconds since 1970.
 
         Begin and end are rounded to nanoseconds, Perfetto's unit. So nested stages stay nested in Perfetto.
-
-        Args:
-            profile: A trace of PyTorch's profiler, to which the stages are added.
         """
         process, clock, prefix = os.getpid(), time_ns() - round(perf_counter() * 1e9), ""
         self._events.sort(key=lambda one: (one[3], -one[4]))

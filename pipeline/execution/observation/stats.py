@@ -11,8 +11,6 @@ from ..batch import FinishedBatch
 from .counters import Counters, MakerStats
 from .stages import StageTimes
 
-__all__ = ["Stats", "StatsTotals", "explain_slow_engine", "factors_in_words"]
-
 _KEYS_KEPT = 1000
 _STAGES = ("planning", "executing", "handing over", "copying", "idle")
 
@@ -114,58 +112,38 @@ class StatsTotals:
 
 @dataclass(frozen=True)
 class Stats:
-    """The work of a loader since its first pass began, or in another window of ``loader.stats``.
+    """The work of a loader since its first pass began, or in another window of ``loader.stats``."""
 
-    Attributes:
-        samples: Samples that the consumer has received.
-        batches: Batches that the consumer has received.
-        seconds: Wall time of the window.
-        samples_per_second: ``samples / seconds``, so the consumer's own time counts.
-        waited: Seconds that the consumer waited for a batch.
-        waited_share: ``waited / seconds``, at most 1.
-        producer: Seconds of the worker thread, by what it did: "planning" batches and checking payloads,
-            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over"
-            batches, "copying" them to the framework, "idle" with ``prefetch`` batches ready, and the name of
-            each batch transform and function.
-        skipped: Bad samples left out (``on_error="skip"``).
-        replaced: Bad samples replaced (``on_error="replace"``).
-        bad_keys: Keys of the first thousand bad samples.
-        engine: Name of the engine that makes images; empty for text.
-        slow_steps: Names of the steps that only the slow engine "reference" executes.
-        custom_steps: Names of the steps that run in Python after all others, on a fast engine.
-        counters: Counts of the cache and the storage of a remote dataset.
-        ready: Batches that lie ready now; if it stays 0, the loader is the limit.
-        rank: Rank of this process.
-        world_size: Number of ranks.
-        stores: Folder or URL of each dataset.
-        makers: Batches of this process and of each worker since the loader was made; empty without workers.
-        made_again: Batches that were made a second time, because a worker was lost or slow.
-        ablated: How many times as fast the loader would be without each stage, as the last
-            :meth:`stoker.ImageLoader.ablate` on this machine has found; empty without one.
-        first_wait: Seconds of ``waited`` before the loader's first batch, which the verdict leaves out.
-    """
-
-    samples: int
-    batches: int
-    seconds: float
-    samples_per_second: float
-    waited: float
-    waited_share: float
+    samples: int  # Samples that the consumer has received
+    batches: int  # Batches that the consumer has received
+    seconds: float  # Wall time of the window
+    samples_per_second: float  # ``samples / seconds``, so the consumer's own time counts
+    waited: float  # Seconds that the consumer waited for a batch
+    waited_share: float  # ``waited / seconds``, at most 1
+    # Seconds of the worker thread, by what it did: "planning" batches and checking payloads, waiting for a
+    # remote dataset ("fetching") and for the engine ("executing"), "handing over" batches, "copying" them to
+    # the framework, "idle" with ``prefetch`` batches ready, and the name of each batch transform and function
     producer: dict[str, float]
-    skipped: int
-    replaced: int
-    bad_keys: tuple[str, ...]
-    engine: str = ""
-    slow_steps: tuple[str, ...] = ()
+    skipped: int  # Bad samples left out (``on_error="skip"``)
+    replaced: int  # Bad samples replaced (``on_error="replace"``)
+    bad_keys: tuple[str, ...]  # Keys of the first thousand bad samples
+    engine: str = ""  # Name of the engine that makes images; empty for text
+    slow_steps: tuple[str, ...] = ()  # Names of the steps that only the slow engine "reference" executes
+    # Names of the steps that run in Python after all others, on a fast engine
     custom_steps: tuple[str, ...] = ()
+    # Counts of the cache and the storage of a remote dataset
     counters: Counters = field(default_factory=Counters)
-    ready: int = 0
-    rank: int = 0
-    world_size: int = 1
-    stores: tuple[str, ...] = ()
+    ready: int = 0  # Batches that lie ready now; if it stays 0, the loader is the limit
+    rank: int = 0  # Rank of this process
+    world_size: int = 1  # Number of ranks
+    stores: tuple[str, ...] = ()  # Folder or URL of each dataset
+    # Batches of this process and of each worker since the loader was made; empty without workers
     makers: tuple[MakerStats, ...] = ()
-    made_again: int = 0
+    made_again: int = 0  # Batches that were made a second time, because a worker was lost or slow
+    # How many times as fast the loader would be without each stage, as the last
+    # :meth:`stoker.ImageLoader.ablate` on this machine has found; empty without one
     ablated: Mapping[str, float] = field(default_factory=dict)
+    # Seconds of ``waited`` before the loader's first batch, which the verdict leaves out
     first_wait: float = 0.0
 
     @property

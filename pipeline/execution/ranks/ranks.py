@@ -13,8 +13,6 @@ from stoker.errors import ConfigError
 from ..arguments import whole_number
 from .tf_config import read_tf_config
 
-__all__ = ["Ranks", "check_ranks", "find_ranks"]
-
 # Variables by launcher: rank and world size, over all machines and on this one. TF_CONFIG follows Horovod.
 _ENVIRONMENTS = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
@@ -38,23 +36,14 @@ _PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 @dataclass(frozen=True)
 class Ranks:
-    """The rank of this process among those that train together.
+    """The rank of this process among those that train together."""
 
-    Attributes:
-        rank: 0..world_size-1.
-        world_size: Number of ranks.
-        local_rank: Rank on this machine, and the number of the GPU that it uses.
-        local_world_size: Number of ranks on this machine, which share its cores.
-        source: Where the numbers come from, for messages.
-        replicate: Processes in a row that have one rank, and so receive the same batches.
-    """
-
-    rank: int = 0
-    world_size: int = 1
-    local_rank: int = 0
-    local_world_size: int = 1
-    source: str = "one process"
-    replicate: int = 1
+    rank: int = 0  # 0..world_size-1
+    world_size: int = 1  # Number of ranks
+    local_rank: int = 0  # Rank on this machine, and the number of the GPU that it uses
+    local_world_size: int = 1  # Number of ranks on this machine, which share its cores
+    source: str = "one process"  # Where the numbers come from, for messages
+    replicate: int = 1  # Processes in a row that have one rank, and so receive the same batches
 
 
 def find_ranks(
@@ -63,15 +52,6 @@ def find_ranks(
     """Return the given ranks, or those of torch.distributed, JAX or the launcher; else those of one process.
 
     Only a framework that is already imported and initialised counts.
-
-    Args:
-        rank: Rank of this process.
-        world_size: Number of ranks.
-        mesh: DeviceMesh of PyTorch with the dimensions along which batches differ, in place of these two.
-        replicate: Processes in a row that receive the same batches.
-
-    Raises:
-        ConfigError: The arguments do not fit each other, or the number of processes.
     """
     replicate = whole_number("replicate", replicate, 1)
     if mesh is not None:
@@ -125,9 +105,6 @@ def check_ranks(ranks: Ranks) -> None:
 
     A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
     them. It then has rank 0 of 1, and every process would draw all samples.
-
-    Raises:
-        ConfigError: torch.distributed or JAX now has another rank or number of ranks.
     """
     if ranks.source == "given":
         return

@@ -7,8 +7,6 @@ import os
 
 from stoker.errors import ConfigError
 
-__all__ = ["read_tf_config"]
-
 _HINT = "Correct it as TensorFlow's guide to multi-worker training says, or give rank and world_size."
 
 
@@ -16,9 +14,6 @@ def read_tf_config() -> tuple[int, int] | None:
     """Return rank and number of workers as TF_CONFIG says; None if it names no cluster.
 
     The chief is rank 0, and the workers follow. An evaluator trains with no other process.
-
-    Raises:
-        ConfigError: The variable is not as TensorFlow reads it, or describes parameter servers.
     """
     text = os.environ.get("TF_CONFIG")
     if not text:

@@ -17,8 +17,6 @@ from .objects import EXTRA_PREFIX, ObjectConfig
 
 _Sides = tuple[int | None, int | None]
 
-__all__ = ["AnnotationConfig", "MaskConfig", "make_annotation_config", "task_columns"]
-
 _BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
 _DTYPES = {
     "boxes": "float32",
@@ -35,34 +33,21 @@ _IGNORE_OF_MANY = 65535
 
 @dataclass(frozen=True)
 class MaskConfig:
-    """Form of class masks.
+    """Form of class masks."""
 
-    Attributes:
-        dtype: "uint8", or "int64" if the classes need it.
-        ignore: Value of pixels that show nothing of the source.
-        from_objects: Whether they are drawn from polygons and run lengths, and not stored.
-    """
-
-    dtype: str
-    ignore: int
-    from_objects: bool = False
+    dtype: str  # "uint8", or "int64" if the classes need it
+    ignore: int  # Value of pixels that show nothing of the source
+    from_objects: bool = False  # Whether they are drawn from polygons and run lengths, and not stored
 
 
 @dataclass(frozen=True)
 class AnnotationConfig:
-    """What a loader makes of the annotations of a column of images, the same in every epoch.
+    """What a loader makes of the annotations of a column of images, the same in every epoch."""
 
-    Attributes:
-        objects: Columns of objects, and their form.
-        masks: Form of class masks; None if no column is made of them.
-        needs_boxes: Whether a transform of images decides by boxes.
-        pastes: Whether a transform of images pastes objects.
-    """
-
-    objects: ObjectConfig = field(default_factory=ObjectConfig)
-    masks: MaskConfig | None = None
-    needs_boxes: bool = False
-    pastes: bool = False
+    objects: ObjectConfig = field(default_factory=ObjectConfig)  # Columns of objects, and their form
+    masks: MaskConfig | None = None  # Form of class masks; None if no column is made of them
+    needs_boxes: bool = False  # Whether a transform of images decides by boxes
+    pastes: bool = False  # Whether a transform of images pastes objects
 
     @property
     def columns(self) -> frozenset[str]:
@@ -78,15 +63,7 @@ class AnnotationConfig:
     def spec(
         self, column: str, name: str, dataset: SampleSource, size: _Sides, views: int | None = None
     ) -> ColumnSpec:
-        """Dtype and shape of a column of annotations.
-
-        Args:
-            column: Name of the column in the batch.
-            name: What it holds, one of :attr:`columns`.
-            dataset: Dataset or mixture that has the annotations.
-            size: Height and width of the images, pixels; None where batches differ.
-            views: Views of each sample; None without an axis of views.
-        """
+        """Dtype and shape of a column of annotations."""
         if name == "segmentation" and self.masks:
             return ColumnSpec(column, self.masks.dtype, size, views=views)
         if name == "count":
@@ -122,18 +99,7 @@ def make_annotation_config(
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
 ) -> AnnotationConfig:
-    """Check the columns of annotations that follow images against the dataset and the transforms.
-
-    Args:
-        dataset: Dataset or mixture that has the annotations.
-        columns: Names of the loader's columns, without the prefix of those that follow the images.
-        objects: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
-        plan: Transforms of images.
-        batch_transform_plan: Transforms of batches.
-
-    Raises:
-        ConfigError: The dataset lacks what the columns or the transforms need.
-    """
+    """Check the columns of annotations that follow images against the dataset and the transforms."""
     info = dataset.manifest.annotations
     annotated = frozenset(columns) & frozenset(task_columns(dataset))
     masks = _mask_config(dataset) if "segmentation" in annotated else None

@@ -29,8 +29,6 @@ from .pasting import covered_objects, remaining, with_pasted_masks
 Int64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["AnnotationProcessor", "BatchAnnotations", "decode_mask"]
-
 # Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
 _MODES = ("1", "L", "P", "I;16", "I")
 
@@ -40,27 +38,17 @@ _BAD_POLYGON = "a polygon has a vertex that is not finite"
 
 @dataclass(frozen=True, eq=False)
 class BatchAnnotations:
-    """Annotations of the N images of a batch, after their transforms.
+    """Annotations of the N images of a batch, after their transforms."""
 
-    Attributes:
-        objects: Objects of all images; None if there is no column of objects.
-        masks: (N, H, W), class masks, zeros for a sample with an error; None if there is no such column.
-        errors: Errors in the annotations of samples, by index in the batch.
-    """
-
-    objects: BatchObjects | None = None
+    objects: BatchObjects | None = None  # Objects of all images; None if there is no column of objects
+    # (N, H, W), class masks, zeros for a sample with an error; None if there is no such column
     masks: Mask | None = None
+    # Errors in the annotations of samples, by index in the batch
     errors: dict[int, SampleError] = field(default_factory=dict)
 
 
 class AnnotationProcessor:
-    """Reads, decodes and transforms the annotations of samples, one batch on each of its threads.
-
-    Args:
-        dataset: Dataset or mixture that has the annotations.
-        config: Which columns to make, and what transforms need.
-        num_threads: Threads, from 1.
-    """
+    """Reads, decodes and transforms the annotations of samples, one batch on each of its threads."""
 
     def __init__(self, dataset: SampleSource, config: AnnotationConfig, num_threads: int) -> None:
         objects, masks = config.objects if config.objects.columns else None, config.masks
@@ -79,11 +67,8 @@ class AnnotationProcessor:
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
     def read(self, positions: Int64) -> Annotations | None:
-        """Objects of samples; None if neither a column nor a transform needs them.
-
-        Args:
-            positions: (N,) int64, positions of the samples in the dataset.
-        """
+        """Objects of samples; None if neither a column nor a transform needs them."""
+        # positions (N,) int64
         return self._dataset.annotations(positions, self._parts) if self._reads else None
 
     def pasted(
@@ -107,17 +92,8 @@ class AnnotationProcessor:
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
     ) -> Callable[[], BatchAnnotations]:
-        """Start to transform the annotations of a batch; those with masks on a thread.
-
-        Args:
-            positions: (N,) int64, positions of the samples in the dataset.
-            samples: Their rows of the index.
-            params: Parameters of their transforms.
-            annotations: What :meth:`read` returned for them.
-
-        Returns:
-            A function that waits for the annotations and returns them.
-        """
+        """Start to transform the annotations of a batch; those with masks on a thread."""
+        # positions (N,) int64
         if not self._has_masks:
             # The work on a few hundred numbers takes less time than a thread needs to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
@@ -235,11 +211,7 @@ def _parts(config: ObjectConfig) -> frozenset[str]:
 
 
 def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
-    """Decode a mask, (H, W), of an image of ``size``, height and width.
-
-    Raises:
-        Exception: The mask is damaged or does not fit; Pillow's parsers raise almost anything.
-    """
+    """Decode a mask, (H, W), of an image of ``size``, height and width."""
     with open_mask(data) as image:
         if (image.height, image.width) != size:  # read from the header
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")

@@ -24,8 +24,6 @@ from .mask_drawing import MaskMemory, draw_segments
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["draw_classes"]
-
 _OBJECTS = 64  # drawn at a time: the mask of an object has as many bytes as an output has pixels
 
 
@@ -39,20 +37,8 @@ def draw_classes(
     ignore: int,
     memory: MaskMemory,
 ) -> Mask:
-    """Class masks of images after their transforms.
-
-    Args:
-        annotations: All objects of the N samples, with polygons or run lengths.
-        params: Parameters of the N samples.
-        height: (N,) integers, heights of the sources, pixels.
-        width: (N,) integers, widths of the sources, pixels.
-        dtype: "uint8" or "int64".
-        ignore: Value where several objects or a crowd lie, or where the output shows nothing of the source.
-        memory: Memory that masks of objects are drawn into.
-
-    Returns:
-        (N, H, W): 0 for the background, 1 + the label where one object lies.
-    """
+    """Class masks of images after their transforms."""
+    # height (N,), width (N,) -> (N, H, W)
     masks: Mask = np.full((len(params), *params.size), ignore, dtype)
     if params.border is None:
         _draw(annotations, params, (height, width), masks, ignore=ignore, memory=memory)

@@ -14,8 +14,6 @@ from .objects import BatchObjects
 
 Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["composed_errors", "composed_masks", "composed_objects"]
-
 
 def composed_objects(objects: BatchObjects, composition: Composition) -> BatchObjects:
     """The objects of N images, from those of their P parts: part by part, so that no object is lost."""

@@ -20,8 +20,6 @@ from stoker.augment.params.image_params import ImageParams
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.uint8]
 
-__all__ = ["MaskMemory", "bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
-
 _OBJECTS = 64  # the number of objects is rounded up to a multiple, so that few sizes of memory occur
 _BATCHES = 8  # whose memory is kept; with fewer, alternating sizes evict each other
 
@@ -48,24 +46,8 @@ def draw_segments(
     runs: Sequence[Ints] | None = None,
     memory: MaskMemory | None = None,
 ) -> Mask:
-    """Masks of objects, as :func:`stoker.augment.geometry.segments.transform_segments` makes them.
-
-    Args:
-        params: Parameters of N samples.
-        owner: (M,) integers, index in the batch of each object's image.
-        height: (N,) integers, heights of the sources, pixels.
-        width: (N,) integers, widths of the sources, pixels.
-        polygons: Polygons of each object, (P, 2) each, (x, y) in pixels of the source; None if there are
-            none.
-        runs: Run lengths of each object, (R,), empty for no mask; None if there are none.
-        memory: Memory that masks are drawn into; None allocates.
-
-    Returns:
-        (M, H, W) uint8, 1 where the object is visible, else 0.
-
-    Raises:
-        ValueError: Run lengths do not sum to the pixels of the source, or a vertex is not finite.
-    """
+    """Masks of objects, as :func:`stoker.augment.geometry.segments.transform_segments` makes them."""
+    # owner (M,), height (N,), width (N,) -> (M, H, W) uint8
     masks = (memory or MaskMemory()).empty(len(owner), params.size)
     owners, region, visible = np.asarray(owner, np.int64), params.region, shown(params)
     flat = list(chain.from_iterable(polygons or ()))
@@ -101,18 +83,8 @@ def draw_class_masks(
 
     It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
     padding continues the images.
-
-    Args:
-        params: Parameters of N samples.
-        data: N files.
-        height: (N,) integers, heights of the sources, pixels.
-        width: (N,) integers, widths of the sources, pixels.
-        ignore: Value where the output shows nothing of the source, 0 to 255.
-        out: (N, H, W) uint8 that the masks are written into.
-
-    Returns:
-        Indices of the masks that were not drawn.
     """
+    # height (N,), width (N,), out (N, H, W) uint8
     if params.border is not None:
         return list(range(len(params)))
     return _native.class_masks(

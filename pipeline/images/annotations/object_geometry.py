@@ -17,8 +17,6 @@ from stoker.formats.dataset.columns.annotations import Annotations
 Float = npt.NDArray[np.float64]
 Owner = npt.NDArray[np.int64]
 
-__all__ = ["deciding_objects", "output_boxes", "output_keypoints"]
-
 
 def deciding_objects(annotations: Annotations) -> Objects:
     """The boxes by which transforms decide, such as RandomIoUCrop: those of objects, not of groups."""

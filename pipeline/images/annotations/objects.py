@@ -24,8 +24,6 @@ from .object_geometry import output_boxes, output_keypoints
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["EXTRA_PREFIX", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transform_objects"]
-
 ObjectForm = Literal["ragged", "padded"]
 
 EXTRA_PREFIX = "object_"
@@ -35,22 +33,14 @@ EXTRA_PREFIX = "object_"
 
 @dataclass(frozen=True)
 class ObjectConfig:
-    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`.
+    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`."""
 
-    Attributes:
-        columns: Names of the columns.
-        form: "ragged" or "padded".
-        box_format: Format of the boxes that are handed out.
-        min_visible: Least share of a box's area that must be visible, 0 to 1.
-        min_size: Least width and height of a box, pixels of the output.
-        swap: (K,) number that each keypoint has in a mirrored image; empty if all keep theirs.
-    """
-
-    columns: frozenset[str] = frozenset()
-    form: ObjectForm = "ragged"
-    box_format: BoxFormat = "XYXY"
-    min_visible: float = 0.0
-    min_size: float = 0.0
+    columns: frozenset[str] = frozenset()  # Names of the columns
+    form: ObjectForm = "ragged"  # "ragged" or "padded"
+    box_format: BoxFormat = "XYXY"  # Format of the boxes that are handed out
+    min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
+    min_size: float = 0.0  # Least width and height of a box, pixels of the output
+    # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
     swap: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -66,14 +56,10 @@ class ObjectConfig:
 
 @dataclass(frozen=True, eq=False)
 class BatchObjects:
-    """M objects of N images, image by image.
+    """M objects of N images, image by image."""
 
-    Attributes:
-        owner: (M,) int64, ascending, index in the batch of each object's image.
-        columns: (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output.
-    """
-
-    owner: Int64
+    owner: Int64  # (M,) int64, ascending, index in the batch of each object's image
+    # (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output
     columns: Mapping[str, Array]
 
     def __len__(self) -> int:
@@ -127,16 +113,8 @@ def transform_objects(
     *,
     memory: MaskMemory | None = None,
 ) -> BatchObjects:
-    """The objects that the images of a batch show after their transforms.
-
-    Args:
-        annotations: Objects of the N samples.
-        params: Parameters of the N samples.
-        height: (N,) integers, heights of the sources, pixels.
-        width: (N,) integers, widths of the sources, pixels.
-        config: Columns to make, and which objects to drop from all of them.
-        memory: Memory that masks are drawn into; None allocates.
-    """
+    """The objects that the images of a batch show after their transforms."""
+    # height (N,), width (N,)
     boxes, keep = output_boxes(
         params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
     )

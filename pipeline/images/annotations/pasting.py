@@ -25,8 +25,6 @@ from .objects import BatchObjects, ObjectConfig
 Ints = npt.NDArray[np.integer[Any]]
 Masks = npt.NDArray[np.uint8]
 
-__all__ = ["covered_objects", "remaining", "with_pasted_masks"]
-
 
 def with_pasted_masks(
     params: ImageParams,
@@ -37,16 +35,8 @@ def with_pasted_masks(
     config: ObjectConfig,
     memory: MaskMemory | None = None,
 ) -> ImageParams:
-    """The parameters with the masks of the objects that are pasted; unchanged where none can be.
-
-    Args:
-        params: Parameters of P parts.
-        annotations: Objects of their samples.
-        height: (P,) integers, heights of the sources, pixels.
-        width: (P,) integers, widths of the sources, pixels.
-        config: Which objects are dropped, and so are not pasted.
-        memory: Memory that masks are drawn into; None allocates.
-    """
+    """The parameters with the masks of the objects that are pasted; unchanged where none can be."""
+    # height (P,), width (P,)
     composition = params.composition
     if composition is None or composition.paste is None:
         return params
@@ -91,13 +81,7 @@ def _pasted(
 
 
 def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectConfig) -> BatchObjects:
-    """The objects of P parts without what pasted objects cover of the lowest layer.
-
-    Args:
-        objects: Objects of the parts, with the column "masks".
-        params: Parameters of the parts, with the masks of what is pasted.
-        config: Columns to keep, and the least size of a box.
-    """
+    """The objects of P parts without what pasted objects cover of the lowest layer."""
     composition = params.composition
     if composition is None or composition.paste is None:
         return objects

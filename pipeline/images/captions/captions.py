@@ -27,8 +27,6 @@ from .tokens import Tokens
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MASK", "Captions", "find_captions"]
-
 MASK = "caption_mask"
 _OUTPUTS: dict[str, tuple[Output, str]] = {
     CAPTION: ("input_ids", "int64"),
@@ -45,21 +43,14 @@ _INDEX = -5
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """The captions of a dataset, in the form that a loader hands out.
+    """The captions of a dataset, in the form that a loader hands out."""
 
-    Attributes:
-        dataset: Dataset or mixture.
-        tokens: The loader's argument.
-        tokenizer: Makes token ids of texts; None for a function, and where the index has token ids.
-        pad_id: Token id for padding.
-        closing: Special tokens that a cut keeps at the end.
-    """
-
-    dataset: SampleSource
-    tokens: Tokens
+    dataset: SampleSource  # Dataset or mixture
+    tokens: Tokens  # The loader's argument
+    # Makes token ids of texts; None for a function, and where the index has token ids
     tokenizer: Tokenizer | None
-    pad_id: int
-    closing: int
+    pad_id: int  # Token id for padding
+    closing: int  # Special tokens that a cut keeps at the end
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -90,14 +81,8 @@ class Captions:
     def packed(
         self, names: Iterable[str], sequences: Ragged, groups: Int64, most: int
     ) -> dict[str, npt.NDArray[Any]]:
-        """Arrays of packed rows, for those of ``names`` that are :attr:`columns`.
-
-        Args:
-            names: Names of the columns of a batch.
-            sequences: Token ids of the captions.
-            groups: (rows + 1,) int64, first caption of each row, and their number.
-            most: Largest number of captions of a row.
-        """
+        """Arrays of packed rows, for those of ``names`` that are :attr:`columns`."""
+        # groups (rows + 1,) int64
         chosen = [name for name in names if name in self.columns]
         pack = Pack(outputs=[_OUTPUTS[name][0] for name in chosen], value=self.pad_id, max_sequences=most)
         arrays = pack(Packed(sequences, groups), self.tokens.row)
@@ -120,14 +105,8 @@ class Captions:
         return self._cut(lists.values[at].astype(np.int64), positions)
 
     def draw(self, positions: Int64, keys: Int64, seed: int, epoch: int) -> Ragged:
-        """Return the token ids of one caption of each of N samples, int64, cut to the largest length.
-
-        Args:
-            positions: (N,) int64, positions of the samples in the dataset.
-            keys: (N,) int64, keys of their random numbers.
-            seed: Any integer.
-            epoch: Any integer.
-        """
+        """Return the token ids of one caption of each of N samples, int64, cut to the largest length."""
+        # positions (N,) int64, keys (N,) int64
         numbers = self._numbers(keys, seed, epoch)
         if self.tokens.tokenizer is not None:
             ids, begin, end = self._tokenized(positions, numbers)
@@ -147,11 +126,7 @@ class Captions:
         return uniform(derive_key(seed, epoch, _INDEX), keys, 1)[:, 0]
 
     def _cut(self, lengths: Int64, positions: Int64) -> Int64:
-        """Lengths of captions after the cut.
-
-        Raises:
-            ConfigError: A caption is too long, and ``too_long`` is "error".
-        """
+        """Lengths of captions after the cut."""
         most = self.tokens.max_length
         if self.tokens.too_long == "error" and (long := lengths > most).any():
             first = int(long.argmax())
@@ -210,16 +185,7 @@ def _drawn(lists: ListColumn, numbers: npt.NDArray[np.float64]) -> Int64:
 
 
 def find_captions(dataset: SampleSource, tokens: Tokens | None, *, mixes: bool) -> Captions | None:
-    """Return the captions of a dataset in the form that a loader asks for; None if it asks for none.
-
-    Args:
-        dataset: Dataset or mixture.
-        tokens: The loader's argument.
-        mixes: Whether transforms mix the images of several samples.
-
-    Raises:
-        ConfigError: The dataset has no such captions, or transforms mix images.
-    """
+    """Return the captions of a dataset in the form that a loader asks for; None if it asks for none."""
     if tokens is None:
         return None
     if mixes:

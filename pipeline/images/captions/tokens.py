@@ -14,8 +14,6 @@ from stoker.formats.tokenization.captions import CAPTION
 
 from ...execution.arguments import optional_number, whole_number
 
-__all__ = ["Tokens"]
-
 Form = Literal["padded", "longest", "ragged", "packed"]
 Choice = Literal["random", "first"]
 TooLong = Literal["truncate", "error"]

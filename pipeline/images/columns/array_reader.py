@@ -23,8 +23,6 @@ from ...order.sample_source import SampleSource
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ArrayConfig", "ArrayForm", "ArrayReader", "BatchArrays"]
-
 ArrayForm = Literal["ragged", "padded"]
 
 _HINT = "stoker verify lists all bad samples."
@@ -33,15 +31,10 @@ _ANY_NUMBER = 1 << 62
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """The array columns of a dataset, or those that a loader hands out, and their form.
+    """The array columns of a dataset, or those that a loader hands out, and their form."""
 
-    Attributes:
-        columns: Dtype and shape of the columns, by name.
-        form: Form of arrays whose shapes differ: "ragged" or "padded".
-    """
-
-    columns: Mapping[str, ArrayColumn]
-    form: ArrayForm = "ragged"
+    columns: Mapping[str, ArrayColumn]  # Dtype and shape of the columns, by name
+    form: ArrayForm = "ragged"  # Form of arrays whose shapes differ: "ragged" or "padded"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(ArrayForm):
@@ -71,17 +64,11 @@ class ArrayConfig:
 
 @dataclass(frozen=True, eq=False)
 class BatchArrays:
-    """The arrays of the N samples of a batch.
+    """The arrays of the N samples of a batch."""
 
-    Attributes:
-        config: The columns and their form.
-        arrays: N arrays in each column, by name.
-        shapes: (N, S) int64, the sides of these arrays.
-    """
-
-    config: ArrayConfig
-    arrays: Mapping[str, list[Array]]
-    shapes: Mapping[str, Int64]
+    config: ArrayConfig  # The columns and their form
+    arrays: Mapping[str, list[Array]]  # N arrays in each column, by name
+    shapes: Mapping[str, Int64]  # (N, S) int64, the sides of these arrays
 
     def of_samples(self, chosen: Int64) -> BatchArrays:
         """The arrays of the samples at ``chosen``, (K,) indices in the batch."""
@@ -117,15 +104,7 @@ class BatchArrays:
 
 
 class ArrayReader:
-    """Reads the arrays of batches from the shards, and checks them, one batch on each of its threads.
-
-    Args:
-        dataset: Dataset or mixture that has the arrays.
-        config: Columns to read, at least one.
-        num_threads: Threads, from 1.
-        mapped: Whether shards are mapped into memory.
-        verify: Whether every array is compared with its checksum.
-    """
+    """Reads the arrays of batches from the shards, and checks them, one batch on each of its threads."""
 
     def __init__(
         self, dataset: SampleSource, config: ArrayConfig, *, num_threads: int, mapped: bool, verify: bool
@@ -141,11 +120,8 @@ class ArrayReader:
         return self._pool.submit(self.read, positions).result
 
     def read(self, positions: Int64) -> tuple[BatchArrays, dict[int, SampleError]]:
-        """The arrays of samples, and the errors of those that are damaged, by index in the batch.
-
-        Args:
-            positions: (N,) int64, positions of the samples in the dataset.
-        """
+        """The arrays of samples, and the errors of those that are damaged, by index in the batch."""
+        # positions (N,) int64
         errors: dict[int, SampleError] = {}
         arrays, shapes = {}, {}
         for name in self._config.columns:

@@ -21,8 +21,6 @@ from . import source_columns
 from .array_reader import ArrayConfig
 from .image_column import ImageColumn
 
-__all__ = ["column_names"]
-
 
 def column_names(
     columns: Sequence[str] | None,
@@ -35,22 +33,7 @@ def column_names(
     captions: Captions | None,
     sizes: SizePlan,
 ) -> tuple[str, ...]:
-    """Names of the columns of a batch, in their order, with those that arguments add.
-
-    Args:
-        columns: Names that the user gives. None takes the images, the masks of their patches, and the label
-            where samples have one.
-        images: Columns of images, without annotations.
-        dataset: The dataset or mixture.
-        last_batch: The loader's argument; "pad" adds a column "mask".
-        objects: The form of objects; "padded" adds columns "count".
-        arrays: The form of arrays; "padded" adds columns of shapes.
-        captions: Captions and their form; None for no captions.
-        sizes: The sizes of images; "padded" adds a column "image_size".
-
-    Raises:
-        ConfigError: There is no such column, or a column of images has a name that is taken.
-    """
+    """Names of the columns of a batch, in their order, with those that arguments add."""
     if sizes.patch_planner:
         names = patch_column_names(columns, dataset, last_batch, captions)
         _check_captions(names, captions, dataset)

@@ -18,26 +18,19 @@ from .array_reader import BatchArrays
 
 Array = npt.NDArray[Any]
 
-__all__ = ["Contents", "ImageContents"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a batch of N samples holds besides its images.
+    """What a batch of N samples holds besides its images."""
 
-    Attributes:
-        annotated: Annotations of each column of images, M images of N samples in each.
-        to_source: Matrices of each column of images, (M, 3, 3) float64; None where no column needs them.
-        image_sizes: Heights and widths of each column of images, (M, 2); None where all fill their array.
-        arrays: Arrays of the dataset; None if there are no such columns.
-        errors: Errors in what belongs to samples, by index in the batch.
-    """
-
+    # Annotations of each column of images, M images of N samples in each
     annotated: Sequence[BatchAnnotations]
+    # Matrices of each column of images, (M, 3, 3) float64; None where no column needs them
     to_source: Sequence[Array | None]
+    # Heights and widths of each column of images, (M, 2); None where all fill their array
     image_sizes: Sequence[Array | None]
-    arrays: BatchArrays | None
-    errors: dict[int, SampleError]
+    arrays: BatchArrays | None  # Arrays of the dataset; None if there are no such columns
+    errors: dict[int, SampleError]  # Errors in what belongs to samples, by index in the batch
 
     @classmethod
     def of(
@@ -56,22 +49,14 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class ImageContents:
-    """A column of images, and the annotations that follow them; None if no column needs these.
+    """A column of images, and the annotations that follow them; None if no column needs these."""
 
-    Attributes:
-        images: (M, ...) of NumPy, or on a GPU of the framework.
-        objects: Objects of all images.
-        masks: (M, H, W), class masks.
-        patches: (M, rows, columns) bool, patches to hide.
-        to_source: (M, 3, 3) float64, from the pixels of the images to those of their sources.
-        image_size: (M, 2) int32, heights and widths of the images; None where all fill their array.
-    """
-
-    images: Any
-    objects: BatchObjects | None
-    masks: Array | None
-    patches: Array | None
-    to_source: Array | None
+    images: Any  # (M, ...) of NumPy, or on a GPU of the framework
+    objects: BatchObjects | None  # Objects of all images
+    masks: Array | None  # (M, H, W), class masks
+    patches: Array | None  # (M, rows, columns) bool, patches to hide
+    to_source: Array | None  # (M, 3, 3) float64, from the pixels of the images to those of their sources
+    # (M, 2) int32, heights and widths of the images; None where all fill their array
     image_size: Array | None = None
 
     def mixed(

@@ -34,8 +34,6 @@ CompileTransforms = Callable[..., ImagePlan]
 Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 """A list of transforms, or lists and views by the names of their columns."""
 
-__all__ = ["ImageColumn", "plan_columns"]
-
 
 @dataclass(frozen=True)
 class ImageColumn:
@@ -43,27 +41,17 @@ class ImageColumn:
 
     The M images of N samples stand view by view: image i shows sample i % N. M is N without views, and
     V * N otherwise.
-
-    Attributes:
-        name: Name of the column.
-        plan: What happens to each image.
-        views: V; None for one image of each sample, without an axis of views.
-        prefix: What the names of columns that follow these images begin with.
-        mask: Patches to hide in each image; None for no such column.
-        annotations: Which columns annotations make.
-        by_size: The plan for each size that batches may have; empty if all have that of ``plan``. Then
-            ``plan`` is the one of the largest.
-        ragged: Whether the images, which have different sizes, are handed out as a list.
     """
 
-    name: str
-    plan: ImagePlan
-    views: int | None = None
-    prefix: str = ""
-    mask: PatchMask | None = None
-    annotations: AnnotationConfig = field(default_factory=AnnotationConfig)
+    name: str  # Name of the column
+    plan: ImagePlan  # What happens to each image
+    views: int | None = None  # V; None for one image of each sample, without an axis of views
+    prefix: str = ""  # What the names of columns that follow these images begin with
+    mask: PatchMask | None = None  # Patches to hide in each image; None for no such column
+    annotations: AnnotationConfig = field(default_factory=AnnotationConfig)  # Which columns annotations make
+    # The plan for each size that batches may have
     by_size: Mapping[Size, ImagePlan] = field(default_factory=dict)
-    ragged: bool = False
+    ragged: bool = False  # Whether the images, which have different sizes, are handed out as a list
 
     def at(self, size: Size | None) -> ImagePlan:
         """What happens to the images of a batch of ``size``; None for the size that the transforms leave."""
@@ -76,23 +64,14 @@ class ImageColumn:
         objects: ObjectConfig,
         batch_transform_plan: BatchTransformPlan,
     ) -> ImageColumn:
-        """The same with the columns of annotations among ``names`` that follow it.
-
-        Raises:
-            ConfigError: The dataset lacks what the columns or the transforms need.
-        """
+        """The same with the columns of annotations among ``names`` that follow it."""
         bare = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
         bare = (*bare, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
         annotations = make_annotation_config(dataset, bare, objects, self.plan, batch_transform_plan)
         return replace(self, annotations=annotations)
 
     def part(self, name: str) -> str | None:
-        """What a column of the batch holds of these images; None if it does not belong to them.
-
-        Returns:
-            "image", "mask" for hidden patches, "to_source" for the way back, or the name of a column of
-            annotations without the prefix.
-        """
+        """What a column of the batch holds of these images; None if it does not belong to them."""
         if name == self.name:
             return "image"
         if not name.startswith(self.prefix):
@@ -123,12 +102,7 @@ class ImageColumn:
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
 
     def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:
-        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64.
-
-        Args:
-            params: Parameters of the M images.
-            origins: The way from the N stored images to those of the source.
-        """
+        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64."""
         shown = self.samples_of_images(len(origins.sizes))
         return origins.matrices[shown] @ params.to_source()
 
@@ -168,20 +142,7 @@ def plan_columns(
     sizes: Sequence[Size] = (),
     padding: Padding | None = None,
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
-    """Check a loader's transforms, and plan its columns of images, without annotations.
-
-    Args:
-        transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
-        compile_transforms: Checks a list of transforms of images.
-        sizes: Heights and widths that batches may have; empty for the one that the transforms leave.
-        padding: How images of different sizes form a batch; None if all of a batch have one.
-
-    Returns:
-        The columns, and the plan of what follows on the batch, which only a list has.
-
-    Raises:
-        ConfigError: The transforms or the mapping are wrong.
-    """
+    """Check a loader's transforms, and plan its columns of images, without annotations."""
     if not isinstance(transforms, Mapping):
         _refuse_views(transforms)
         of_images, batch_transform_plan = split_transforms(transforms)

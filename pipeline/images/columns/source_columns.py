@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MATRIX", "SIZE"]
-
 MATRIX = "to_source"
 """Name of the column of matrices; it follows images, so that views have one each."""
 SIZE = "source_size"

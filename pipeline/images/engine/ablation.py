@@ -28,8 +28,6 @@ from ...execution.observation.stats import factors_in_words
 from ..batch_transforms import split_transforms
 from ..config import ImageLoaderConfig
 
-__all__ = ["Ablation", "ablate", "cached_factors"]
-
 AS_IT_IS = "as it is"
 _CURES = {
     "reading": "a faster disk (stoker stage), or smaller images (stoker convert --resize)",
@@ -48,21 +46,14 @@ _ALONE: Mapping[str, Any] = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Ablation:
-    """The rates of a loader with each stage left out.
+    """The rates of a loader with each stage left out."""
 
-    Attributes:
-        images_per_second: Median rates: "as it is", and without "reading", "decoding" and "augmentation".
-        engine: Name of the engine.
-        threads: Threads of the engine.
-        store: Folder of the dataset.
-        images: Images that were measured.
-    """
-
+    # Median rates: "as it is", and without "reading", "decoding" and "augmentation"
     images_per_second: Mapping[str, float]
-    engine: str
-    threads: int
-    store: str
-    images: int
+    engine: str  # Name of the engine
+    threads: int  # Threads of the engine
+    store: str  # Folder of the dataset
+    images: int  # Images that were measured
 
     @property
     def factors(self) -> dict[str, float]:
@@ -90,20 +81,7 @@ def ablate(
     images: int,
     rounds: int,
 ) -> Ablation:
-    """Measure a loader on some images of its dataset, and keep the rates for :func:`cached_factors`.
-
-    Args:
-        make: Makes a loader of a dataset and arguments, whose engine leaves something out.
-        options: Arguments of the loader.
-        config: Config of the loader.
-        engine: Name of its engine.
-        threads: Threads of its engine.
-        images: Images to measure, evenly spread; fewer if they are large.
-        rounds: Turns of each after one that warms up.
-
-    Raises:
-        ConfigError: The loader has a mixture, a dataset that is not on this machine, or the engine "dali".
-    """
+    """Measure a loader on some images of its dataset, and keep the rates for :func:`cached_factors`."""
     if len(config.dataset.datasets) > 1 or is_remote(config.dataset):
         raise ConfigError(
             "an ablation reads one dataset that lies on this machine",

@@ -34,8 +34,6 @@ from .setup import ProducerFactory
 if TYPE_CHECKING:
     from ...cluster.image_memory import Allocate
 
-__all__ = ["EngineImages"]
-
 _TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
 
 

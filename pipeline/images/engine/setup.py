@@ -38,8 +38,6 @@ from ..producer import ImageBatchProducer
 from .trial import images_per_second
 from .typical_samples import largest_size, typical_work
 
-__all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
-
 _MOST_RANKS_THAT_KEEP = 2
 """With more, a rank shows a sample of a mosaic too seldom to decode all of it."""
 
@@ -56,37 +54,23 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class EngineSetup:
-    """What the engine of an image loader depends on; attributes are arguments of :class:`stoker.ImageLoader`.
+    """What the engine of an image loader depends on."""
 
-    Attributes:
-        config: What the loader does with samples.
-        framework: Framework of the arrays.
-        ranks: This process among those that train together.
-        reading: How payloads are read and decoded.
-        unfinished: Whether another process finishes the images.
-        ablated: The stage that the engine leaves out, for a measurement.
-    """
-
-    config: ImageLoaderConfig
-    framework: Framework
-    ranks: Ranks
+    config: ImageLoaderConfig  # What the loader does with samples
+    framework: Framework  # Framework of the arrays
+    ranks: Ranks  # This process among those that train together
     engine: str
     device: Any
     dali: DaliOptions | None
     num_threads: int | None
     prefetch: int
     pin_memory: bool
-    reading: ReadOptions
-    unfinished: bool = False
-    ablated: AblatedStage = NO_STAGE
+    reading: ReadOptions  # How payloads are read and decoded
+    unfinished: bool = False  # Whether another process finishes the images
+    ablated: AblatedStage = NO_STAGE  # The stage that the engine leaves out, for a measurement
 
     def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
-        """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
-
-        Args:
-            totals: Adds up where the time goes, and records which engine runs.
-            read_ahead: Batches whose bytes are asked for before the engine needs them.
-        """
+        """Make the engine and all that its producers share; warn if "auto" has only the slow engine."""
         plan, work = self.plan(), self.config
         totals.engine = plan.engine
         totals.slow_steps = slow_needs(work.needs, work.last_custom_steps)
@@ -98,11 +82,7 @@ class EngineSetup:
         return ProducerFactory(self, plan, totals, read_ahead)
 
     def plan(self) -> ExecutionPlan:
-        """Decide what the loader runs on; measures engines where "auto" has a choice on a GPU.
-
-        Raises:
-            ConfigError: There is no such engine or device, or the engine does not execute the transforms.
-        """
+        """Decide what the loader runs on; measures engines where "auto" has a choice on a GPU."""
         device = device_name(self.device)
         color = self.config.image_format.color
         if self.engine == "dali" and self.config.image_format.is_deep:
@@ -200,18 +180,7 @@ class EngineSetup:
 
 
 class ProducerFactory:
-    """Makes the producers of all epochs, which share the engine, the adapter and the readers.
-
-    Args:
-        setup: What the engine depends on.
-        plan: What the loader runs on.
-        totals: Adds up where the time goes.
-        read_ahead: Batches whose bytes are asked for before the engine needs them.
-
-    Attributes:
-        engine: The engine that makes images.
-        allocate: Makes the arrays of batches on the CPU; None leaves it to the engine.
-    """
+    """Makes the producers of all epochs, which share the engine, the adapter and the readers."""
 
     def __init__(self, setup: EngineSetup, plan: ExecutionPlan, totals: StatsTotals, read_ahead: int) -> None:
         self._setup = setup

@@ -9,22 +9,11 @@ from time import perf_counter
 from ...execution.batch import FinishedBatch
 from ..producer import ImageBatchProducer
 
-__all__ = ["images_per_second"]
-
 
 def images_per_second(
     epoch: Callable[[int], ImageBatchProducer], seconds: float, clock: Callable[[], float] = perf_counter
 ) -> float:
-    """Images per second of an engine over at least ``seconds``, after one batch that is not timed.
-
-    Args:
-        epoch: Makes the producer of an epoch; producers of all epochs share the engine.
-        seconds: Seconds to measure.
-        clock: Returns the time in seconds.
-
-    Returns:
-        The rate; 0 if an epoch has no images.
-    """
+    """Images per second of an engine over at least ``seconds``, after one batch that is not timed."""
     images, began, elapsed = 0, None, 0.0
     for number in count():
         seen = 0

@@ -12,8 +12,6 @@ from ...engines.base import Work
 from ...order.sample_source import SampleSource
 from ..config import ImageLoaderConfig
 
-__all__ = ["largest_size", "typical_work"]
-
 _TYPICAL = 512
 _MEASURED = 1 << 16
 _SHARE = 99.9

@@ -27,8 +27,6 @@ from .image_planner import ImagePlanner, PlannedSchedule
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule", "cover_by_default", "image_sizes"]
-
 _ANY = (64, 64)  # a size, which that of the batch replaces
 
 
@@ -70,17 +68,11 @@ class AspectBuckets:
 
 @dataclass(frozen=True, eq=False)
 class BucketPlanner(ImagePlanner):
-    """A planner whose batches have one shape each.
+    """A planner whose batches have one shape each."""
 
-    Attributes:
-        buckets: The user's argument.
-        shapes: (K, 2) int64, heights and widths of the buckets.
-        batch_sizes: Samples of a batch of each bucket on one rank.
-    """
-
-    buckets: AspectBuckets
-    shapes: Int64
-    batch_sizes: tuple[int, ...]
+    buckets: AspectBuckets  # The user's argument
+    shapes: Int64  # (K, 2) int64, heights and widths of the buckets
+    batch_sizes: tuple[int, ...]  # Samples of a batch of each bucket on one rank
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -133,12 +125,7 @@ def image_sizes(dataset: Dataset) -> Int64:
 
 
 def cover_by_default(transforms: Transforms, *, random: bool) -> Transforms:
-    """The same transforms, after a CoverCrop if no transform gives images a size.
-
-    Args:
-        transforms: The loader's argument.
-        random: Whether the crop lies anywhere, or in the centre.
-    """
+    """The same transforms, after a CoverCrop if no transform gives images a size."""
     if isinstance(transforms, Mapping) or any(
         isinstance(one, Transform) and one.with_size(_ANY) for one in transforms
     ):

@@ -13,8 +13,6 @@ from .aspect_buckets import AspectBuckets
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["compare_shapes"]
-
 
 def compare_shapes(
     sizes: Int64, buckets: AspectBuckets, *, batch_size: int, world_size: int, seed: int
@@ -23,17 +21,8 @@ def compare_shapes(
 
     "one" has the best single shape, so its batches are random. "even" has ``buckets.buckets`` shapes at even
     distances, and "optimal" the same number of best shapes. "all" has every shape.
-
-    Args:
-        sizes: (N, 2), heights and widths of the images.
-        buckets: Area, multiple and ratio of the shapes, and their number, for which None means 8.
-        batch_size: Samples of a batch on one rank.
-        world_size: Number of ranks.
-        seed: Seed of the batches.
-
-    Raises:
-        ConfigError: No shape has these multiples and ratios.
     """
+    # sizes (N, 2)
     candidates = candidate_shapes(buckets.area, buckets.multiple, buckets.max_ratio)
     count = buckets.buckets or 8
     even = np.unique(np.rint(np.linspace(0, len(candidates) - 1, count)).astype(np.int64))

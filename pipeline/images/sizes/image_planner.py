@@ -21,24 +21,15 @@ from ..columns.image_column import Transforms
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ImagePlanner", "PlannedSchedule"]
-
 
 @dataclass(frozen=True, eq=False)
 class ImagePlanner:
-    """A planner of an epoch: it decides which images form each batch. Every rank makes the same plan.
+    """A planner of an epoch: it decides which images form each batch. Every rank makes the same plan."""
 
-    Attributes:
-        image_sizes: (N, 2) int64, heights and widths of the images.
-        seed: Seed of the batches.
-        shuffle: Whether each epoch has other batches in another order.
-        last_batch: The loader's argument.
-    """
-
-    image_sizes: Int64
-    seed: int
-    shuffle: bool
-    last_batch: LastBatch
+    image_sizes: Int64  # (N, 2) int64, heights and widths of the images
+    seed: int  # Seed of the batches
+    shuffle: bool  # Whether each epoch has other batches in another order
+    last_batch: LastBatch  # The loader's argument
     _: KW_ONLY
     _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
 
@@ -82,15 +73,10 @@ class ImagePlanner:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedSchedule(Schedule):
-    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
+    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset."""
 
-    Attributes:
-        plan: Batches of the epoch.
-        done: Steps of the plan that are done.
-    """
-
-    plan: BatchPlan
-    done: int
+    plan: BatchPlan  # Batches of the epoch
+    done: int  # Steps of the plan that are done
 
     def __len__(self) -> int:
         return max(0, len(self.plan) - self.done)

@@ -11,23 +11,16 @@ import numpy.typing as npt
 
 from stoker.types import Layout
 
-__all__ = ["IMAGE_SIZE", "Padding", "cut_images", "cut_masks"]
-
 IMAGE_SIZE = "image_size"
 """Name of the column of heights and widths of padded images."""
 
 
 @dataclass(frozen=True)
 class Padding:
-    """How images of different sizes form a batch.
+    """How images of different sizes form a batch."""
 
-    Attributes:
-        multiple: The height and the width of a batch are multiples of this, pixels.
-        ragged: Whether the batch is handed out as a list of images without their padding.
-    """
-
-    multiple: int = 1
-    ragged: bool = False
+    multiple: int = 1  # The height and the width of a batch are multiples of this, pixels
+    ragged: bool = False  # Whether the batch is handed out as a list of images without their padding
 
     def to_json(self) -> dict[str, Any]:
         """The padding as a dictionary that JSON can hold."""
@@ -35,13 +28,8 @@ class Padding:
 
 
 def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:
-    """A list of the images without their padding; where the framework allows it, views of the batch.
-
-    Args:
-        images: (N, ...) in ``layout``, an array of any framework.
-        sizes: (N, 2), heights and widths.
-        layout: Axes of the images.
-    """
+    """A list of the images without their padding; where the framework allows it, views of the batch."""
+    # sizes (N, 2)
     if layout == "NCHW":
         return [images[i][:, :height, :width] for i, (height, width) in enumerate(sizes.tolist())]
     return [images[i][:height, :width] for i, (height, width) in enumerate(sizes.tolist())]

@@ -13,34 +13,22 @@ from ...order.changes.substitutes import Fitting
 from .image_planner import ImagePlanner, PlannedSchedule
 from .padding import Padding
 
-__all__ = ["RatioGroupPlanner", "RatioGroups"]
-
 
 @dataclass(frozen=True)
 class RatioGroups:
-    """The groups that torchvision's ``aspect_ratio_group_factor`` describes.
+    """The groups that torchvision's ``aspect_ratio_group_factor`` describes."""
 
-    Attributes:
-        factor: See :func:`stoker.bucketing.samplers.by_aspect.ratio_groups`.
-        padding: How images of different sizes form a batch.
-    """
-
-    factor: int
-    padding: Padding
+    factor: int  # See :func:`stoker.bucketing.samplers.by_aspect.ratio_groups`
+    padding: Padding  # How images of different sizes form a batch
     label: ClassVar[str] = "Groups of aspect ratios"
 
 
 @dataclass(frozen=True, eq=False)
 class RatioGroupPlanner(ImagePlanner):
-    """A planner of padded batches; each batch has the size of its largest image.
+    """A planner of padded batches; each batch has the size of its largest image."""
 
-    Attributes:
-        groups: The user's argument.
-        batch_size: Samples of a batch on one rank.
-    """
-
-    groups: RatioGroups
-    batch_size: int
+    groups: RatioGroups  # The user's argument
+    batch_size: int  # Samples of a batch on one rank
 
     @property
     def fitting(self) -> Fitting:

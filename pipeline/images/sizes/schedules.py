@@ -20,8 +20,6 @@ from .patches.patches import Patches
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["EpochSizes", "RandomSizes", "SizeSchedule", "Sizes", "make_schedule"]
-
 _HINT = "Give {0: 160, 10: 192}, sizes by the first epoch that has them, or RandomSizes(320, 608)."
 
 
@@ -45,15 +43,10 @@ class SizeSchedule(Protocol):
 
 @dataclass(frozen=True)
 class EpochSizes:
-    """Sizes by epoch, as in progressive resizing.
+    """Sizes by epoch, as in progressive resizing."""
 
-    Attributes:
-        sizes: Heights and widths, pixels.
-        epochs: First epoch that has each size, ascending from 0.
-    """
-
-    sizes: tuple[Size, ...]
-    epochs: tuple[int, ...]
+    sizes: tuple[Size, ...]  # Heights and widths, pixels
+    epochs: tuple[int, ...]  # First epoch that has each size, ascending from 0
     every = None
 
     def choose(self, seed: int, epoch: int, groups: Int64) -> Int64:
@@ -121,11 +114,7 @@ _SIZES = int.from_bytes(b"sizes", "little")
 
 
 def make_schedule(sizes: Sizes) -> SizeSchedule:
-    """The schedule that a loader's argument ``sizes`` describes.
-
-    Raises:
-        ConfigError: The argument is no schedule, or a part of it is wrong.
-    """
+    """The schedule that a loader's argument ``sizes`` describes."""
     if isinstance(sizes, RandomSizes):
         return sizes
     if not isinstance(sizes, Mapping):

@@ -23,8 +23,6 @@ from .ratio_groups import RatioGroupPlanner, RatioGroups
 from .schedules import Sizes, make_schedule
 from .size_plan import SizePlan
 
-__all__ = ["make_size_plan", "with_captions", "with_planner"]
-
 
 def make_size_plan(
     sizes: Sizes | None,
@@ -35,11 +33,7 @@ def make_size_plan(
     multiple: int | None = None,
     aspect_ratio_group_factor: int | None = None,
 ) -> SizePlan:
-    """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`.
-
-    Raises:
-        ConfigError: An argument is wrong, or two arguments do not fit each other.
-    """
+    """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`."""
     batch_size = optional_number("batch_size", batch_size, 1)
     pixels = optional_number("pixels_per_batch", pixels_per_batch, 1)
     if (batch_size is None) == (pixels is None):
@@ -76,19 +70,7 @@ def with_planner(
     last_batch: LastBatch,
     on_error: OnError,
 ) -> SizePlan:
-    """The plan with a planner for the images of a dataset, if the user's argument needs one.
-
-    Args:
-        plan: Of :func:`make_size_plan`.
-        dataset: The heights and widths of its images decide the batches.
-        shuffle: The loader's argument.
-        sampler: The loader's argument, which buckets and patches do not take.
-        last_batch: The loader's argument.
-        on_error: The loader's argument; patches cannot replace samples.
-
-    Raises:
-        ConfigError: No shape suits, or the arguments do not go with buckets or patches.
-    """
+    """The plan with a planner for the images of a dataset, if the user's argument needs one."""
     if (options := plan.planner_options) is None:
         return plan
     name = plan.planned_by
@@ -118,11 +100,7 @@ def with_planner(
 
 
 def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:
-    """The plan whose packed rows of patches also hold the captions of their images, if there are any.
-
-    Raises:
-        ConfigError: Rows of patches have captions that are not packed, or packed captions have no rows.
-    """
+    """The plan whose packed rows of patches also hold the captions of their images, if there are any."""
     if captions is None:
         return plan
     form, planner = captions.tokens.form, plan.patch_planner
@@ -138,11 +116,7 @@ def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> 
 
 
 def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
-    """Samples of a batch of each size: the same for all, or as many as the pixels hold.
-
-    Raises:
-        ConfigError: The pixels hold no image.
-    """
+    """Samples of a batch of each size: the same for all, or as many as the pixels hold."""
     if plan.pixels is None:
         return plan.batch_sizes * len(sizes)
     largest = max(sizes, key=math.prod)

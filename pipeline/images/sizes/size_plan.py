@@ -24,25 +24,18 @@ from .schedules import SizeSchedule
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["SizePlan"]
-
 
 @dataclass(frozen=True, eq=False)
 class SizedSchedule(Schedule):
     """Which draws of an epoch a rank receives at each of S steps, and the size of its images.
 
     ``batch_size`` is that of the largest batch.
-
-    Attributes:
-        firsts: (S,) int64, first draw of each step over all ranks.
-        batch_sizes: (S,) int64, samples of each step's batch on one rank.
-        sizes: S heights and widths, pixels.
     """
 
     _: KW_ONLY
-    firsts: Int64
-    batch_sizes: Int64
-    sizes: tuple[Size, ...]
+    firsts: Int64  # (S,) int64, first draw of each step over all ranks
+    batch_sizes: Int64  # (S,) int64, samples of each step's batch on one rank
+    sizes: tuple[Size, ...]  # S heights and widths, pixels
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -72,24 +65,18 @@ class SizedSchedule(Schedule):
 
 @dataclass(frozen=True)
 class SizePlan:
-    """Decides which size the images of each batch have, and how many samples a batch has.
+    """Decides which size the images of each batch have, and how many samples a batch has."""
 
-    Attributes:
-        schedule: Sizes of the images; None if the transforms leave one size.
-        batch_sizes: Samples of a batch on one rank at each of the schedule's sizes; one without a schedule.
-        seed: Seed of the schedule.
-        pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
-        padding: How images of different sizes form a batch; None if all of a batch have one.
-        planner_options: The user's argument that a planner is made from once the dataset is known.
-        planner: Plans the batches; None for batches that follow the order of the draws.
-    """
-
-    schedule: SizeSchedule | None
+    schedule: SizeSchedule | None  # Sizes of the images; None if the transforms leave one size
+    # Samples of a batch on one rank at each of the schedule's sizes; one without a schedule
     batch_sizes: tuple[int, ...]
-    seed: int
-    pixels: int | None = None
+    seed: int  # Seed of the schedule
+    pixels: int | None = None  # Pixels of a batch that decide the samples; None if the samples are fixed
+    # How images of different sizes form a batch; None if all of a batch have one
     padding: Padding | None = None
+    # The user's argument that a planner is made from once the dataset is known
     planner_options: AspectBuckets | Patches | RatioGroups | None = None
+    # Plans the batches; None for batches that follow the order of the draws
     planner: BucketPlanner | PatchPlanner | RatioGroupPlanner | None = None
 
     @property
@@ -136,11 +123,7 @@ class SizePlan:
         return f"{self.pixels} pixels" if self.pixels else str(self.batch_size)
 
     def samples(self, steps: int | None, ranks: Ranks) -> int | None:
-        """Draws of ``steps`` steps on all ranks; None if ``steps`` is None.
-
-        Raises:
-            ConfigError: Steps differ in their samples.
-        """
+        """Draws of ``steps`` steps on all ranks; None if ``steps`` is None."""
         if steps is None:
             return None
         if self.planner_options:
@@ -163,16 +146,7 @@ class SizePlan:
     def steps(
         self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
     ) -> Schedule:
-        """The steps of an epoch of ``n`` draws, on one rank.
-
-        Args:
-            n: Draws in an epoch.
-            ranks: This rank among all.
-            last_batch: The loader's argument.
-            epoch: Number of the epoch.
-            start: Draws of the epoch that are done; steps with a planner.
-            history: With a planner, the parts of the epoch before those on this number of ranks.
-        """
+        """The steps of an epoch of ``n`` draws, on one rank."""
         if self.planner:
             return self.planner.steps(ranks, epoch=epoch, start=start, history=history)
         common = (n, self.batch_size, ranks.rank, ranks.world_size, last_batch, start)

@@ -25,8 +25,6 @@ from stoker.version import __version__
 from ..sample_source import SampleSource
 from .ledger import Ledger
 
-__all__ = ["certificate_problems", "make_certificate"]
-
 _VERSION = 2
 _IDENTITY = ("dataset", "order", "seed")
 _ENTRIES = ("version", "data", "order", "transforms", "world_size", "engine", "versions", "digest")
@@ -43,16 +41,7 @@ def make_certificate(
     world_size: int,
     engine: str,
 ) -> dict[str, Any]:
-    """Return a certificate; see ``loader.certificate``.
-
-    Args:
-        source: The samples that the loader draws from.
-        identity: The identity in the loader's states.
-        ledger: Samples that are left out.
-        batches: Further arguments that decide batches; a state can go on with other values of them.
-        world_size: Number of ranks.
-        engine: Name of the engine; empty for text.
-    """
+    """Return a certificate; see ``loader.certificate``."""
     content = {name: value for name, value in identity.items() if name not in _IDENTITY}
     order = {name: identity[name] for name in _IDENTITY if name in identity} | {"excluded": ledger.to_json()}
     certificate = {
@@ -89,9 +78,6 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
     """Return the problems of a certificate: it was changed, or the data of ``dataset`` differs.
 
     The function reads all bytes of the dataset.
-
-    Raises:
-        ConfigError: ``certificate`` is no certificate; the error names the wrong entries.
     """
     _check_entries(certificate)
     problems = []

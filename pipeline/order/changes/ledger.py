@@ -19,22 +19,13 @@ from ..sample_source import SampleSource
 Int64 = npt.NDArray[np.int64]
 Point = tuple[int, ...]
 
-__all__ = ["Exclusion", "Ledger", "positions_of"]
-
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Samples that are left out from one point of a training on.
+    """Samples that are left out from one point of a training on."""
 
-    Attributes:
-        begin: The point. For images it is one number: that of a draw, counted over all epochs; where the
-            sizes of images plan batches, the epoch times its draws plus the number of the step in it. For
-            text it is the epoch, how often the number of ranks has changed within it, and the step.
-        positions: Positions of the samples in the source, ascending.
-    """
-
-    begin: Point
-    positions: tuple[int, ...]
+    begin: Point  # The point
+    positions: tuple[int, ...]  # Positions of the samples in the source, ascending
 
 
 @dataclass(frozen=True)
@@ -68,16 +59,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, data: Any, samples: int, numbers: int) -> Ledger:
-        """Read the ledger of a state.
-
-        Args:
-            data: What :meth:`to_json` returned.
-            samples: Number of samples of the source.
-            numbers: How many numbers a point has.
-
-        Raises:
-            CheckpointError: The data is no ledger of such a source.
-        """
+        """Read the ledger of a state."""
         exclusions = []
         for entry in data if isinstance(data, list) else [None]:
             if not isinstance(entry, Mapping) or set(entry) != {"from", "rows"}:
@@ -106,11 +88,7 @@ def _no_ledger(entry: Any) -> CheckpointError:
 
 
 def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
-    """Return the positions, ascending, of the samples with these keys; a number is a position already.
-
-    Raises:
-        ConfigError: There is no such key or position.
-    """
+    """Return the positions, ascending, of the samples with these keys; a number is a position already."""
     values = list(keys)
     names = sorted({key for key in values if isinstance(key, str)})
     numbers = np.array([int(key) for key in values if not isinstance(key, str)], np.int64)

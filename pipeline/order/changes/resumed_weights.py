@@ -16,8 +16,6 @@ from ..draws import MixedOrder
 from ..mixtures.mixture import Mixture
 from .weight_parts import MovingWeights, WeightPart
 
-__all__ = ["check_allowed", "resumed_mixture"]
-
 # The end of a MixedOrder in the identity of a state.
 _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")
 
@@ -31,18 +29,7 @@ def check_allowed(allow: Collection[str]) -> None:
 def resumed_mixture(
     source: Any, order: Any, state: Any, point: int, allow: Collection[str]
 ) -> Mixture | None:
-    """Return the mixture that a loader needs to go on from a state; None if ``source`` is that mixture.
-
-    Args:
-        source: Source of the loader.
-        order: The loader's order.
-        state: The state.
-        point: First draw, over all epochs, that may have other weights.
-        allow: The argument of ``load_state_dict``.
-
-    Raises:
-        CheckpointError: The weights differ, and ``allow`` does not name them.
-    """
+    """Return the mixture that a loader needs to go on from a state; None if ``source`` is that mixture."""
     loader_order = repr(order)
     identity = state.get("identity") if isinstance(state, Mapping) else None
     saved_order = identity.get("order") if isinstance(identity, Mapping) else None

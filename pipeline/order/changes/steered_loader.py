@@ -20,8 +20,6 @@ from .ledger import Ledger, positions_of
 from .resumed_weights import check_allowed, resumed_mixture
 from .substitutes import Fitting, fitting_of
 
-__all__ = ["SteeredLoader"]
-
 _EXCLUDED = "excluded"
 
 

@@ -17,22 +17,16 @@ from .ledger import Ledger
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Fitting", "Substituted", "drawn_at", "fitting_of", "groups_of", "original", "substituted"]
-
 _SUBSTITUTE = 0x53554253  # the word of these draws among those of orders
 _ATTEMPTS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A rule that says which samples may replace an excluded one.
+    """A rule that says which samples may replace an excluded one."""
 
-    Attributes:
-        numbers: (N,) the group of each position, or its size.
-        smaller: Whether samples with smaller numbers fit, too; otherwise only those with the same number.
-    """
-
-    numbers: npt.NDArray[Any]
+    numbers: npt.NDArray[Any]  # (N,) the group of each position, or its size
+    # Whether samples with smaller numbers fit, too; otherwise only those with the same number
     smaller: bool = False
 
     def allows(self, tried: Int64, replaced: Int64) -> npt.NDArray[np.bool_]:
@@ -55,14 +49,7 @@ class Fitting:
 
 
 def substituted(order: Order, ledger: Ledger, seed: int, fitting: Fitting) -> Order:
-    """Return an order with substitutes for the samples that a ledger leaves out.
-
-    Args:
-        order: The order without a ledger.
-        ledger: Its points are numbers of draws over all epochs; see :func:`drawn_at` for others.
-        seed: Decides the substitutes.
-        fitting: Which samples may be substitutes.
-    """
+    """Return an order with substitutes for the samples that a ledger leaves out."""
     if isinstance(order, Stream):  # inside it, so that the stream does not depend on the length of epochs
         return replace(order, order=Substituted(order.order, ledger, seed, fitting))
     return Substituted(order, ledger, seed, fitting)
@@ -149,17 +136,8 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
 
     An image can show other draws of its epoch: a mosaic shows its partners, and padding repeats the first
     draws. Each of these draws gets a substitute if its sample is left out at the draw that shows it.
-
-    Args:
-        order: An order, with or without substitutes.
-        epoch: Number of the epoch.
-        draws: (M,) int64, draws of the epoch.
-        shown_at: (M,) int64, the draw or step of the epoch that shows the sample of each draw; the points of
-            the ledger count the same.
-
-    Returns:
-        Positions without substitutes, (M,) int64, and with them.
     """
+    # draws (M,) int64, shown_at (M,) int64
     plain = original(order)
     positions = plain.positions(epoch, draws)
     within = order.order if isinstance(order, Stream) else order

@@ -15,8 +15,6 @@ from ..quotas import GroupDraws, QuotaSchedule, apportion_draws
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MovingWeights", "WeightPart", "scheduled_parts"]
-
 _CHUNK = 1 << 20
 _ROUNDS = 1 << 40  # part p numbers its rounds from p times this, so no two parts share keys of random numbers
 
@@ -27,14 +25,10 @@ class WeightPart:
 
     It consists of rounds, each with exact quotas. Each part of a schedule is one round, except for the last:
     it has no end, and repeats rounds that are as long as an epoch.
-
-    Attributes:
-        begin: First draw, counted over all epochs.
-        quotas: Draws of each dataset in a round.
     """
 
-    begin: int
-    quotas: tuple[int, ...]
+    begin: int  # First draw, counted over all epochs
+    quotas: tuple[int, ...]  # Draws of each dataset in a round
 
     @property
     def length(self) -> int:
@@ -48,14 +42,11 @@ class MovingWeights:
 
     The draws of a dataset go on through its samples from part to part, so no sample is drawn again before all
     others of its dataset have been.
-
-    Attributes:
-        parts: The parts.
-        spread: If False, a round that is a whole epoch is drawn dataset after dataset, see
-            :class:`~stoker.pipeline.order.quotas.QuotaSchedule`.
     """
 
-    parts: tuple[WeightPart, ...]
+    parts: tuple[WeightPart, ...]  # The parts
+    # If False, a round that is a whole epoch is drawn dataset after dataset, see
+    # :class:`~stoker.pipeline.order.quotas.QuotaSchedule`
     spread: bool = True
 
     def assign(self, quota_schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:
@@ -163,17 +154,7 @@ class MovingWeights:
 def scheduled_parts(
     weights: Sequence[float], schedule: Mapping[int, Sequence[float]], global_batch: int, n: int
 ) -> MovingWeights:
-    """The parts of a schedule.
-
-    Args:
-        weights: Weights from the beginning on.
-        schedule: Weights by the first step that has them, from step 1.
-        global_batch: Draws of a step.
-        n: Draws of an epoch, and of a round of the last part.
-
-    Raises:
-        ConfigError: A step or a weight is wrong.
-    """
+    """The parts of a schedule."""
     steps = list(schedule)
     if not steps or any(type(step) is not int or step < 1 for step in steps) or steps != sorted(set(steps)):
         raise ConfigError(

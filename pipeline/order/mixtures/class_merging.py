@@ -19,8 +19,6 @@ from stoker.formats.tokenization.captions import IDS_COLUMN
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MergedClasses", "check_mixable", "common_info", "merge_classes"]
-
 # The options of a manifest that decide which text a sequence of ids is, by their names in errors.
 _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "list of fields": lambda options: options.get("fields"),
@@ -42,28 +40,14 @@ _LABELLED = {"label", "labels", "boxes"}  # tasks with classes
 
 @dataclass(frozen=True, eq=False)
 class MergedClasses:
-    """The merged classes of several datasets; made by :func:`merge_classes`.
+    """The merged classes of several datasets; made by :func:`merge_classes`."""
 
-    Attributes:
-        names: Names of the merged classes, by label.
-        tables: For each dataset (C,) int64, the merged label of each of its C classes; None if all datasets
-            have the same classes.
-    """
-
-    names: tuple[str, ...]
-    tables: tuple[Int64, ...] | None
+    names: tuple[str, ...]  # Names of the merged classes, by label
+    tables: tuple[Int64, ...] | None  # For each dataset (C,) int64, the merged label of each of its C classes
 
     def labels(self, number: int, labels: Int64, dataset: Dataset) -> Int64:
-        """Return the merged labels, (M,) int64, of labels of a dataset.
-
-        Args:
-            number: Number of the dataset.
-            labels: (M,) int64.
-            dataset: The dataset, for the error.
-
-        Raises:
-            DatasetError: A label is outside the dataset's classes.
-        """
+        """Return the merged labels, (M,) int64, of labels of a dataset."""
+        # labels (M,) int64
         if self.tables is None:
             return labels
         table = self.tables[number]
@@ -77,11 +61,7 @@ class MergedClasses:
 
 
 def check_mixable(opened: Sequence[Dataset]) -> None:
-    """Check that there are datasets, and that their samples, annotations and token ids have one meaning.
-
-    Raises:
-        ConfigError: They cannot be mixed; the error names what differs.
-    """
+    """Check that there are datasets, and that their samples, annotations and token ids have one meaning."""
     if not opened:
         raise ConfigError("a mixture needs at least one dataset")
     first = opened[0].manifest
@@ -145,9 +125,6 @@ def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
     """Merge the classes of datasets by name. The labels of the first dataset do not change.
 
     If samples and objects of all have no labels in common, there are no classes.
-
-    Raises:
-        ConfigError: The datasets have different classes, and one has no names or a name twice.
     """
     lists = [dataset.classes for dataset in datasets]
     if all(names == lists[0] for names in lists):

@@ -14,8 +14,6 @@ from stoker.formats.dataset.columns.annotations import Annotations
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["dataset_parts", "gathered", "gathered_bands", "joined_objects"]
-
 
 def dataset_parts(which: Int64) -> Iterator[tuple[int, Int64]]:
     """Yield the number of each dataset in ``which``, and the indices of its samples; at least dataset 0."""

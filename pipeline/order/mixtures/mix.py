@@ -17,8 +17,6 @@ from ..quotas import apportion_draws
 from .class_merging import check_mixable, merge_classes
 from .mixture import Mixture
 
-__all__ = ["mix"]
-
 
 def mix(
     datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],

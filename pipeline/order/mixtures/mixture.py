@@ -33,8 +33,6 @@ from .joined_values import dataset_parts, gathered, gathered_bands, joined_objec
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Mixture"]
-
 _LABELS = ("label", "object_labels")  # columns whose values are classes
 
 

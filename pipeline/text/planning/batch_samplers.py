@@ -16,8 +16,6 @@ from .batching_config import BatchingConfig
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["flat_lengths", "make_batch_sampler"]
-
 _WINDOW = 100  # batches of a window that a k-d split orders; states depend on the number
 
 
@@ -28,20 +26,8 @@ def make_batch_sampler(
     balance: Balance | Int64 | None,
     world_size: int,
 ) -> BatchSampler:
-    """Return the sampler that groups samples or packed rows into batches.
-
-    Args:
-        batching: How sequences form batches.
-        lengths: (M, D) integers, tokens of the samples or packed rows.
-        boundaries: (K, D) int64, the padded lengths of buckets; None if there are no buckets. Then a k-d
-            split makes the batches if ``buckets`` is "auto".
-        balance: See :class:`stoker.bucketing.BatchSampler`.
-        world_size: Number of ranks.
-
-    Raises:
-        ConfigError: ``batching.batch_sampler`` fixes an argument of the loader, or does not make a sampler
-            that fits the samples and the ranks.
-    """
+    """Return the sampler that groups samples or packed rows into batches."""
+    # lengths (M, D), boundaries (K, D) int64
     flat = flat_lengths(lengths)
     shared: dict[str, Any] = {
         "seed": batching.seed,

@@ -33,46 +33,26 @@ _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))
 
 @dataclass(frozen=True)
 class BatchingConfig:
-    """How sequences form batches; see :class:`stoker.TextLoader`. States record the names of the attributes.
+    """How sequences form batches. States record the names of the attributes."""
 
-    Attributes:
-        batch_size: Samples, or packed rows, of a batch on one rank. Exactly one of this, ``max_tokens`` and
-            ``batch_sampler`` is not None.
-        max_tokens: Tokens of a batch on one rank, padding included.
-        batch_sampler: Function that makes the sampler of batches.
-        buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample. "auto"
-            makes eight buckets of one field, and windows of several fields.
-        pad_multiple: Padded lengths are multiples of this.
-        pack: Tokens of a packed row, one number for all fields or one for each; None does not pack.
-        max_sequences: Largest number of sequences in a packed row; None sets no limit.
-        max_length: Largest number of tokens of a sequence; None sets no limit.
-        too_long: What happens to a longer sequence.
-        shuffle: Whether batches are drawn anew in each epoch; False keeps the order of the dataset.
-        samples_per_epoch: Samples of an epoch that is cut from an infinite stream; None for all draws once.
-        seed: Seed of all draws.
-        last_batch: What happens to samples that do not fill a batch.
-        balance: The cost that is about equal on all ranks at each step; None deals samples in order.
-        stream: Tokens that a row takes of its stream at each step; None makes no streams.
-
-    Raises:
-        ConfigError: An argument is wrong, or two arguments do not fit each other.
-    """
-
-    batch_size: int | None
-    max_tokens: int | None
-    batch_sampler: Callable[..., BatchSampler] | None
-    buckets: Buckets
-    pad_multiple: int
+    batch_size: int | None  # Samples, or packed rows, of a batch on one rank
+    max_tokens: int | None  # Tokens of a batch on one rank, padding included
+    batch_sampler: Callable[..., BatchSampler] | None  # Function that makes the sampler of batches
+    buckets: Buckets  # Number of buckets, or their boundaries
+    pad_multiple: int  # Padded lengths are multiples of this
+    # Tokens of a packed row, one number for all fields or one for each; None does not pack
     pack: int | tuple[int, ...] | None
-    max_sequences: int | None
-    max_length: int | None
-    too_long: TooLong
-    shuffle: bool
+    max_sequences: int | None  # Largest number of sequences in a packed row; None sets no limit
+    max_length: int | None  # Largest number of tokens of a sequence; None sets no limit
+    too_long: TooLong  # What happens to a longer sequence
+    shuffle: bool  # Whether batches are drawn anew in each epoch; False keeps the order of the dataset
+    # Samples of an epoch that is cut from an infinite stream; None for all draws once
     samples_per_epoch: int | None
-    seed: int
-    last_batch: LastGroup
+    seed: int  # Seed of all draws
+    last_batch: LastGroup  # What happens to samples that do not fill a batch
+    # The cost that is about equal on all ranks at each step; None deals samples in order
     balance: Balance | None
-    stream: int | None = None
+    stream: int | None = None  # Tokens that a row takes of its stream at each step; None makes no streams
 
     def __post_init__(self) -> None:
         if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
@@ -174,11 +154,7 @@ def _as_capacity(pack: Any) -> int | tuple[int, ...] | None:
 
 
 def as_buckets(buckets: Any) -> Buckets:
-    """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays.
-
-    Raises:
-        ConfigError: ``buckets`` is a text other than "auto".
-    """
+    """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays."""
     if isinstance(buckets, str) and buckets != "auto":
         raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {buckets!r}')
     if isinstance(buckets, np.integer):

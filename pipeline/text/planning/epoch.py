@@ -12,26 +12,17 @@ from stoker.bucketing import BatchSampler, PackingPlan
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["TextEpoch", "TokenSlices"]
-
 
 class TokenSlices(NamedTuple):
-    """The P sequences of one batch: each is a slice of the tokens of a sample.
+    """The P sequences of one batch: each is a slice of the tokens of a sample."""
 
-    Attributes:
-        positions: (P,) int64, positions of the samples in the dataset.
-        begins: (P,) int64, first token of each slice; above 0 only if a sample was split.
-        lengths: (P, D) int64, tokens of each slice in each of D fields.
-        groups: (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing.
-        draws: (P,) int64, number of each slice's draw in the epoch.
-        opens: (P,) bool, whether a document begins with each slice of streams; None for other batches.
-    """
-
-    positions: Int64
-    begins: Int64
-    lengths: Int64
+    positions: Int64  # (P,) int64, positions of the samples in the dataset
+    begins: Int64  # (P,) int64, first token of each slice; above 0 only if a sample was split
+    lengths: Int64  # (P, D) int64, tokens of each slice in each of D fields
+    # (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing
     groups: Int64 | None
-    draws: Int64
+    draws: Int64  # (P,) int64, number of each slice's draw in the epoch
+    # (P,) bool, whether a document begins with each slice of streams; None for other batches
     opens: npt.NDArray[np.bool_] | None = None
 
     def part(self, each: slice) -> TokenSlices:
@@ -42,21 +33,14 @@ class TokenSlices(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TextEpoch:
-    """The draws of one epoch, and how they form batches.
+    """The draws of one epoch, and how they form batches."""
 
-    Attributes:
-        sampler: Groups draws, or packed rows of draws, into batches. Its lengths decide only the groups, and
-            may be costs.
-        lengths: (n, D) integers, tokens that are read of each draw in each of D fields.
-        drawn: (n,) int32 or int64, position in the dataset of each draw; None if draw i is sample i.
-        packing: The draws of each packed row; None without packing.
-        planned: (n, E) integers, the lengths by which batches are planned; None if they are ``lengths``.
-    """
-
-    sampler: BatchSampler
-    lengths: npt.NDArray[Any]
+    sampler: BatchSampler  # Groups draws, or packed rows of draws, into batches
+    lengths: npt.NDArray[Any]  # (n, D) integers, tokens that are read of each draw in each of D fields
+    # (n,) int32 or int64, position in the dataset of each draw; None if draw i is sample i
     drawn: npt.NDArray[Any] | None
-    packing: PackingPlan | None
+    packing: PackingPlan | None  # The draws of each packed row; None without packing
+    # (n, E) integers, the lengths by which batches are planned; None if they are ``lengths``
     planned: npt.NDArray[Any] | None = None
 
     def token_slices(self, rows: Int64) -> TokenSlices:

@@ -13,25 +13,12 @@ from .batching_config import BatchingConfig
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["length_table", "limited_lengths", "row_capacity"]
-
 
 def limited_lengths(
     lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int, *, are_planned: bool
 ) -> npt.NDArray[Any]:
-    """Return the lengths, (N, D), after truncation; packing itself splits long sequences.
-
-    Args:
-        lengths: (N, D) integers, tokens of each sample in each of D fields.
-        batching: How sequences form batches.
-        special_tokens: Number of tokens that truncation keeps besides the text.
-        are_planned: Whether batches are planned by these lengths. Otherwise boundaries and packed rows have
-            other lengths, and set no limit here.
-
-    Raises:
-        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error"; or truncation would leave
-            only special tokens.
-    """
+    """Return the lengths, (N, D), after truncation; packing itself splits long sequences."""
+    # lengths (N, D)
     if batching.max_length is not None:
         longest = np.full(lengths.shape[1], batching.max_length)
         if are_planned and (capacity := row_capacity(batching, lengths.shape[1])):

@@ -34,8 +34,6 @@ from .length_limits import length_table, limited_lengths, row_capacity
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Begun", "TextPlanner", "drawn_positions"]
-
 _CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
 
 
@@ -47,26 +45,9 @@ class Begun(NamedTuple):
 
 
 class TextPlanner:
-    """Plans the batches of epochs. It keeps the latest plan, and those that passes use.
+    """Plans the batches of epochs. It keeps the latest plan, and those that passes use."""
 
-    Args:
-        batching: How sequences form batches.
-        lengths: (N, D) integers, tokens of each sample in each of D fields.
-        order: Which samples an epoch draws. With ``batching.shuffle`` only the set of its draws counts, not
-            their order.
-        world_size: Number of ranks.
-        special_tokens: Number of tokens that truncation keeps besides the text.
-        planned_lengths: Returns the (N, E) lengths by which batches are planned, such as those of inputs and
-            targets, for the (N, D) lengths that are read; None plans by the lengths that are read.
-
-    Attributes:
-        batching: As given.
-        order: As given.
-        takes_all: Whether every epoch draws every sample once, so that epochs differ only in their batches.
-
-    Raises:
-        ConfigError: The config does not fit the lengths.
-    """
+    # lengths (N, D)
 
     def __init__(
         self,

@@ -15,25 +15,17 @@ from ...order.changes.ledger import Ledger
 from .epoch import TextEpoch, TokenSlices
 from .substitutes import with_substitutes
 
-__all__ = ["Leaving", "TextSchedule"]
-
 
 @dataclass(frozen=True)
 class Leaving:
-    """The samples that are left out of an epoch, and the rules for their substitutes.
+    """The samples that are left out of an epoch, and the rules for their substitutes."""
 
-    Attributes:
-        ledger: Its points are the number of the epoch, how often its ranks have changed, and the step.
-        epoch: Number of the epoch.
-        part: How often its number of ranks has changed.
-        seed: Decides the substitutes.
-        groups: (N,) group of each sample, in which its substitute must be, too; None without groups.
-    """
-
+    # Its points are the number of the epoch, how often its ranks have changed, and the step
     ledger: Ledger = field(default_factory=Ledger)
-    epoch: int = 0
-    part: int = 0
-    seed: int = 0
+    epoch: int = 0  # Number of the epoch
+    part: int = 0  # How often its number of ranks has changed
+    seed: int = 0  # Decides the substitutes
+    # (N,) group of each sample, in which its substitute must be, too; None without groups
     groups: npt.NDArray[np.int64] | None = None
 
 

@@ -23,22 +23,14 @@ from .planner import Begun, TextPlanner, drawn_positions
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["StreamPlanner"]
-
 
 @dataclass(frozen=True, eq=False)
 class StreamEpoch:
-    """The streams of one epoch, or of its rest; it stands for a ``TextEpoch``.
+    """The streams of one epoch, or of its rest; it stands for a ``TextEpoch``."""
 
-    Attributes:
-        streams: Pieces of draws.
-        drawn: (n,) integers, position in the dataset of each draw.
-        done: Steps of these streams that came before a change of ranks.
-    """
-
-    streams: TokenStreams
-    drawn: npt.NDArray[Any]
-    done: int
+    streams: TokenStreams  # Pieces of draws
+    drawn: npt.NDArray[Any]  # (n,) integers, position in the dataset of each draw
+    done: int  # Steps of these streams that came before a change of ranks
 
     def token_slices(self, rows: Int64) -> TokenSlices:
         """The slices of the windows ``rows``, (B,) int64, each with the next token of its stream."""
@@ -52,9 +44,6 @@ class StreamPlanner(TextPlanner):
 
     The draws of an epoch are joined in their order, and cut into one stream for each row of the global batch.
     The last tokens of an epoch, fewer than there are streams, are left out.
-
-    Raises:
-        ConfigError: Several fields are read, or an epoch has too few tokens for a step.
     """
 
     def __init__(

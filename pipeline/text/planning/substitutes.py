@@ -15,8 +15,6 @@ from .epoch import TextEpoch, TokenSlices
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["with_substitutes"]
-
 _SUBSTITUTE = 0x53554254  # the word of these draws among those of orders
 _ATTEMPTS = 64
 
@@ -35,15 +33,8 @@ def with_substitutes(
     A substitute is a random whole sample of the epoch that fits: into the tokens of the sequence in a packed
     row, and otherwise into the padded length. If no sample fits, a longer one is cut. If batches are planned
     by other lengths than are read, no sample is cut.
-
-    Args:
-        epoch: The draws of the epoch.
-        batch: The batch.
-        slices: Its P sequences.
-        excluded: (M,) int64, positions of the excluded samples, ascending.
-        groups: (N,) group of each sample; a substitute is of the same group. None without groups.
-        key: Seed and number of the epoch, which decide the substitutes.
     """
+    # excluded (M,) int64, groups (N,)
     bad = np.flatnonzero(np.isin(slices.positions, excluded))
     if not bad.size:
         return slices
@@ -62,16 +53,9 @@ def with_substitutes(
 
 
 class _Allowed:
-    """The draws that can replace the sample at ``position``.
+    """The draws that can replace the sample at ``position``."""
 
-    Args:
-        epoch: The draws of the epoch.
-        table: (n, D) lengths of the draws, which must be at most ``limit``, (D,).
-        excluded: Positions of the excluded samples.
-        groups: Group of each sample, or None.
-        position: Position of the sequence's sample.
-        limit: Most tokens in each field.
-    """
+    # table (n, D)
 
     def __init__(
         self,

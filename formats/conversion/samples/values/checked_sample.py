@@ -16,53 +16,31 @@ from ....dataset.columns.annotations import Annotations
 from .columns import ColumnType, store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
 
-__all__ = ["CheckedSample", "SampleChecker", "SampleForm"]
-
 _LONGEST_KEY = 4096  # bytes
 
 
 class CheckedSample(NamedTuple):
-    """A sample that has been checked, all but its image.
+    """A sample that has been checked, all but its image."""
 
-    Attributes:
-        key: Its name.
-        image: Its image, see :func:`.pictures.image_file`.
-        labels: Its labels; None where samples have none.
-        objects: Its objects; None where samples have none.
-        segmentation: Its mask of classes, see :func:`.pictures.mask_file`; None where samples have none.
-        values: Numbers and texts, in the order of the columns.
-        arrays: Arrays, in the order of the columns.
-        captions: Its captions; empty where samples have none.
-    """
-
-    key: str
-    image: Any
-    labels: tuple[int, ...] | None
-    objects: Annotations | None
-    segmentation: Any
-    values: tuple[int | float | str, ...]
-    arrays: tuple[StoredArray, ...]
-    captions: tuple[str, ...] = ()
+    key: str  # Its name
+    image: Any  # Its image, see :func:`.pictures.image_file`
+    labels: tuple[int, ...] | None  # Its labels; None where samples have none
+    objects: Annotations | None  # Its objects; None where samples have none
+    segmentation: Any  # Its mask of classes, see :func:`.pictures.mask_file`; None where samples have none
+    values: tuple[int | float | str, ...]  # Numbers and texts, in the order of the columns
+    arrays: tuple[StoredArray, ...]  # Arrays, in the order of the columns
+    captions: tuple[str, ...] = ()  # Its captions; empty where samples have none
 
 
 @dataclass(frozen=True)
 class SampleForm:
-    """The arguments that all samples have, as the first one fixes them.
+    """The arguments that all samples have, as the first one fixes them."""
 
-    Attributes:
-        labels: Whether samples have no label, one, or a list of them.
-        objects: Names of the arguments that describe objects, without those that may be missing; empty if
-            samples have none.
-        segmentation: Whether samples have a mask of classes.
-        values: Types of the columns of numbers and texts.
-        arrays: Types of the columns of arrays.
-    """
-
-    labels: str
-    objects: frozenset[str]
-    segmentation: bool
-    values: Mapping[str, ColumnType]
-    arrays: Mapping[str, ColumnType]
+    labels: str  # Whether samples have no label, one, or a list of them
+    objects: frozenset[str]  # Names of the arguments that describe objects, without those that may be missing
+    segmentation: bool  # Whether samples have a mask of classes
+    values: Mapping[str, ColumnType]  # Types of the columns of numbers and texts
+    arrays: Mapping[str, ColumnType]  # Types of the columns of arrays
 
     @property
     def names(self) -> set[str]:
@@ -74,23 +52,14 @@ class SampleForm:
 
 @dataclass
 class SampleChecker:
-    """Checks samples and numbers their classes.
+    """Checks samples and numbers their classes."""
 
-    Attributes:
-        classes: Names of the classes by label; without named classes they grow as names occur.
-        fixed_classes: Whether the user named the classes.
-        box_format: Format of the boxes.
-        keypoints: Number of keypoints of an object; None as long as it is unknown.
-        form: The form of all samples; None before the first one.
-        caption_column: Name of the argument with captions; None if samples have none.
-    """
-
-    classes: list[str]
-    fixed_classes: bool
-    box_format: str
-    keypoints: int | None = None
-    form: SampleForm | None = None
-    caption_column: str | None = None
+    classes: list[str]  # Names of the classes by label; without named classes they grow as names occur
+    fixed_classes: bool  # Whether the user named the classes
+    box_format: str  # Format of the boxes
+    keypoints: int | None = None  # Number of keypoints of an object; None as long as it is unknown
+    form: SampleForm | None = None  # The form of all samples; None before the first one
+    caption_column: str | None = None  # Name of the argument with captions; None if samples have none
     _label_of: dict[str, int] = field(default_factory=dict)
     _numbered: bool = False  # whether labels are plain numbers
 
@@ -98,11 +67,7 @@ class SampleChecker:
         self._label_of = {name: label for label, name in enumerate(self.classes)}
 
     def check(self, key: str, image: Any, label: Any, arguments: Mapping[str, Any]) -> CheckedSample:
-        """Return a sample as it is stored, with an image that is not examined and other arguments by name.
-
-        Raises:
-            ConfigError: It does not fit the first sample, or cannot be stored; names key and column.
-        """
+        """Return a sample as it is stored, with an image that is not examined and other arguments by name."""
         _check_key(key)
         captions, arguments = self._captions(key, arguments)
         form = self.form or self._form(key, label, arguments)

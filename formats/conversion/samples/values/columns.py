@@ -19,8 +19,6 @@ from ....dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ....dataset.index import KNOWN_COLUMNS
 from ....files.paths import is_unicode
 
-__all__ = ["ColumnType", "column_type", "number_column", "store_array", "store_value"]
-
 _RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
 _RESERVED |= {*KNOWN_COLUMNS, *ORIGIN_COLUMNS}
 _RESERVED_STARTS = ("object_", "mask_")
@@ -31,17 +29,11 @@ Value = int | float | str | np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column.
+    """The type of a column."""
 
-    Attributes:
-        kind: Whether values are numbers, texts or arrays.
-        dtype: NumPy's name of the type of a number or of the elements of an array; "str" for texts.
-        sides: Number of sides of an array; 0 for numbers and texts.
-    """
-
-    kind: Literal["number", "text", "array"]
-    dtype: str
-    sides: int = 0
+    kind: Literal["number", "text", "array"]  # Whether values are numbers, texts or arrays
+    dtype: str  # NumPy's name of the type of a number or of the elements of an array; "str" for texts
+    sides: int = 0  # Number of sides of an array; 0 for numbers and texts
 
     def __str__(self) -> str:
         if self.kind == "array":
@@ -70,9 +62,6 @@ def column_type(name: str, value: Any, key: str) -> ColumnType:
 
     Python's integers are int64, its floats float64, and True and False uint8; a value of NumPy has its own
     type. A list or a tuple of numbers, and anything that NumPy can make an array of, is an array.
-
-    Raises:
-        ConfigError: The value is none of these; the error names key and column.
     """
     plain = _plain(name, value, key)
     if isinstance(plain, str):
@@ -102,11 +91,7 @@ def _plain(name: str, value: Any, key: str) -> str | npt.NDArray[Any]:
 
 
 def store_value(name: str, value: Any, wanted: ColumnType, key: str) -> Value:
-    """Return a value as the type of its column; of an array the elements in C order, little-endian.
-
-    Raises:
-        ConfigError: It has another type, and would change; the error names key and column.
-    """
+    """Return a value as the type of its column; of an array the elements in C order, little-endian."""
     plain = _plain(name, value, key)
     if isinstance(plain, str):
         if wanted.kind == "text" and is_unicode(plain):
@@ -159,10 +144,6 @@ def number_column(values: Sequence[Any], column: ColumnType) -> pa.Array:
 
 
 def types_of(values: Mapping[str, Any], key: str) -> dict[str, ColumnType]:
-    """Return the types of the columns of the first sample.
-
-    Raises:
-        ConfigError: A name or a value cannot be stored.
-    """
+    """Return the types of the columns of the first sample."""
     check_names(values)
     return {name: column_type(name, value, key) for name, value in values.items()}

@@ -16,8 +16,6 @@ from ....dataset.columns.run_lengths import checked_runs, decompress_runs, runs_
 Floats = npt.NDArray[np.float32]
 Runs = npt.NDArray[np.uint32]
 
-__all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "OPTIONAL_FIELDS", "make_objects", "upper_box_format"]
-
 BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "masks")
 """Arguments of a sample that describe its objects; ``boxes`` and ``box_labels`` are there in all of them."""
@@ -31,18 +29,7 @@ _FARTHEST = 1e18  # pixels; the square, an area, still is a float32
 def make_objects(
     arguments: Mapping[str, Any], labels: Sequence[int], box_format: str, keypoints: int | None, key: str
 ) -> Annotations:
-    """Return the M objects of one sample.
-
-    Args:
-        arguments: Some of :data:`OBJECT_FIELDS`, by name, boxes among them.
-        labels: M labels.
-        box_format: One of :data:`BOX_FORMATS`.
-        keypoints: K of all samples; None in the first one.
-        key: The sample's name, for errors.
-
-    Raises:
-        ConfigError: The arguments do not fit each other; names key and argument.
-    """
+    """Return the M objects of one sample."""
     boxes = _boxes(arguments["boxes"], box_format, key)
     number = len(boxes)
     sides = boxes[:, 2:] - boxes[:, :2]
@@ -164,11 +151,7 @@ def _runs(mask: Any) -> Runs:
 
 
 def upper_box_format(name: str) -> str:
-    """Return the format of boxes in upper case.
-
-    Raises:
-        ConfigError: There is no such format.
-    """
+    """Return the format of boxes in upper case."""
     if name not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
         raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {name!r}")
     return name.upper()

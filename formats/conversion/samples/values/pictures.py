@@ -17,26 +17,13 @@ from stoker.errors import ConfigError
 from ....files.reading import open_regular, read_at
 from ....sources.source_reader import SkippedError
 
-__all__ = ["image_file", "mask_file"]
-
 _CHANNELS = (1, 3, 4)
 _PNG_MODES = {"1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA"}
 _COLOUR_TYPES = {3: 2, 4: 6}  # of PNG, by channels
 
 
 def image_file(image: Any, key: str) -> bytes:
-    """Return the file of an image.
-
-    Args:
-        image: A file's bytes, or its path, are taken as they are. An image of Pillow, an array (H, W),
-            (H, W, 1), (H, W, 3) or (H, W, 4) of uint8 or uint16, or a tensor of PyTorch with the channels
-            first, becomes a PNG with the same values.
-        key: The sample's name, for errors.
-
-    Raises:
-        ConfigError: It is none of these.
-        SkippedError: The file at the path cannot be read.
-    """
+    """Return the file of an image."""
     if isinstance(image, (bytes, bytearray, memoryview)):
         return bytes(image)
     if isinstance(image, (str, os.PathLike)):

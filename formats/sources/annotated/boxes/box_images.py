@@ -17,30 +17,20 @@ from ..object_table import ObjectTable
 
 Box = tuple[float, float, float, float]
 
-__all__ = ["BoxImages"]
-
 
 @dataclass
 class BoxImages:
-    """The images and boxes of a source.
+    """The images and boxes of a source."""
 
-    Attributes:
-        file: Name of the file with the boxes, for messages.
-        name: Name of an object in messages, where ``{}`` stands for its id.
-        number_of: Number of each image, by its path in the folder of images.
-        sizes: Height and width of each image that the source states, by number.
-        label_of: Number of each class, by name.
-        table: The objects.
-        skipped: Images and objects that were left out.
-    """
-
-    file: str
-    name: str
+    file: str  # Name of the file with the boxes, for messages
+    name: str  # Name of an object in messages, where ``{}`` stands for its id
+    # Number of each image, by its path in the folder of images
     number_of: dict[str, int] = field(default_factory=dict)
+    # Height and width of each image that the source states, by number
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    label_of: dict[str, int] = field(default_factory=dict)
-    table: ObjectTable = field(default_factory=ObjectTable)
-    skipped: list[Skip] = field(default_factory=list)
+    label_of: dict[str, int] = field(default_factory=dict)  # Number of each class, by name
+    table: ObjectTable = field(default_factory=ObjectTable)  # The objects
+    skipped: list[Skip] = field(default_factory=list)  # Images and objects that were left out
 
     def image(self, path: str) -> int:
         """The number of the image with this path."""
@@ -66,18 +56,7 @@ class BoxImages:
         runs: npt.NDArray[np.uint32] | None = None,
         area: float | None = None,
     ) -> None:
-        """Add an object; one whose box cannot be used is a skip.
-
-        Args:
-            path: Path of its image.
-            box: Left, top, right, bottom.
-            label: Name of its class.
-            id: Its number in the source.
-            crowd: Whether it stands for a group of objects.
-            extra: Further numbers, see :meth:`ObjectTable.add`.
-            runs: Run lengths of its mask, in pixels of the image.
-            area: Its area, in the unit of the box; by default that of the box.
-        """
+        """Add an object; one whose box cannot be used is a skip."""
         image = self.image(path)
         try:
             corners = checked_box(*box)
@@ -95,9 +74,6 @@ class BoxImages:
 
         ``classes`` gives the order of the classes, by default sorted. ``relative`` boxes are shares of an
         image's width and height.
-
-        Raises:
-            SourceError: None of the images exists.
         """
         paths = list(self.number_of)
         named, missing = find_files(root, paths, follow_links=follow_links)

@@ -21,8 +21,6 @@ from ...source import Source
 from ..object_issues import numbers
 from .box_images import BoxImages
 
-__all__ = ["is_crowdhuman", "list_crowdhuman"]
-
 _SUFFIX = ".odgt"
 _IMAGES = "Images"
 _PERSON, _IGNORED = "person", "mask"
@@ -39,10 +37,6 @@ def list_crowdhuman(source: Source) -> Listing:
 
     An image is ``ID.jpg`` in the folder of images. By default this is ``Images`` beside the file, or, without
     such a folder, the folder of the file.
-
-    Raises:
-        ConfigError: There is no such box of a person.
-        SourceError: No line has an image, or none of the images is there.
     """
     kind = source.person_box or "full"
     if kind not in _BOXES:

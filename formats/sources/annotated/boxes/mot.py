@@ -21,8 +21,6 @@ from ...listing import Listing
 from ...source import Source
 from .box_images import BoxImages
 
-__all__ = ["is_mot", "list_mot"]
-
 _INFO, _TRUTH = "seqinfo.ini", "gt/gt.txt"
 # arXiv:1603.00831, table 6, from class 1.
 _CLASSES = (
@@ -68,14 +66,7 @@ def _infos(source: Source) -> list[str]:
 
 
 def list_mot(source: Source) -> Listing:
-    """List the frames of sequences, with their objects; classes are those of MOTChallenge, in its order.
-
-    Args:
-        source: The folder of a sequence, such as ``MOT17/train/MOT17-02-FRCNN``, or of several.
-
-    Raises:
-        SourceError: There is no sequence, or one has no truth or cannot be read.
-    """
+    """List the frames of sequences, with their objects; classes are those of MOTChallenge, in its order."""
     folder, infos = source.folder, _infos(source)
     if not infos:
         raise SourceError(

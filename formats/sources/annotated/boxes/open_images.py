@@ -23,8 +23,6 @@ from ...source import Source
 from .box_images import BoxImages
 from .open_images_masks import NamedObject, add_with_masks
 
-__all__ = ["is_open_images", "list_open_images"]
-
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _IMAGE, _LABEL, _MASK = "ImageID", "LabelName", "MaskPath"
 _COLUMNS = {_IMAGE, _LABEL, *_SIDES}
@@ -60,10 +58,6 @@ def list_open_images(source: Source) -> Listing:
 
     The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the folder
     of images, by default the folder of the CSV. Classes are in sorted order of their names.
-
-    Raises:
-        ConfigError: The CSV has masks and the source has no folder of them, or the other way round.
-        SourceError: The file is no such CSV, or none of its images exists.
     """
     folder, _, name = os.fspath(source.path).rpartition("/")
     images = BoxImages(name, f"line {{}} of {name}")

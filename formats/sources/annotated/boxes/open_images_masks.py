@@ -25,32 +25,20 @@ from .box_images import BoxImages
 
 Runs = npt.NDArray[np.uint32]
 
-__all__ = ["NamedObject", "add_with_masks"]
-
 _AHEAD = 8  # images in memory beyond those that are read
 
 
 @dataclass(frozen=True)
 class NamedObject:
-    """An object of a CSV of Open Images.
+    """An object of a CSV of Open Images."""
 
-    Attributes:
-        path: Path of its image.
-        box: Left, top, right, bottom, as shares of the image.
-        label: Name of its class.
-        line: Its line in the CSV.
-        crowd: Whether it stands for a group.
-        extra: Further numbers, by name.
-        mask: Name of the file of its mask; empty in a CSV of boxes.
-    """
-
-    path: str
-    box: tuple[float, float, float, float]
-    label: str
-    line: int
-    crowd: bool = False
-    extra: Mapping[str, int] = field(default_factory=dict)
-    mask: str = ""
+    path: str  # Path of its image
+    box: tuple[float, float, float, float]  # Left, top, right, bottom, as shares of the image
+    label: str  # Name of its class
+    line: int  # Its line in the CSV
+    crowd: bool = False  # Whether it stands for a group
+    extra: Mapping[str, int] = field(default_factory=dict)  # Further numbers, by name
+    mask: str = ""  # Name of the file of its mask; empty in a CSV of boxes
 
     def add_to(self, images: BoxImages, runs: Runs | None = None) -> None:
         """Add the object, with the run lengths of its mask."""
@@ -71,15 +59,7 @@ class _Read(NamedTuple):
 def add_with_masks(
     images: BoxImages, objects: Iterable[NamedObject], root: str, masks: SourceFolder, *, follow_links: bool
 ) -> None:
-    """Add objects with their masks; an object without one is a skip. Reads all masks.
-
-    Args:
-        images: Gets the objects, and the sizes of their images.
-        objects: The objects.
-        root: Folder of the images, resolved, or its URL.
-        masks: Folder of the masks, which may lie in folders in it.
-        follow_links: Whether images may be links.
-    """
+    """Add objects with their masks; an object without one is a skip. Reads all masks."""
     by_image: dict[str, list[NamedObject]] = {}
     for object_ in objects:
         by_image.setdefault(object_.path, []).append(object_)

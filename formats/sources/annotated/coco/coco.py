@@ -33,8 +33,6 @@ from .coco_categories import Categories, is_id
 from .coco_images import Images
 from .coco_shapes import choose_keypoints, read_keypoints, read_polygons, read_runs
 
-__all__ = ["is_coco", "list_coco", "list_coco_file"]
-
 _HEAD_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -67,11 +65,7 @@ def list_coco(source: Source) -> Listing:
 def list_coco_file(
     path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None, *, follow_links: bool = True
 ) -> Listing:
-    """List the images of a COCO JSON, with their objects; ``images`` is their folder, by default the file's.
-
-    Raises:
-        SourceError: The file is no such JSON, or none of its images exists.
-    """
+    """List the images of a COCO JSON with their objects; ``images`` is their folder."""
     file = Path(path)
     root = resolve(file.parent if images is None else images)
     reader = _Reader(file, root)

@@ -14,8 +14,6 @@ from stoker.errors import SourceError
 from ....dataset.columns.annotations import AnnotationInfo
 from ....files.paths import printable_name
 
-__all__ = ["Categories", "is_id", "swap_of"]
-
 
 class Categories:
     """The categories of a file; they may come after the annotations that refer to them."""
@@ -25,11 +23,7 @@ class Categories:
         self._by_id: dict[Any, dict[str, Any]] = {}
 
     def add(self, value: Any) -> None:
-        """Add an element of ``categories``.
-
-        Raises:
-            SourceError: It has no id, or the id of another category.
-        """
+        """Add an element of ``categories``."""
         if not isinstance(value, dict) or not is_id(value.get("id")):
             raise SourceError("a category has no id", path=self._file)
         if self._by_id.get(value["id"], value) != value:
@@ -37,14 +31,7 @@ class Categories:
         self._by_id[value["id"]] = value
 
     def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-        """Labels of categories, which count from 0 in the order of the ids.
-
-        Returns:
-            The label of each of ``ids``, -1 for an unknown one; and the names of all categories, by label.
-
-        Raises:
-            SourceError: Some ids are numbers and some are text, so they have no order.
-        """
+        """Labels of categories, which count from 0 in the order of the ids."""
         try:
             ordered_ids = sorted(self._by_id)
         except TypeError as error:
@@ -68,11 +55,7 @@ class Categories:
         return {len(some) for some in names if isinstance(some, list) and some}
 
     def info(self, keypoints: int) -> AnnotationInfo:
-        """Names, swap and skeleton of the first category with this number of keypoints.
-
-        Raises:
-            SourceError: Its skeleton is wrong.
-        """
+        """Names, swap and skeleton of the first category with this number of keypoints."""
         for category in self._by_id.values() if keypoints else ():
             names = category.get("keypoints")
             if isinstance(names, list) and len(names) == keypoints:

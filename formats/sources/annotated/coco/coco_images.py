@@ -16,8 +16,6 @@ from ...listing import Skip
 from .coco_categories import is_id
 from .coco_shapes import is_size
 
-__all__ = ["Images"]
-
 # Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
 # show objects that are not annotated.
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
@@ -27,14 +25,6 @@ class Images:
     """The images of a file; an image gets its number when its id is first seen, anywhere in the file.
 
     ``root`` is the folder of the images, or its URL.
-
-    Attributes:
-        names: File name of each named image, in their order in the file.
-        numbers: Number of each of them.
-        sizes: Height and width of each named image, by number; 0 where the file does not say them.
-        number_of: Number of each id.
-        class_lists: For the name of each list of LVIS, the category ids of each image, by its number.
-        bad: Entries that name no image.
     """
 
     def __init__(self, file: Path, root: str) -> None:

@@ -13,17 +13,11 @@ from ....dataset.columns.run_lengths import checked_runs, decompress_runs
 from ..object_issues import BadObjectError, numbers
 from ..object_table import MOST_KEYPOINTS
 
-__all__ = ["choose_keypoints", "is_size", "read_keypoints", "read_polygons", "read_runs"]
-
 _VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
 
 
 def read_keypoints(value: Any) -> list[float]:
-    """Return x, y and visibility of each keypoint of an object, pixels whose edges are integers.
-
-    Raises:
-        BadObjectError: They are no triples of numbers, too many, or have a visibility other than 0, 1 and 2.
-    """
+    """Return x, y and visibility of each keypoint of an object, pixels whose edges are integers."""
     if not value:
         return []
     if not numbers(value) or len(value) % 3:
@@ -41,12 +35,7 @@ def read_keypoints(value: Any) -> list[float]:
 
 
 def choose_keypoints(declared: Iterable[int], numbers_of_objects: Iterable[int]) -> tuple[int, str]:
-    """Choose the number of keypoints that objects have, from those that categories and objects have.
-
-    Returns:
-        The number, 0 if no object has keypoints; and the reason to leave out other numbers. If categories
-        declare numbers, it is one of them. Among several, it is that of the most objects, then the largest.
-    """
+    """Choose the number of keypoints that objects have, from those that categories and objects have."""
     counts, allowed = Counter(numbers_of_objects), set(declared)
     if not counts:
         return 0, ""
@@ -80,11 +69,7 @@ def _problem(polygon: Any) -> str:
 
 
 def read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:
-    """Return run lengths, and the height and width of their mask.
-
-    Raises:
-        BadObjectError: They are broken, or do not fill the mask.
-    """
+    """Return run lengths, and the height and width of their mask."""
     counts, size = value.get("counts"), value.get("size")
     if not numbers(size) or len(size) != 2 or not all(map(is_size, size)):
         raise BadObjectError("run lengths without a size", str(size)[:60])

@@ -10,8 +10,6 @@ import numpy as np
 from ...listing import ListedFiles, Listing
 from .instance_pixels import Instance
 
-__all__ = ["ClassOfMask", "ClassOfValue", "ClassedObject", "class_rule"]
-
 # cityscapesScripts, helpers/labels.py: classes with objects that its evaluation counts.
 _CITYSCAPES = {
     24: "person", 25: "rider", 26: "car", 27: "truck", 28: "bus", 31: "train",
@@ -37,15 +35,11 @@ class ClassedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassOfValue:
-    """The rule of values ``class * 1000 + n``.
+    """The rule of values ``class * 1000 + n``."""
 
-    Attributes:
-        names: Names of the classes of Cityscapes; empty where labels are the numbers of the values.
-        ids: The number of each of these classes.
-    """
-
+    # Names of the classes of Cityscapes; empty where labels are the numbers of the values
     names: tuple[str, ...] = ()
-    ids: tuple[int, ...] = ()
+    ids: tuple[int, ...] = ()  # The number of each of these classes
     hint = "values must be class * 1000 + n; for masks with plain numbers add those of classes: --masks DIR"
 
     def object_of(self, instance: Instance) -> ClassedObject | str | None:
@@ -62,17 +56,11 @@ class ClassOfValue:
 
 @dataclass(frozen=True)
 class ClassOfMask:
-    """The rule of objects whose class is in a mask of classes: label 0 is value 1.
+    """The rule of objects whose class is in a mask of classes: label 0 is value 1."""
 
-    Attributes:
-        ignore: Value of pixels without an object and without a class; None if there is none.
-        names: Names of the classes; empty where they have none.
-        ids: The value of each class that has a name.
-    """
-
-    ignore: int | None
-    names: tuple[str, ...] = ()
-    ids: tuple[int, ...] = ()
+    ignore: int | None  # Value of pixels without an object and without a class; None if there is none
+    names: tuple[str, ...] = ()  # Names of the classes; empty where they have none
+    ids: tuple[int, ...] = ()  # The value of each class that has a name
     hint = "the values of masks of objects must be numbers from 1"
 
     def object_of(self, instance: Instance) -> ClassedObject | str | None:

@@ -24,8 +24,6 @@ from .instance_pixels import Instance, instances_of
 from .mask_pairs import pair_files
 from .mask_pixels import read_mask
 
-__all__ = ["with_instances"]
-
 _ENDINGS = ("", "_gtFine_instanceIds")
 _KIND = "mask of objects"
 _AHEAD = 8  # masks in memory beyond those that are read
@@ -35,15 +33,6 @@ def with_instances(listing: Listing, folder: SourceFolder, *, has_mask_map: bool
     """Return a listing with the objects of masks, in place of objects that it has; reads all masks.
 
     Images without such a mask are skipped, and so are masks that cannot be read, with their images.
-
-    Args:
-        listing: The images, with their masks of classes where they have some.
-        folder: Folder of the masks of objects.
-        has_mask_map: Whether the masks of classes have values that the conversion maps.
-
-    Raises:
-        ConfigError: The images have labels; or classes come from masks whose values are mapped.
-        SourceError: The folder cannot be read, no image has a mask, an image has two, or there is no object.
     """
     if listing.labels is not None:
         raise ConfigError(
@@ -119,11 +108,7 @@ class _Reader:
                 )
 
     def listed(self, folder: str) -> Listing:
-        """The listing with the objects.
-
-        Raises:
-            SourceError: There are none.
-        """
+        """The listing with the objects."""
         n = len(self.listing)
         if not len(self.table):
             raise SourceError(f"no mask of {n:,} has an object", path=folder, hint=self.rule.hint)

@@ -13,39 +13,24 @@ import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
 
-__all__ = ["Instance", "Segments", "instances_of"]
-
 
 class Segments(NamedTuple):
-    """Pixels of one value, as S segments of columns of a mask, column by column as in COCO's run lengths.
+    """Pixels of one value, as S segments of columns of a mask, column by column as in COCO's run lengths."""
 
-    Attributes:
-        start: (S,) int64, indexes of the first pixels, counted column by column.
-        length: (S,) int64, their numbers of pixels.
-        classes: (S,) int64, the class of each in the mask of classes; zeros without one.
-    """
-
-    start: Integers
-    length: Integers
-    classes: Integers
+    start: Integers  # (S,) int64, indexes of the first pixels, counted column by column
+    length: Integers  # (S,) int64, their numbers of pixels
+    classes: Integers  # (S,) int64, the class of each in the mask of classes; zeros without one
 
 
 class Instance(NamedTuple):
-    """An object of a mask.
+    """An object of a mask."""
 
-    Attributes:
-        value: Its value.
-        box: Left, top, right, bottom, pixels.
-        area: Number of its pixels.
-        runs: (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`.
-        segments: Segments of its pixels.
-    """
-
-    value: int
-    box: tuple[int, int, int, int]
-    area: int
+    value: int  # Its value
+    box: tuple[int, int, int, int]  # Left, top, right, bottom, pixels
+    area: int  # Number of its pixels
+    # (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`
     runs: npt.NDArray[np.uint32]
-    segments: Segments
+    segments: Segments  # Segments of its pixels
 
 
 def instances_of(values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None) -> Iterator[Instance]:

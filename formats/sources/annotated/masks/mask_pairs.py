@@ -21,17 +21,6 @@ from ...listing import ListedFiles, Listing, Skip
 from ...no_images import no_images_error
 from ...source import Source
 
-__all__ = [
-    "Pairs",
-    "class_names",
-    "has_masks",
-    "is_of_ade20k",
-    "list_images",
-    "list_pairs",
-    "pair_files",
-    "with_masks",
-]
-
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
 _NAMES = "classes.txt"
@@ -61,11 +50,7 @@ def list_pairs(source: Source) -> Listing:
 
 
 def list_images(folder: SourceFolder) -> Listing:
-    """List the images of a folder and the folders in it, without labels.
-
-    Raises:
-        SourceError: The folder cannot be read, or holds no image.
-    """
+    """List the images of a folder and the folders in it, without labels."""
     files, skipped = folder.images()
     if not len(files):
         raise no_images_error("the folder holds no image", folder.root, skipped)
@@ -73,18 +58,7 @@ def list_images(folder: SourceFolder) -> Listing:
 
 
 def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Listing:
-    """A listing with the masks of its images; images without a mask are skipped.
-
-    Args:
-        listing: The images.
-        folder: Folder of the masks. Its ``classes.txt``, or one beside the folder, has the names
-            of the classes in its lines, by value.
-        ignore: Value of pixels that belong to no class; None if there is none.
-
-    Raises:
-        SourceError: The folder cannot be read, no image has a mask, or an image has two.
-        ConfigError: ``ignore`` is no value of a mask.
-    """
+    """A listing with the masks of its images; images without a mask are skipped."""
     if ignore is not None and not 0 <= ignore < 1 << 16:
         raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
     pairs = pair_files(listing, folder, _MASK_ENDINGS, "mask")
@@ -104,9 +78,6 @@ def pair_files(listing: Listing, folder: SourceFolder, endings: tuple[str, ...],
 
     ``endings`` replace Cityscapes' ``_leftImg8bit`` in names of masks; an empty one stands for the name of
     the image. ``kind`` is the word for a mask in messages.
-
-    Raises:
-        SourceError: The folder cannot be read, no image has a mask, or an image has two.
     """
     masks, _ = folder.images()
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}

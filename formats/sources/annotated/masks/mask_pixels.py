@@ -12,8 +12,6 @@ from ....codecs.registry import CODECS, open_mask
 from ...listing import ListedFiles
 from ...source_reader import SkippedError, check_image, read_source_file
 
-__all__ = ["checked_values", "mask_values", "read_mask"]
-
 
 def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
     """Return the values of a mask among files, see :func:`checked_values`."""
@@ -22,11 +20,7 @@ def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
 
 
 def checked_values(data: bytes) -> npt.NDArray[Any]:
-    """Return the values of the file of a mask, (H, W) uint8 or uint16, after checks of the file.
-
-    Raises:
-        SkippedError: It is no mask, is damaged, or has an encoding that changes values.
-    """
+    """Return the values of the file of a mask, (H, W) uint8 or uint16, after checks of the file."""
     header = check_image(data, MAX_PIXELS)
     codec = CODECS[header.codec]
     if codec.lossy:
@@ -35,11 +29,7 @@ def checked_values(data: bytes) -> npt.NDArray[Any]:
 
 
 def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
-    """Return the values of a mask, (H, W) uint8 or uint16; a grey one has ``bits`` for each pixel.
-
-    Raises:
-        SkippedError: The mask is damaged, or its pixels are no numbers from 0 to 65535.
-    """
+    """Return the values of a mask, (H, W) uint8 or uint16; a grey one has ``bits`` for each pixel."""
     try:
         with open_mask(data) as image:
             image.load()

@@ -29,8 +29,6 @@ from ..object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
 from .yolo_splits import is_data_file, read_data_file
 
-__all__ = ["is_yolo", "list_yolo"]
-
 _IMAGES, _LABELS = "images", "labels"
 _NOT_LABELS = frozenset({"classes.txt"})
 _MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
@@ -60,16 +58,7 @@ def _label_files(labels: SourceFolder) -> list[str]:
 
 
 def list_yolo(source: Source) -> Listing:
-    """List the images of a YOLO folder, with their objects.
-
-    Args:
-        source: The folder with ``images`` and ``labels``; or a folder in ``images``, such as
-            ``images/train``; or a ``data.yaml``, which names splits. Names of classes come from ``data.yaml``
-            or ``classes.txt`` in it, in the folder of labels, or in one of the two folders above.
-
-    Raises:
-        SourceError: There are no images, or ``data.yaml`` cannot be read.
-    """
+    """List the images of a YOLO folder, with their objects."""
     if is_data_file(source.path):
         return _list_splits(source)
     folders = _folders(source)

@@ -13,8 +13,6 @@ from stoker.errors import SourceError
 from ...folders.source_folder import SourceFolder
 from ..object_table import MOST_KEYPOINTS
 
-__all__ = ["YAML_NAMES", "YoloNames", "fail_yaml", "load_yaml", "parse_names", "read_names", "yaml_strings"]
-
 YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _TEXT = "classes.txt"
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
@@ -24,27 +22,17 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast
 
 @dataclass(frozen=True)
 class YoloNames:
-    """Classes and keypoints of a YOLO dataset.
+    """Classes and keypoints of a YOLO dataset."""
 
-    Attributes:
-        classes: Names by number; empty if the dataset has none.
-        keypoints: K, the keypoints of an object.
-        numbers: Numbers that a line has for the keypoints: 2K or 3K.
-        swap: (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none.
-    """
-
-    classes: tuple[str, ...] = ()
-    keypoints: int = 0
-    numbers: int = 0
+    classes: tuple[str, ...] = ()  # Names by number; empty if the dataset has none
+    keypoints: int = 0  # K, the keypoints of an object
+    numbers: int = 0  # Numbers that a line has for the keypoints: 2K or 3K
+    # (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none
     swap: tuple[int, ...] = ()
 
 
 def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
-    """Read the names from the first of the folders that has a file of names.
-
-    Raises:
-        SourceError: The file has another form than Ultralytics' or cannot be read.
-    """
+    """Read the names from the first of the folders that has a file of names."""
     for folder in folders:
         for name in (*YAML_NAMES, _TEXT):
             if (lines := folder.lines(name)) is not None:

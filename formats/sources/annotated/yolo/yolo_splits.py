@@ -26,51 +26,31 @@ from ...lists.file_list import find_files
 from ...no_images import no_images_error
 from .yolo_names import YoloNames, fail_yaml, load_yaml, parse_names, yaml_strings
 
-__all__ = ["SplitImages", "YoloData", "is_data_file", "read_data_file"]
-
 _SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
 
 
 class SplitImages(NamedTuple):
-    """The images of all splits of a dataset.
+    """The images of all splits of a dataset."""
 
-    Attributes:
-        root: The folder that holds images and labels; keys are relative to it.
-        files: The images, split by split.
-        split: (N,) int8, the number of each image's split.
-        folders: The folders of images that the file names, relative to the root.
-        skipped: Files that were left out.
-    """
-
-    root: SourceFolder
-    files: ListedFiles
-    split: npt.NDArray[np.int8]
-    folders: tuple[str, ...]
-    skipped: list[Skip]
+    root: SourceFolder  # The folder that holds images and labels; keys are relative to it
+    files: ListedFiles  # The images, split by split
+    split: npt.NDArray[np.int8]  # (N,) int8, the number of each image's split
+    folders: tuple[str, ...]  # The folders of images that the file names, relative to the root
+    skipped: list[Skip]  # Files that were left out
 
 
 @dataclass(frozen=True)
 class YoloData:
-    """The content of a ``data.yaml``.
+    """The content of a ``data.yaml``."""
 
-    Attributes:
-        path: The file.
-        names: Classes and keypoints.
-        base: The folder of the dataset, resolved.
-        splits: Paths of folders and lists by split, "train", "val" or "test", as the file has them.
-    """
-
-    path: Path
-    names: YoloNames
-    base: Path
+    path: Path  # The file
+    names: YoloNames  # Classes and keypoints
+    base: Path  # The folder of the dataset, resolved
+    # Paths of folders and lists by split, "train", "val" or "test", as the file has them
     splits: dict[str, tuple[str, ...]]
 
     def images(self, *, follow_links: bool) -> SplitImages:
-        """Find the images of all splits.
-
-        Raises:
-            SourceError: A folder or a list is not there or cannot be read, or a split has no image.
-        """
+        """Find the images of all splits."""
         paths = {
             split: [self._resolve(split, entry) for entry in self.splits[split]] for split in self.splits
         }
@@ -139,11 +119,7 @@ def is_data_file(path: str | os.PathLike[str]) -> bool:
 
 
 def read_data_file(path: str | os.PathLike[str]) -> YoloData:
-    """Read a ``data.yaml`` on a disk.
-
-    Raises:
-        SourceError: It cannot be read, or names no images or no classes.
-    """
+    """Read a ``data.yaml`` on a disk."""
     file = Path(path).absolute()
     name = str(file)
     lines = open_folder(file.parent).lines(file.name)

@@ -20,18 +20,9 @@ from .patch_planner import PatchPlanner
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PatchAssembler", "cut_patches"]
-
 
 class PatchAssembler:
-    """Assembles the batches of one epoch; the producer calls it on its thread.
-
-    Args:
-        config: Config of the loader, with a plan of patches.
-        adapter: Makes arrays of the framework.
-        totals: Adds up where the time goes.
-        epoch: Epoch that keys the draw of one of several captions.
-    """
+    """Assembles the batches of one epoch; the producer calls it on its thread."""
 
     def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
         assert isinstance(config.size_plan.planner, PatchPlanner), "called for patches alone"
@@ -82,18 +73,8 @@ class PatchAssembler:
 
 
 def cut_patches(images: Array, chosen: Int64, grids: Int64, size: int) -> tuple[Array, Int64]:
-    """Cut images into patches, image after image, row of patches after row.
-
-    Args:
-        images: (N, H, W, C), images at the top left of their padding; H and W are multiples of ``size``.
-        chosen: (K,) int64, ascending: the images to cut.
-        grids: (K, 2) int64, rows and columns of patches of the chosen images.
-        size: Side of a patch, pixels.
-
-    Returns:
-        (T, size * size * C), the pixels of each patch row by row, their channels last; and (T, 2) int64, the
-        row and the column of each patch in its image.
-    """
+    """Cut images into patches, image after image, row of patches after row."""
+    # images (N, H, W, C), chosen (K,) int64, grids (K, 2) int64 -> (T, size * size * C)
     n, height, width, channels = images.shape
     view = images.reshape(n, height // size, size, width // size, size, channels).transpose(0, 1, 3, 2, 4, 5)
     rows, columns = np.arange(view.shape[1])[:, None], np.arange(view.shape[2])

@@ -14,26 +14,13 @@ from ....order.sample_source import SampleSource
 from ...captions.captions import Captions
 from .patch_planner import PatchPlanner
 
-__all__ = ["patch_column_names", "patch_column_spec"]
-
 _ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
 
 
 def patch_column_names(
     columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch, captions: Captions | None
 ) -> tuple[str, ...]:
-    """Names of the columns of a batch of patches, in their order.
-
-    Args:
-        columns: Names that the user gives; None takes the patches, what belongs to them and to the captions,
-            and the label.
-        dataset: The dataset.
-        last_batch: The loader's argument; "pad" adds a column "mask".
-        captions: Packed captions; None for images alone.
-
-    Raises:
-        ConfigError: There is no such column.
-    """
+    """Names of the columns of a batch of patches, in their order."""
     label = ("label",) if "label" in dataset.types and "labels" not in dataset.tasks else ()
     of_captions = captions.columns if captions else ()
     usual = (*_ALWAYS, *of_captions[: len(_ALWAYS)], *label)

@@ -24,8 +24,6 @@ from .patches import Patches, patch_grids, resize_to_patches
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PatchPlanner", "PatchSchedule"]
-
 
 @dataclass(frozen=True, eq=False)
 class PatchPlanner(ImagePlanner):
@@ -33,18 +31,12 @@ class PatchPlanner(ImagePlanner):
 
     The images of an epoch are packed by best fit decreasing, so all epochs have equally many rows. With
     captions a row has two capacities, patches and tokens, and the number of rows differs between epochs.
-
-    Attributes:
-        patches: The user's argument.
-        batch_size: Packed rows of a batch on one rank.
-        captions: Captions that are packed beside the images; None for images alone.
-        draw_seed: Seed of the draw of one of several captions.
     """
 
-    patches: Patches
-    batch_size: int
-    captions: Captions | None = None
-    draw_seed: int = 0
+    patches: Patches  # The user's argument
+    batch_size: int  # Packed rows of a batch on one rank
+    captions: Captions | None = None  # Captions that are packed beside the images; None for images alone
+    draw_seed: int = 0  # Seed of the draw of one of several captions
     _packings: SharedEpochs[int, PackingPlan] = field(default_factory=SharedEpochs)
 
     @cached_property
@@ -67,11 +59,7 @@ class PatchPlanner(ImagePlanner):
         return resize_to_patches(transforms, self.patches)
 
     def layout(self, layout: Layout) -> Layout:
-        """The layout of the images that patches are cut from, with the channels last.
-
-        Raises:
-            ConfigError: The images would have a channel too many.
-        """
+        """The layout of the images that patches are cut from, with the channels last."""
         if layout == "NHWC4":
             raise ConfigError(
                 "layout='NHWC4' adds a channel, and patches have none to add", hint="Leave layout out."
@@ -121,13 +109,9 @@ class PatchPlanner(ImagePlanner):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PatchSchedule(PlannedSchedule):
-    """The steps of a rank by a plan of packed rows.
+    """The steps of a rank by a plan of packed rows."""
 
-    Attributes:
-        packing: Images of each packed row.
-    """
-
-    packing: PackingPlan
+    packing: PackingPlan  # Images of each packed row
 
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
         """See :class:`Schedule`: the images of all rows of the batch, row after row."""

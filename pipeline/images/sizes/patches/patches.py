@@ -18,8 +18,6 @@ from ...columns.image_column import Transforms
 
 Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Patches", "ResizeToPatches", "patch_grids", "resize_to_patches"]
-
 
 @dataclass(frozen=True)
 class Patches:
@@ -72,11 +70,8 @@ def patch_grids(sizes: Int64, most: int) -> Int64:
     ``a`` rows and at most ``most // a`` columns are possible if ``W * (a - 1) < H * (most // a)``: at the
     scale of ``most // a`` columns the image has more than ``a - 1`` rows. The largest such ``a`` is found by
     bisection, because both sides of the inequality are monotone.
-
-    Args:
-        sizes: (N, 2) int64, heights and widths, pixels.
-        most: Largest number of patches of an image.
     """
+    # sizes (N, 2) int64
     height, width = sizes[:, 0].astype(np.int64), sizes[:, 1].astype(np.int64)
     possible, above = np.ones_like(height), np.full_like(height, most + 1)
     while (above - possible > 1).any():
@@ -88,11 +83,7 @@ def patch_grids(sizes: Int64, most: int) -> Int64:
 
 
 def resize_to_patches(transforms: Transforms, patches: Patches) -> Transforms:
-    """The same transforms after the resize to patches.
-
-    Raises:
-        ConfigError: A transform changes the size of images, which the plan of patches must know.
-    """
+    """The same transforms after the resize to patches."""
     if isinstance(transforms, Mapping):
         return transforms  # refused with other sizes
     for one in transforms if isinstance(transforms, Sequence) else ():

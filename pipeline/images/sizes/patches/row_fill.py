@@ -10,21 +10,9 @@ from ...captions.tokens import Tokens
 from ..size_arguments import make_size_plan, with_captions, with_planner
 from .patches import Patches
 
-__all__ = ["fill_of_rows"]
-
 
 def fill_of_rows(dataset: Dataset, patches: Patches, caption: Tokens | None, seed: int) -> RowReport:
-    """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions.
-
-    Args:
-        dataset: Dataset of images.
-        patches: The loader's argument ``sizes``.
-        caption: The loader's argument; None for images alone.
-        seed: The loader's argument.
-
-    Raises:
-        ConfigError: The dataset has no images, or no captions as token ids.
-    """
+    """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions."""
     plan = make_size_plan(patches, 1, None, seed)
     plan = with_planner(plan, dataset, shuffle=True, sampler=None, last_batch="partial", on_error="raise")
     planner = with_captions(plan, find_captions(dataset, caption, mixes=False), seed).patch_planner
