@@ -65,7 +65,7 @@ def modified(info: dict[str, Any]) -> int:
 
 def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
     """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
-    from asyncio import run_coroutine_threadsafe  # slow to import; fsspec has imported it here
+    from asyncio import run_coroutine_threadsafe
 
     reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
     while not wait([reading], timeout=_POLL).done:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.arguments import optional_number
 from stoker.errors import ConfigError
-
-from ..execution.arguments import optional_number
 
 
 @dataclass(frozen=True)

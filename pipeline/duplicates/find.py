@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker._native import crc32c
-from stoker.arguments import check_progress
+from stoker.arguments import check_progress, whole_number
 from stoker.errors import ConfigError
 from stoker.formats.changes.keys_file import write_keys
 from stoker.formats.dataset.dataset import Dataset
@@ -19,7 +19,6 @@ from stoker.formats.dataset.reading.samples import NO_CHECKSUM
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
 
-from ..execution.arguments import whole_number
 from .near_pairs import hamming_distances, near_pairs
 from .perceptual_hash import hash_images
 

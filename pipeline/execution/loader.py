@@ -11,10 +11,10 @@ from operator import index
 from types import TracebackType
 from typing import Any, TypeVar
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
-from .arguments import whole_number
 from .batch import ColumnSpec, FinishedBatch
 from .epochs.epoch_iterator import EpochIterator, Progress
 from .epochs.epoch_steps import FirstSteps, following_producers, single_step

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageTooLargeError
 
 from ..engines.base import Status
-from ..execution.arguments import whole_number
 
 OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01

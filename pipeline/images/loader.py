@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from stoker.arguments import optional_number, whole_number
 from stoker.augment.geometry.boxes import BoxFormat
 from stoker.formats.codecs.header import MAX_PIXELS
 from stoker.types import Color, DType, Layout
@@ -14,7 +15,6 @@ from .. import adapters
 from ..caching.cache_prefetcher import resolve
 from ..cluster.ray_workers import RayWorkers
 from ..engines.dali import DaliOptions
-from ..execution.arguments import optional_number, whole_number
 from ..execution.ranks.ranks import find_ranks
 from ..order.epoch_order import BlockShuffle
 from ..order.rank_draws import LastBatch

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
-from ..execution.arguments import whole_number
 from .permutation import Permutation
 
 Int64 = npt.NDArray[np.int64]

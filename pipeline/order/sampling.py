@@ -13,11 +13,11 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
-from ..execution.arguments import whole_number
 from .draws import Balanced, BalancedObjects, WeightedDraws, WeightedShuffle
 from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
 from .mixtures.mixture import Mixture

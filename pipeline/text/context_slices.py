@@ -9,9 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
-
-from ..execution.arguments import whole_number
 
 SliceForm = Literal["contiguous", "balanced"]
 

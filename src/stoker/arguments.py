@@ -1,10 +1,11 @@
-"""Checks of arguments that several public functions have: lists of names, progress, and former names."""
+"""Checks of arguments that all public functions share: integers, lists of names, progress, former names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from operator import index
+from typing import ParamSpec, SupportsIndex, TypeVar
 
 from stoker.errors import ConfigError
 
@@ -44,3 +45,23 @@ def renamed_option(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P,
         return call
 
     return decorate
+
+
+def whole_number(name: str, value: SupportsIndex, least: int | None = None, most: int | None = None) -> int:
+    """Return an argument as a Python int within its limits; a bool is not an integer."""
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise ConfigError(f"{name} must be an integer, found {value!r}")
+    if least is not None and number < least:
+        raise ConfigError(f"{name} must be at least {least}, found {number}")
+    if most is not None and number > most:
+        raise ConfigError(f"{name} must be at most {most}, found {number}")
+    return number
+
+
+def optional_number(name: str, value: SupportsIndex | None, least: int | None = None) -> int | None:
+    """Return :func:`whole_number` of an argument, or None if it is None."""
+    return None if value is None else whole_number(name, value, least)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
-from ..arguments import whole_number
 from ..batch import FinishedBatch
 from ..prefetch import BatchProducer
 from ..ranks.ranks import Ranks

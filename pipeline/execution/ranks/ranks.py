@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
-from ..arguments import whole_number
 from .tf_config import read_tf_config
 
 # Variables by launcher: rank and world size, over all machines and on this one. TF_CONFIG follows Horovod.

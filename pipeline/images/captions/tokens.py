@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from stoker.arguments import optional_number, whole_number
 from stoker.errors import ConfigError
 from stoker.formats.tokenization.captions import CAPTION
-
-from ...execution.arguments import optional_number, whole_number
 
 Form = Literal["padded", "longest", "ragged", "packed"]
 Choice = Literal["random", "first"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import optional_number, whole_number
 from stoker.augment.description import is_finite
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.geometry.cover_crop import CoverCrop
@@ -18,7 +19,6 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Size
 
-from ...execution.arguments import optional_number, whole_number
 from ...execution.epochs.history import History
 from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting

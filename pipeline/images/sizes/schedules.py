@@ -9,12 +9,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.augment.description import as_tuple, is_count
 from stoker.errors import ConfigError
 from stoker.random import hash_words, unit_interval
 from stoker.types import Size
 
-from ...execution.arguments import whole_number
 from .aspect_buckets import AspectBuckets
 from .patches.patches import Patches
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stoker.arguments import optional_number
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Size
 
-from ...execution.arguments import optional_number
 from ...order.rank_draws import LastBatch
 from ...order.sample_source import SampleSource
 from ..bad_samples import OnError

@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
+from stoker.arguments import whole_number
 from stoker.errors import CheckpointError, ConfigError
 
-from ...execution.arguments import whole_number
 from ...execution.interrupts import check_owner
 from ..epoch_order import Order
 from ..versioned_loader import VersionedLoader

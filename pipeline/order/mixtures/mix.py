@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
-from ...execution.arguments import whole_number
 from ..changes.weight_parts import scheduled_parts
 from ..quotas import apportion_draws
 from .class_merging import check_mixable, merge_classes

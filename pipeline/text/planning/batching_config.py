@@ -9,14 +9,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import optional_number, whole_number
 from stoker.bucketing import BatchSampler, BucketBoundaries
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.packing.plan import TooLong
 from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.bucketing.samplers.groups import LastGroup
 from stoker.errors import ConfigError
-
-from ...execution.arguments import optional_number, whole_number
 
 Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.augment.state.transform_state import TransformState
 from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from ....execution.arguments import whole_number
 from ...columns.image_column import Transforms
 
 Int64 = npt.NDArray[np.int64]
