@@ -28,6 +28,25 @@ from typing import Any, TypeVar
 
 from stoker.urls import without_credentials
 
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "CorruptRecordError",
+    "DatasetError",
+    "DecodeError",
+    "EngineError",
+    "ImageTooLargeError",
+    "LoaderClosedError",
+    "LockedError",
+    "MissingDependencyError",
+    "SampleError",
+    "SourceError",
+    "StaleIndexError",
+    "StokerError",
+    "StorageError",
+    "WriteError",
+]
+
 
 class StokerError(Exception):
     """Base of all errors raised by Stoker. Credentials in URLs are removed from its texts.
