@@ -75,9 +75,7 @@ def convert_like(
 
 def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
     """Return the options for reading annotations, which the added source needs, too."""
-    reading: dict[str, Any] = {
-        name: options[name] for name in ("mask_map", "person_box") if options.get(name)
-    }
+    reading: dict[str, Any] = {"mask_map": options["mask_map"]} if options.get("mask_map") else {}
     if options.get("class_map"):
         reading["class_map"] = json.loads(str(options["class_map"]))
     return reading

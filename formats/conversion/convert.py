@@ -61,7 +61,6 @@ def convert(
     allow_loss: str | float | Fraction | None = None,
     mask_map: str | Mapping[Any, int] | None = None,
     class_map: Mapping[str, str] | Sequence[str] | None = None,
-    person_box: str | None = None,
     caption_column: str | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
@@ -137,8 +136,8 @@ def convert(
             the cluster must be able to reach ``src`` and ``dst``. The bytes are the same.
         source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
             detected, see :func:`stoker.formats.sources.detect.find_format`.
-        images: Folder or URL of the images that a file of annotations (COCO, Open Images, CrowdHuman) or a
-            list names; by default the folder of that file.
+        images: Folder or URL of the images that a file of annotations (COCO, Open Images) or a list names;
+            by default the folder of that file.
         masks: Folder or URL with a mask of classes for each image, see
             :mod:`stoker.formats.sources.annotated.masks.mask_pairs`.
         instances: Folder or URL with a mask for each image, whose values number its objects. The objects get
@@ -166,8 +165,6 @@ def convert(
             ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
         class_map: New names of classes by old ones, such as ``{"van": "car"}``, or texts ``"van:car"``.
             Classes that get the same name are joined. ``classes`` takes the new names.
-        person_box: Box of a person in CrowdHuman's annotations: ``full`` (the default, of the whole body),
-            ``visible`` or ``head``.
         caption_column: Column of a list or of a table, member of a tar archive (``txt``, ``json:captions``),
             or name among the values of samples from Python, that has the caption of each image, or a list of
             several. Captions become token ids beside the images; an image without one is left out. The images

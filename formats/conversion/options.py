@@ -102,7 +102,6 @@ class ConvertOptions(ShardOptions):
     # Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`
     mask_map: str | None = None
     class_map: str | None = None  # New names of classes by old ones, as JSON, which an append applies again
-    person_box: str | None = None  # Box of a person in CrowdHuman's annotations, which an append takes again
     captions: CaptionOptions | None = None  # The captions beside the images; None if there are none
 
     def __post_init__(self) -> None:
@@ -147,7 +146,7 @@ class ConvertOptions(ShardOptions):
 
         So the manifest stays equal to that of a version without these options.
         """
-        later = ("restarts", "mask_map", "class_map", "person_box")
+        later = ("restarts", "mask_map", "class_map")
         unused = {name for name in later if not getattr(self, name)}
         unused.add("captions")
         kept = {name: value for name, value in super().to_manifest().items() if name not in unused}

@@ -70,7 +70,6 @@ class ConvertRequest:
     allow_loss: str | float | Fraction | None
     mask_map: str | Mapping[Any, int] | None
     class_map: Mapping[str, str] | Sequence[str] | None
-    person_box: str | None
     caption_column: str | None
     tokenizer: str | os.PathLike[str] | None
     vocabulary: str | os.PathLike[str] | None
@@ -105,5 +104,4 @@ class ConvertRequest:
             source_format=source_format,
             mask_map=parse_mask_map(self.mask_map),
             class_map=None if class_map is None else json.dumps(class_map),
-            person_box=self.person_box,
         )

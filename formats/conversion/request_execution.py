@@ -37,7 +37,7 @@ from .targets.loss import check_loss, parse_loss
 _FILE_OPTIONS = (
     "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",
     "path_column", "label_column", "suffix", "skip_other_classes", "min_per_class", "max_per_class",
-    "allow_loss", "mask_map", "class_map", "person_box", "min_count", "max_size",
+    "allow_loss", "mask_map", "class_map", "min_count", "max_size",
 )  # fmt: skip
 _WRITER_OPTIONS = (
     "classes", "format", "resize", "encoding", "quality", "subsampling", "restarts", "shard_size",
@@ -130,7 +130,6 @@ def _source(src: str | os.PathLike[str], request: ConvertRequest) -> Source:
         instances=request.instances,
         has_mask_map=request.mask_map not in (None, "none"),
         caption_column=request.caption_column,
-        person_box=request.person_box,
     )
 
 

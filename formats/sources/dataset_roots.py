@@ -1,7 +1,7 @@
 """Folders that hold annotated datasets, which detection would take for folders of classes.
 
-Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, of images and masks, or of
-MOTChallenge's splits. The error for it has the command that converts a dataset in it. A YOLO folder with
+Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, or of images and masks.
+The error for it has the command that converts a dataset in it. A YOLO folder with
 several splits is refused in the same way, because it would become one dataset.
 """
 
@@ -146,15 +146,9 @@ def _commands_of(images: Path, masks: Path) -> list[str]:
     return [f"one split with {kind}: {command} ({others})" for kind, command in commands.items()]
 
 
-def _mot(root: Path, folders: list[Path]) -> list[str]:
-    found = [one for one in folders if any((inner / "seqinfo.ini").is_file() for inner in _entries(one))]
-    return [f"a folder of sequences: stoker convert {one} TARGET" for one in found]
-
-
 _KINDS: dict[str, Callable[[Path, list[Path]], list[str]]] = {
     "Pascal VOC's datasets": _voc,
     "COCO's datasets": _coco,
     "YOLO's splits": _yolo,
     "images and masks": _masks,
-    "MOTChallenge's sequences": _mot,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 SourceFormatName = Literal[
-    "folder", "list", "coco", "voc", "yolo", "open_images", "crowdhuman", "mot", "pairs", "webdataset",
+    "folder", "list", "coco", "voc", "yolo", "open_images", "pairs", "webdataset",
     "table", "recordio", "mds",
 ]  # fmt: skip
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
@@ -20,8 +20,6 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
     "yolo": "a folder of YOLO, or its data.yaml for all splits",
     "open_images": "a CSV of boxes of Open Images",
-    "crowdhuman": "a file .odgt of CrowdHuman",
-    "mot": "a folder of a sequence of MOTChallenge, or of several",
     "webdataset": "tar archives of WebDataset, as a folder, a pattern or 'train-{000..099}.tar'",
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
     "recordio": "MXNet's .rec files",

@@ -30,8 +30,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .annotated.boxes.crowdhuman import is_crowdhuman, list_crowdhuman
-from .annotated.boxes.mot import is_mot, list_mot
 from .annotated.boxes.open_images import is_open_images, list_open_images
 from .annotated.coco.coco import is_coco, list_coco
 from .annotated.masks.mask_pairs import has_masks, list_pairs
@@ -67,7 +65,6 @@ SOURCE_FORMATS = (
     SourceFormat("mds", is_mds, list_mds, options=("fields", "caption_column")),
     SourceFormat("webdataset", is_tar, list_tar, options=("fields", "caption_column")),
     SourceFormat("voc", is_voc, list_voc),
-    SourceFormat("crowdhuman", is_crowdhuman, list_crowdhuman, options=("images", "person_box")),
     SourceFormat("open_images", is_open_images, list_open_images, options=("images",), reads_instances=True),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),
     SourceFormat(
@@ -76,7 +73,6 @@ SOURCE_FORMATS = (
         list_listed_images,
         options=("images", "path_column", "label_column", "suffix", "caption_column"),
     ),
-    SourceFormat("mot", is_mot, list_mot),
     SourceFormat("yolo", is_yolo, list_yolo),
     SourceFormat("pairs", has_masks, list_pairs),
     SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth", "unlabelled")),

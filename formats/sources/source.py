@@ -35,8 +35,6 @@ class Source:
     instances: str | os.PathLike[str] | None = None
     has_mask_map: bool = False  # Whether the conversion maps the values of ``masks``
     caption_column: str | None = None  # Name of the column or part with the captions of an image
-    # Box of a person in CrowdHuman's annotations: full, visible or head; None is full
-    person_box: str | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -167,9 +167,6 @@ def convert(
             "(value 0 is ignored), cityscapes (labelIds become training classes), none."
         ),
     ] = None,
-    person_box: Annotated[
-        str | None, typer.Option(help="Box of a person in CrowdHuman: full (default), visible or head.")
-    ] = None,
     caption_column: Annotated[
         str | None,
         typer.Option(

@@ -89,14 +89,6 @@ Image.new("1", (40, 30), 1).save("masks/one.png")
 Path("train-annotations-object-segmentation.csv").write_text(
     "MaskPath,ImageID,LabelName,BoxXMin,BoxXMax,BoxYMin,BoxYMax\none.png,one,/m/01,0.1,0.5,0.1,0.5\n"
 )
-Path("Images").mkdir()
-shutil.copy(photos[0], "Images/one.jpg")
-Path("annotation_train.odgt").write_text('{"ID": "one", "gtboxes": [{"tag": "person", "fbox": [1, 1, 9, 9]}]}\n')
-for name in ("img1", "gt"):
-    Path("MOT17/train/MOT17-02", name).mkdir(parents=True)
-Image.new("RGB", (40, 30)).save("MOT17/train/MOT17-02/img1/000001.jpg")
-Path("MOT17/train/MOT17-02/gt/gt.txt").write_text("1,1,2,3,5,6,1,1,1\n")
-Path("MOT17/train/MOT17-02/seqinfo.ini").write_text("[Sequence]\nseqLength=1\nimWidth=40\nimHeight=30\n")
 
 # Shards of others.
 Path("imagenet").mkdir()

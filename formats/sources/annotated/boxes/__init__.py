@@ -1,1 +1,1 @@
-"""Sources of boxes in tables and lists: Open Images, CrowdHuman, and MOTChallenge's sequences."""
+"""Open Images' boxes and masks."""

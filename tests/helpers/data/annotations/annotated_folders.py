@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,37 +216,6 @@ def _open_images_masks(root: Path) -> AnnotatedSource:
     return AnnotatedSource(root / "train-annotations-object-segmentation.csv", options)
 
 
-def _crowdhuman(root: Path) -> AnnotatedSource:
-    """The people of the scene: CrowdHuman has no cars."""
-    write_images(root / "Images", suffix=".jpg")
-    lines = []
-    for number, objects in enumerate(BOXES):
-        people = [box for label, box in objects if label == 0]
-        boxes = [{"tag": "person", "fbox": [x, y, right - x, bottom - y]} for x, y, right, bottom in people]
-        lines.append(json.dumps({"ID": str(number), "gtboxes": boxes}))
-    (root / "annotation_train.odgt").write_text("\n".join(lines))
-    return AnnotatedSource(root / "annotation_train.odgt", {}, labels=(0,))
-
-
-def _mot(root: Path) -> AnnotatedSource:
-    """A sequence for each image, as all frames of a sequence have one size."""
-    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
-        sequence = root / f"MOT-0{number}"
-        write_images(sequence / "all", suffix=".jpg")
-        for folder in ("img1", "gt"):
-            (sequence / folder).mkdir()
-        (sequence / "all" / f"{number}.jpg").rename(sequence / "img1" / "000001.jpg")
-        shutil.rmtree(sequence / "all")
-        facts = f"seqLength=1\nimWidth={width}\nimHeight={height}\nimDir=img1\nimExt=.jpg\n"
-        (sequence / "seqinfo.ini").write_text(f"[Sequence]\nname=MOT-0{number}\n{facts}")
-        lines = [
-            f"1,{track},{left + 1},{top + 1},{right - left},{bottom - top},1,{(1, 3)[label]},1\n"
-            for track, (label, (left, top, right, bottom)) in enumerate(objects, 1)
-        ]
-        (sequence / "gt" / "gt.txt").write_text("".join(lines))
-    return AnnotatedSource(root, {"class_map": {"pedestrian": "person"}})
-
-
 FOLDERS: dict[str, Callable[[Path], AnnotatedSource]] = {
     "coco": _coco,
     "coco.json.gz": _coco_gzip,
@@ -260,8 +228,6 @@ FOLDERS: dict[str, Callable[[Path], AnnotatedSource]] = {
     "cityscapes instanceIds": _instance_ids,
     "open images": _open_images,
     "open images' masks": _open_images_masks,
-    "crowdhuman": _crowdhuman,
-    "mot": _mot,
     "voc SegmentationObject": _segmentation_object,
 }
 """A function for each format that writes the scene into an empty folder."""

@@ -245,7 +245,7 @@ def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
         stoker.convert(root / "images", root / "out", source_format="pairs")
-    message = "images is for sources of the format crowdhuman or open_images or coco"
+    message = "images is for sources of the format open_images or coco"
     with pytest.raises(ConfigError, match=message):
         stoker.convert(root / "images", root / "out", images=root)
 
