@@ -1,0 +1,74 @@
+"""Options that are declared once, as fields of frozen dataclasses.
+
+``option`` declares a field with its check, help and group; ``check_options`` puts the values in one form.
+Public functions, the command line, the records of manifests and the reference pages read the declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from stoker.arguments import whole_number
+from stoker.errors import ConfigError
+
+Check = Callable[[str, Any], Any]
+"""Takes the name and the value of an option; returns the value in one form, or raises ConfigError."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What an option's field says beside its name, type and default."""
+
+    help: str
+    group: str  # Heading of the option in the help of a command
+    check: Check | None = None  # Not called with None
+    sources: tuple[str, ...] = ()  # Names of the source formats that take the option; empty for all of them
+    flags: tuple[str, ...] = ()  # Names on the command line, if other than --the-name
+    metavar: str | None = None  # Form of the value in the help of a command
+    parse: Callable[[Any], Any] | None = None  # Makes the value of the text on the command line
+    repeatable: bool = False  # Whether the command line takes the option several times, as a list of texts
+    on_command_line: bool = True
+
+
+def option(default: Any, help: str, group: str, **declaration: Any) -> Any:  # noqa: A002 - as argparse names it
+    """Declare an option as a field of a dataclass; ``declaration`` has the other fields of Declaration."""
+    return field(default=default, metadata={"option": Declaration(help, group, **declaration)})
+
+
+def declarations(options: Any) -> Iterator[tuple[Field[Any], Declaration]]:
+    """Yield the options that a dataclass, or an instance of one, declares, in their order."""
+    for item in fields(options):
+        if "option" in item.metadata:
+            yield item, item.metadata["option"]
+
+
+def check_options(options: Any) -> None:
+    """Replace the values of an instance by their checked form; a dataclass calls it in ``__post_init__``."""
+    for item, declaration in declarations(options):
+        value = getattr(options, item.name)
+        if declaration.check is not None and value is not None:
+            object.__setattr__(options, item.name, declaration.check(item.name, value))
+
+
+def given_options(options: Any) -> dict[str, Any]:
+    """The values of an instance that differ from the defaults, by name."""
+    values = {item.name: (getattr(options, item.name), item.default) for item, _ in declarations(options)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def one_of(*allowed: str) -> Check:
+    """A check that a value is one of several texts."""
+
+    def check(name: str, value: Any) -> Any:
+        if value not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
+        return value
+
+    return check
+
+
+def whole(least: int, most: int) -> Check:
+    """A check that a value is an integer within limits."""
+    return lambda name, value: whole_number(name, value, least, most)
