@@ -48,14 +48,14 @@ class ImagePlan:
     Attributes:
         transforms: Transforms in their order.
         sizes: Height and width after each transform, pixels, or None where the sizes of samples differ.
-        size: Height and width of the output, pixels; with ``multiple`` the smallest that a batch can have.
+        size: Height and width of the output, pixels; with ``pad_to_multiple_of`` the smallest of a batch.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads to it.
         deep: Whether the images have other channels than RGB or grey, so that their colours do not change.
         erase_values: (2, 3) or (2, C) float64 for each RandomErasing, in the units of the output: its value,
             and its value plus the deviation of its noise.
-        multiple: Images keep the sizes that the transforms leave, and a batch is as high and wide as its
-            largest, rounded up to a multiple of this. None where all images have ``size``.
+        pad_to_multiple_of: Images keep the sizes that the transforms leave. A batch is as high and wide as
+            its largest, rounded up to a multiple of this. None where all images have ``size``.
     """
 
     transforms: tuple[Transform, ...]
@@ -65,7 +65,7 @@ class ImagePlan:
     form: Form
     deep: bool = False
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
-    multiple: int | None = None
+    pad_to_multiple_of: int | None = None
 
     @property
     def dtype(self) -> DType:
@@ -101,7 +101,7 @@ class ImagePlan:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what engines must execute beyond resampling and one matrix of colours."""
-        return _probe(self).needs() | ({"image_size"} if self.multiple else set())
+        return _probe(self).needs() | ({"image_size"} if self.pad_to_multiple_of else set())
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
@@ -116,7 +116,9 @@ class ImagePlan:
         have any form.
         """
         is_custom_free = not any(map(is_custom, _probe(self).steps or ()))
-        return is_custom_free and not self.multiple and not self.combining and self.form.mean is None
+        return (
+            is_custom_free and not self.pad_to_multiple_of and not self.combining and self.form.mean is None
+        )
 
     def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:
         """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""
@@ -167,7 +169,9 @@ class ImagePlan:
                     check_moved_with_mean(transform, state)
         if not self.deep:
             state.color.affine(self.form.matrix)
-        size, image_size = (self.size, None) if self.multiple is None else _padded(state, self.multiple)
+        size, image_size = (
+            (self.size, None) if self.pad_to_multiple_of is None else _padded(state, self.pad_to_multiple_of)
+        )
         params = finished_params(state, size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
             mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
@@ -195,7 +199,7 @@ def compile_image(
     *,
     deep: bool = False,
     bits: int = 8,
-    multiple: int | None = None,
+    pad_to_multiple_of: int | None = None,
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
@@ -210,8 +214,8 @@ def compile_image(
         channels: Number of channels of the images, from 1; Normalize needs it.
         deep: Whether these are other channels than RGB or grey, so that their colours may not change.
         bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
-        multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
-            largest image, rounded up to a multiple of this. None where all must have one size.
+        pad_to_multiple_of: Images may leave the transforms in different sizes: a batch is as high and wide as
+            its largest image, rounded up to a multiple of this. None where all must have one size.
 
     Raises:
         ConfigError: An item is no transform, the order or the dtype is invalid, or the size of the output
@@ -235,15 +239,15 @@ def compile_image(
         elif isinstance(transform, RandomErasing):
             levels = form.to_levels(transform.values(form))
             erased.append(levels if deep else np.broadcast_to(levels, (2, 3)))  # engines execute grey as RGB
-    if multiple:
+    if pad_to_multiple_of:
         check_padded(checked, deep=deep)
-    check_combined(checked, form, padded=multiple is not None)
-    size = (multiple, multiple) if multiple else fixed_size(size)
+    check_combined(checked, form, padded=pad_to_multiple_of is not None)
+    size = (pad_to_multiple_of, pad_to_multiple_of) if pad_to_multiple_of else fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
     values = tuple(map(form.from_levels, erased))
-    check_mean(form, padded=multiple is not None)
-    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
+    check_mean(form, padded=pad_to_multiple_of is not None)
+    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, pad_to_multiple_of)
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
 
@@ -251,7 +255,7 @@ def compile_image(
 def _probe(plan: ImagePlan) -> ImageParams:
     """Parameters of one image that is larger than any crop."""
     side = np.full(1, 2**20)
-    return replace(plan, multiple=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
+    return replace(plan, pad_to_multiple_of=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
 def _channels(state: TransformState, form: Form) -> Channels:
@@ -259,7 +263,9 @@ def _channels(state: TransformState, form: Form) -> Channels:
     return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
 
 
-def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
+def _padded(state: TransformState, pad_to_multiple_of: int) -> tuple[Size, npt.NDArray[np.int32]]:
     """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
-    height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
+    height, width = (
+        -(-state.size.max(axis=1, initial=1) // pad_to_multiple_of) * pad_to_multiple_of
+    ).tolist()
     return fixed_size((height, width)), np.ascontiguousarray(state.size.T, np.int32)

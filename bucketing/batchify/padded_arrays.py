@@ -20,7 +20,7 @@ def pad_arrays(
     axis: int,
     length: int | None,
     *,
-    multiple_of: int,
+    pad_to_multiple_of: int,
     value: float,
     dtype: npt.DTypeLike | None,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
@@ -40,7 +40,7 @@ def pad_arrays(
             )
     lengths = np.array([array.shape[axis] for array in arrays], np.int32)
     longest = int(lengths.max())
-    width = -(-longest // multiple_of) * multiple_of if length is None else length
+    width = -(-longest // pad_to_multiple_of) * pad_to_multiple_of if length is None else length
     if longest > width:
         raise ConfigError(
             f"sample {int(lengths.argmax())} has length {longest} along axis {axis}, more than the {width} "

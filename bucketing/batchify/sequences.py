@@ -58,7 +58,7 @@ class _Tokens:
         prefix: Text before the names of the arrays.
         value: Token id of padding. It is only written: a token with this id is still a token.
         dtype: Type of the token ids; None keeps that of the samples.
-        multiple_of: A length that is not given is rounded up to a multiple of this.
+        pad_to_multiple_of: A length that is not given is rounded up to a multiple of this.
         position_start: First position id of each sequence (2 for RoBERTa).
         ignore_index: Label where nothing is predicted.
         loss_weights: With "tokens" the weight of each label is 1, with "sequences" the weights of a
@@ -70,7 +70,7 @@ class _Tokens:
     prefix: str = ""
     value: float = 0
     dtype: npt.DTypeLike | None = None
-    multiple_of: int = 1
+    pad_to_multiple_of: int = 1
     position_start: int = 0
     ignore_index: int = -100
     loss_weights: LossWeights = "tokens"
@@ -86,11 +86,15 @@ class _Tokens:
             )
         if self.labels not in get_args(Labels):
             raise ConfigError(f"labels must be one of {get_args(Labels)}, found {self.labels!r}")
-        if self.multiple_of < 1:
-            raise ConfigError(f"multiple_of must be at least 1, found {self.multiple_of}")
+        if self.pad_to_multiple_of < 1:
+            raise ConfigError(f"pad_to_multiple_of must be at least 1, found {self.pad_to_multiple_of}")
 
     def _width(self, longest: int, length: int | None) -> int:
-        return max(-(-longest // self.multiple_of), 1) * self.multiple_of if length is None else length
+        return (
+            max(-(-longest // self.pad_to_multiple_of), 1) * self.pad_to_multiple_of
+            if length is None
+            else length
+        )
 
     def _arrays(self, layout: Layout, max_sequences: int | None = None) -> dict[str, Any]:
         causal = self.labels == "causal"
@@ -123,7 +127,7 @@ class Pad(_Tokens):
             The result is then one array, (N, ...), of the samples' dtype or ``dtype``, filled with ``value``;
             ``outputs`` and what belongs to tokens have no effect. None pads sequences of tokens.
         ret_length: With an axis: whether the result is the array and the lengths, (N,) int32.
-        round_to: The name of ``multiple_of`` in GluonNLP.
+        round_to: The name of ``pad_to_multiple_of`` in GluonNLP.
     """
 
     side: Side = field(default="right", kw_only=True)
@@ -133,13 +137,13 @@ class Pad(_Tokens):
 
     def __post_init__(self) -> None:
         if self.round_to is not None:
-            if self.multiple_of not in (1, self.round_to):
+            if self.pad_to_multiple_of not in (1, self.round_to):
                 raise ConfigError(
-                    f"round_to and multiple_of are two names of one option, found {self.round_to} and "
-                    f"{self.multiple_of}",
+                    f"round_to and pad_to_multiple_of are two names of one option, found {self.round_to} and "
+                    f"{self.pad_to_multiple_of}",
                     hint="Give one of them.",
                 )
-            object.__setattr__(self, "multiple_of", self.round_to)
+            object.__setattr__(self, "pad_to_multiple_of", self.round_to)
         if self.ret_length and self.axis is None:
             raise ConfigError(
                 "ret_length needs an axis", hint='For tokens give outputs=("input_ids", "lengths").'
@@ -155,7 +159,12 @@ class Pad(_Tokens):
         """
         if self.axis is not None:
             padded, lengths = pad_arrays(
-                samples, self.axis, length, multiple_of=self.multiple_of, value=self.value, dtype=self.dtype
+                samples,
+                self.axis,
+                length,
+                pad_to_multiple_of=self.pad_to_multiple_of,
+                value=self.value,
+                dtype=self.dtype,
             )
             return (padded, lengths) if self.ret_length else padded
         ragged = as_ragged(samples)

@@ -95,7 +95,7 @@ def bucket_boundaries(
     num_buckets: int,
     method: Method = "optimal",
     *,
-    multiple_of: int = 1,
+    pad_to_multiple_of: int = 1,
     cost: Cost = "tokens",
     counts: npt.ArrayLike | None = None,
 ) -> BucketBoundaries:
@@ -111,7 +111,7 @@ def bucket_boundaries(
             "optimal".
         num_buckets: Largest number of buckets; boundaries that coincide or hold no sample are left out.
         method: Rule for the boundaries, see above.
-        multiple_of: Every boundary is rounded up to a multiple of this (8 or 16 for tensor cores).
+        pad_to_multiple_of: Every boundary is rounded up to a multiple of this (8 or 16 for tensor cores).
         cost: Cost that "optimal" minimises and ``waste`` measures; costs of several lengths add up.
         counts: (N,) integers, the number of samples of each entry of ``lengths``: a histogram.
 
@@ -126,12 +126,12 @@ def bucket_boundaries(
         raise ConfigError(f"method must be one of {get_args(Method)}, found {method!r}")
     columns = table.reshape(len(table), -1)
     if method != "optimal":
-        edges = _by_rule(columns, weights, num_buckets, method, multiple_of)
+        edges = _by_rule(columns, weights, num_buckets, method, pad_to_multiple_of)
     elif table.ndim == 1:
-        edges = _optimal(columns[:, 0], weights, num_buckets, multiple_of, cost)[0][:, None]
+        edges = _optimal(columns[:, 0], weights, num_buckets, pad_to_multiple_of, cost)[0][:, None]
     else:
-        edges = _nested(columns, weights, num_buckets, multiple_of, cost)
-    least = [_optimal(column, weights, num_buckets, multiple_of, cost)[1] for column in columns.T]
+        edges = _nested(columns, weights, num_buckets, pad_to_multiple_of, cost)
+    least = [_optimal(column, weights, num_buckets, pad_to_multiple_of, cost)[1] for column in columns.T]
     return _measured(table, weights, edges.reshape(-1, *table.shape[1:]), cost, sum(least))
 
 
@@ -147,7 +147,7 @@ def _by_rule(
     counts: npt.NDArray[np.int64] | None,
     num_buckets: int,
     method: str,
-    multiple_of: int,
+    pad_to_multiple_of: int,
 ) -> npt.NDArray[np.int64]:
     edges = []
     for column in columns.T:
@@ -155,7 +155,7 @@ def _by_rule(
             edge = EQUAL_WIDTHS[method](int(column.min()), int(column.max()), num_buckets)
         else:
             edge = equal_mass(*histogram(column, counts), num_buckets, by_tokens=method == "tokens")
-        edges.append(round_up(np.sort(edge), multiple_of))
+        edges.append(round_up(np.sort(edge), pad_to_multiple_of))
     return np.unique(np.stack(edges, axis=1), axis=0)
 
 
@@ -171,28 +171,28 @@ def _optimal(
     column: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64] | None,
     num_buckets: int,
-    multiple_of: int,
+    pad_to_multiple_of: int,
     cost: Cost,
 ) -> tuple[npt.NDArray[np.int64], float]:
-    values, weights = _rounded(histogram(column, counts), multiple_of)
+    values, weights = _rounded(histogram(column, counts), pad_to_multiple_of)
     ends, total = optimal_boundaries(_costs(values, cost), weights, num_buckets)
     return values[ends], float(total)
 
 
-def _rounded(table: Histogram, multiple_of: int) -> Histogram:
-    return histogram(round_up(table[0], multiple_of), table[1])
+def _rounded(table: Histogram, pad_to_multiple_of: int) -> Histogram:
+    return histogram(round_up(table[0], pad_to_multiple_of), table[1])
 
 
 def _nested(
     columns: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64] | None,
     num_buckets: int,
-    multiple_of: int,
+    pad_to_multiple_of: int,
     cost: Cost,
 ) -> npt.NDArray[np.int64]:
     if columns.shape[1] != 2:
         raise ConfigError(f"optimal shapes take one or two lengths in each sample, found {columns.shape[1]}")
-    axes = [_axis_values(column, counts, multiple_of) for column in columns.T]
+    axes = [_axis_values(column, counts, pad_to_multiple_of) for column in columns.T]
     cells = [np.searchsorted(axis, column) for axis, column in zip(axes, columns.T, strict=True)]
     grid = np.zeros((len(axes[0]), len(axes[1])), np.int64)
     np.add.at(grid, (cells[0], cells[1]), 1 if counts is None else counts)
@@ -202,9 +202,9 @@ def _nested(
 
 
 def _axis_values(
-    column: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | None, multiple_of: int
+    column: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | None, pad_to_multiple_of: int
 ) -> npt.NDArray[np.int64]:
-    values, weights = _rounded(histogram(column, counts), multiple_of)
+    values, weights = _rounded(histogram(column, counts), pad_to_multiple_of)
     return values if len(values) <= _GRID_LIMIT else np.unique(equal_mass(values, weights, _GRID_LIMIT))
 
 

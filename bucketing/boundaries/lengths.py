@@ -35,11 +35,11 @@ def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
-def round_up(lengths: npt.NDArray[np.int64], multiple_of: int) -> npt.NDArray[np.int64]:
+def round_up(lengths: npt.NDArray[np.int64], pad_to_multiple_of: int) -> npt.NDArray[np.int64]:
     """Return lengths rounded up to a multiple; 0 becomes one multiple, because shapes have no side of 0."""
-    if multiple_of < 1:
-        raise ConfigError(f"multiple_of must be at least 1, found {multiple_of}")
-    return np.maximum(-(-lengths // multiple_of) * multiple_of, multiple_of)
+    if pad_to_multiple_of < 1:
+        raise ConfigError(f"pad_to_multiple_of must be at least 1, found {pad_to_multiple_of}")
+    return np.maximum(-(-lengths // pad_to_multiple_of) * pad_to_multiple_of, pad_to_multiple_of)
 
 
 def histogram(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | None = None) -> Histogram:

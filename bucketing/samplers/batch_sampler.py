@@ -29,6 +29,8 @@ each epoch, "ordered" by row."""
 
 Balance = Literal["tokens", "attention"]
 
+_RECORDED = {"pad_to_multiple_of": "multiple_of"}  # the names in fingerprints, which states hold
+
 _History = tuple[tuple[int, int], ...]
 
 
@@ -184,7 +186,8 @@ class BatchSampler(ABC):
             if spec.name != "world_size":
                 value = getattr(self, spec.name)
                 content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
-                digest.update(spec.name.encode() + b"=" + content + b";")
+                name = _RECORDED.get(spec.name, spec.name)
+                digest.update(name.encode() + b"=" + content + b";")
         return digest.hexdigest()
 
     def state(self, plan: BatchPlan, step: int) -> dict[str, Any]:

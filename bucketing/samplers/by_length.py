@@ -56,25 +56,25 @@ class FixedBucketSampler(BatchSampler):
             samples (GluonNLP 0.10). With two lengths in each sample, a boundary is their sum.
         pad_to: "bucket" pads to the boundary, for few shapes; "batch" pads to the longest sequence of the
             step.
-        multiple_of: With ``pad_to="batch"``, padded lengths are rounded up to a multiple of this.
+        pad_to_multiple_of: With ``pad_to="batch"``, padded lengths are rounded up to a multiple of this.
     """
 
     boundaries: Boundaries
     batch_size: int
     ratio: float = field(default=0.0, kw_only=True)
     pad_to: Literal["bucket", "batch"] = field(default="bucket", kw_only=True)
-    multiple_of: int = field(default=1, kw_only=True)
+    pad_to_multiple_of: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of)
+        _at_least_one(batch_size=self.batch_size, pad_to_multiple_of=self.pad_to_multiple_of)
         if self.ratio < 0 or self.pad_to not in ("bucket", "batch"):
             raise ConfigError(
                 f"ratio must be at least 0, pad_to bucket or batch; found {self.ratio} and {self.pad_to!r}"
             )
-        if self.pad_to == "bucket" and self.multiple_of != 1:
+        if self.pad_to == "bucket" and self.pad_to_multiple_of != 1:
             raise ConfigError(
-                "multiple_of has no effect beside pad_to='bucket', which pads to boundaries",
+                "pad_to_multiple_of has no effect beside pad_to='bucket', which pads to boundaries",
                 hint="Give it to bucket_boundaries(), or choose pad_to='batch'.",
             )
         object.__setattr__(self, "boundaries", as_edges(self.boundaries))
@@ -100,7 +100,7 @@ class FixedBucketSampler(BatchSampler):
         """See :meth:`BatchSampler.padded`."""
         if self.pad_to == "bucket":
             return self._buckets.edges[groups.runs]
-        return round_up(self.group_maxima(groups), self.multiple_of)
+        return round_up(self.group_maxima(groups), self.pad_to_multiple_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,16 +117,18 @@ class SortedBucketSampler(BatchSampler):
     Attributes:
         batch_size: Number of samples in a batch of one rank.
         window: Number of steps in a window; None for one window.
-        multiple_of: Padded lengths are rounded up to a multiple of this.
+        pad_to_multiple_of: Padded lengths are rounded up to a multiple of this.
     """
 
     batch_size: int
     window: int | None = field(default=100, kw_only=True)
-    multiple_of: int = field(default=1, kw_only=True)
+    pad_to_multiple_of: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of, window=self.window or 1)
+        _at_least_one(
+            batch_size=self.batch_size, pad_to_multiple_of=self.pad_to_multiple_of, window=self.window or 1
+        )
 
     @property
     def rule(self) -> str:
@@ -148,7 +150,7 @@ class SortedBucketSampler(BatchSampler):
 
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
         """See :meth:`BatchSampler.padded`."""
-        return round_up(self.group_maxima(groups), self.multiple_of)
+        return round_up(self.group_maxima(groups), self.pad_to_multiple_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,7 @@ class TokenBudgetSampler(BatchSampler):
         batch_multiple: Larger batch sizes are rounded down to a multiple of this
             (required_batch_size_multiple of fairseq).
         max_batch_size: Largest number of samples in a batch of one rank, or None.
-        multiple_of: Padded lengths are rounded up to a multiple of this, without boundaries.
+        pad_to_multiple_of: Padded lengths are rounded up to a multiple of this, without boundaries.
     """
 
     max_tokens: int
@@ -174,19 +176,19 @@ class TokenBudgetSampler(BatchSampler):
     window: int | None = field(default=None, kw_only=True)
     batch_multiple: int = field(default=1, kw_only=True)
     max_batch_size: int | None = field(default=None, kw_only=True)
-    multiple_of: int = field(default=1, kw_only=True)
+    pad_to_multiple_of: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        options = {"batch_multiple": self.batch_multiple, "multiple_of": self.multiple_of}
+        options = {"batch_multiple": self.batch_multiple, "pad_to_multiple_of": self.pad_to_multiple_of}
         _at_least_one(window=self.window or 1, max_batch_size=self.max_batch_size or 1, **options)
-        if self.boundaries is not None and (self.window is not None or self.multiple_of != 1):
+        if self.boundaries is not None and (self.window is not None or self.pad_to_multiple_of != 1):
             raise ConfigError(
-                "window and multiple_of have no effect beside boundaries",
+                "window and pad_to_multiple_of have no effect beside boundaries",
                 hint="Leave them out, or leave out boundaries.",
             )
         if self.boundaries is None:
-            longest = int(round_up(np.atleast_1d(self.lengths.max(axis=0)), self.multiple_of).sum())
+            longest = int(round_up(np.atleast_1d(self.lengths.max(axis=0)), self.pad_to_multiple_of).sum())
         else:
             object.__setattr__(self, "boundaries", as_edges(self.boundaries))
             longest = int(self._buckets.edges[-1].sum())
@@ -221,7 +223,7 @@ class TokenBudgetSampler(BatchSampler):
             return self._buckets.cut(self, self.batch_sizes, draw)
         return cut_windows(
             self.ordered(draw),
-            round_up(self.lengths, self.multiple_of),
+            round_up(self.lengths, self.pad_to_multiple_of),
             window=self.window * draw.world_size if self.window else len(self.lengths),
             batch_size=lambda following: self._fitting(following, draw.world_size),
             together=1,
@@ -244,4 +246,4 @@ class TokenBudgetSampler(BatchSampler):
         """See :meth:`BatchSampler.padded`."""
         if self.boundaries is not None:
             return self._buckets.edges[groups.runs]
-        return round_up(self.group_maxima(groups), self.multiple_of)
+        return round_up(self.group_maxima(groups), self.pad_to_multiple_of)

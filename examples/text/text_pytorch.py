@@ -23,7 +23,7 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
         shards,
         max_tokens=8192,
         buckets=8,
-        pad_multiple=8,
+        pad_to_multiple_of=8,
         shuffle=True,
         seed=0,
         output="torch",

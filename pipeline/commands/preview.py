@@ -56,7 +56,7 @@ def preview(
         str | None,
         typer.Option(help="Captions in packed rows of patches: 'Tokens(77, form=\"packed\", row=256)'."),
     ] = None,
-    multiple: Annotated[
+    pad_to_multiple_of: Annotated[
         int | None, typer.Option(min=1, help="Height and width of padded batches are multiples of this.")
     ] = None,
     aspect_ratio_group_factor: Annotated[
@@ -100,7 +100,7 @@ def preview(
       stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
       stoker preview shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2 --out sheet.png
       stoker preview shards/train --views dino-v1 --out sheet.png
-      stoker preview shards/coco --sizes padded --multiple 32 --out sheet.png
+      stoker preview shards/coco --sizes padded --pad-to-multiple-of 32 --out sheet.png
       stoker preview shards/train --sizes 'AspectBuckets(area=262144)' --color gray --out sheet.png
       stoker preview shards/chats --pack 2048 --out texts.html
       stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
@@ -120,7 +120,7 @@ def preview(
     parsed = None if sizes is None else parse_sizes(sizes)
     tokens = None if caption is None else parse_caption(caption)
     channels = cast(Color, color)  # the loader checks it
-    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, channels, tokens)
+    shown = LoaderOptions(parsed, pad_to_multiple_of, aspect_ratio_group_factor, channels, tokens)
     sheet = run(
         dataset,
         target,

@@ -65,7 +65,7 @@ class ImageLoader(EngineImages):
               "patches", "segment_ids", "patch_positions", "cu_seqlens", "label", "row" and "mask".
             - "padded" pads the images of a batch with zeros to the largest, and adds a column ``image_size``,
               (N, 2) int64, heights and widths. "ragged" hands out lists of images, and of masks.
-        multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.
+        pad_to_multiple_of: Height and width of a padded batch are multiples of this, pixels. None is 1.
         aspect_ratio_group_factor: Groups of aspect ratios from which padded and ragged batches are drawn, as
             in torchvision's references for detection: 0 separates upright images from the others, and k makes
             2k + 2 groups. None draws batches from all images.
@@ -192,7 +192,7 @@ class ImageLoader(EngineImages):
         pixels_per_batch: int | None = None,
         transforms: Transforms = (),
         sizes: Sizes | None = None,
-        multiple: int | None = None,
+        pad_to_multiple_of: int | None = None,
         aspect_ratio_group_factor: int | None = None,
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
@@ -239,7 +239,7 @@ class ImageLoader(EngineImages):
             batch_size,
             pixels_per_batch,
             seed,
-            multiple=multiple,
+            pad_to_multiple_of=pad_to_multiple_of,
             aspect_ratio_group_factor=aspect_ratio_group_factor,
         )
         samples_per_epoch = size_plan.samples(optional_number("steps_per_epoch", steps_per_epoch, 1), ranks)

@@ -36,7 +36,7 @@ class LoaderOptions:
     """The arguments of a loader that a preview of batches shows; see :class:`stoker.ImageLoader`."""
 
     sizes: Sizes | None = None
-    multiple: int | None = None
+    pad_to_multiple_of: int | None = None
     aspect_ratio_group_factor: int | None = None
     color: Color = "rgb"
     caption: Tokens | None = None

@@ -169,7 +169,7 @@ def probe_arrays(
 ) -> dict[str, tuple[str, tuple[int | None, ...]]]:
     """Dtype, and shape without the batch axis, of the arrays that are made of one token per field."""
     edges = planner.boundaries
-    width = _PROBE_WIDTH * (maker.slices.multiple if maker.slices else 1)
+    width = _PROBE_WIDTH * (maker.slices.parts if maker.slices else 1)
     widths = [width] * planner.planned_fields if edges is None else edges[-1].tolist()
     fixed = edges is not None and len(edges) == 1
     zero = np.zeros(1, np.int64)

@@ -31,7 +31,7 @@ class Settings:
 
     batch_size: int = 32  # Samples of a batch on one rank
     buckets: int = 8  # Number of buckets
-    pad_multiple: int = 1  # Padded lengths are multiples of this
+    pad_to_multiple_of: int = 1  # Padded lengths are multiples of this
     pack: int | None = None  # Tokens of a packed row; None leaves out packing
     world_size: int = 1  # Number of ranks
     seed: int = 0  # Seed of the draws
@@ -57,15 +57,17 @@ def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[
     """Return a report of the first epoch of random batches, sorted windows, buckets and packing, by name."""
     shared: dict[str, Any] = {"seed": settings.seed, "world_size": settings.world_size}
     several = lengths.ndim > 1
-    multiple = settings.pad_multiple
+    multiple = settings.pad_to_multiple_of
     samplers: dict[str, BatchSampler] = {
-        name: SortedBucketSampler(lengths, settings.batch_size, window=window, multiple_of=multiple, **shared)
+        name: SortedBucketSampler(
+            lengths, settings.batch_size, window=window, pad_to_multiple_of=multiple, **shared
+        )
         for name, window in (("random", 1), ("sorted", 100))
     }
     for method in get_args(Method):
         if method == "optimal" and several and lengths.shape[1] > 2:
             continue
-        edges = bucket_boundaries(lengths, settings.buckets, method, multiple_of=multiple)
+        edges = bucket_boundaries(lengths, settings.buckets, method, pad_to_multiple_of=multiple)
         samplers[method] = FixedBucketSampler(lengths, edges, settings.batch_size, **shared)
     reports = {
         name: report_plan(sampler.plan(0), lengths, sampler.plan(1)) for name, sampler in samplers.items()

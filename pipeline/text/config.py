@@ -30,6 +30,8 @@ from .planning.planner import TextPlanner
 from .planning.stream_planner import StreamPlanner
 from .token_reader import TokenReader
 
+_RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
+
 
 @dataclass(frozen=True)
 class TextLoaderConfig:
@@ -81,7 +83,8 @@ class TextLoaderConfig:
     def identity(self) -> dict[str, Any]:
         """Everything that decides the batches, as JSON data for states."""
         planner = self.planner
-        edges, batching = planner.boundaries, {**vars(planner.batching)}
+        edges, options = planner.boundaries, vars(planner.batching)
+        batching = {_RECORDED.get(name, name): value for name, value in options.items()}
         del batching["buckets"]
         if batching["stream"] is None:  # states of earlier releases do not have it
             del batching["stream"]
@@ -147,7 +150,7 @@ def make_config(
     shifts = batchify is None and labels == "causal" and fitted is None and batching.stream is None
     slices = make_slices(context, context_slices, shifts_labels=shifts)
     if slices is not None:
-        check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_multiple)
+        check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_to_multiple_of)
     maker = ArrayMaker(chosen, reader.fields, fitted, slices)
     arrays = probe_arrays(maker, planner, reader)
     names = column_names(

@@ -25,19 +25,19 @@ class ContextSlices:
     shifts_labels: bool = False  # Whether labels move one token to the left first
 
     @property
-    def multiple(self) -> int:
-        """The length of a row must be a multiple of this number."""
+    def parts(self) -> int:
+        """The number of equal parts that a row is divided into."""
         return self.size * (2 if self.form == "balanced" else 1)
 
     def token_indices(self, length: int) -> npt.NDArray[np.int64]:
         """Indices of this rank's tokens in rows of ``length`` tokens, (length / size,) int64."""
-        if length % self.multiple:
+        if length % self.parts:
             raise ConfigError(
                 f"rows of {length} tokens cannot be divided among {self.size} ranks in equal slices",
-                hint=f"Give pad_multiple={self.multiple}, or boundaries or pack that are multiples of it.",
+                hint=f"Give pad_to_multiple_of={self.parts}, or boundaries or pack that are multiples of it.",
             )
-        parts = np.arange(length).reshape(self.multiple, -1)
-        slices = [self.rank] if self.form == "contiguous" else [self.rank, self.multiple - 1 - self.rank]
+        parts = np.arange(length).reshape(self.parts, -1)
+        slices = [self.rank] if self.form == "contiguous" else [self.rank, self.parts - 1 - self.rank]
         return parts[slices].ravel()
 
     def cut(self, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
@@ -80,11 +80,11 @@ def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlice
 
 
 def check_lengths(
-    slices: ContextSlices, fields: int, edges: npt.NDArray[Any] | None, pad_multiple: int
+    slices: ContextSlices, fields: int, edges: npt.NDArray[Any] | None, pad_to_multiple_of: int
 ) -> None:
     """Check that all rows can be cut."""
     # edges (K, fields)
     if fields > 1:
         raise ConfigError("context slices rows of one field", hint="Choose one: fields=('answer',)")
-    for length in [pad_multiple] if edges is None else edges.ravel().tolist():
+    for length in [pad_to_multiple_of] if edges is None else edges.ravel().tolist():
         slices.token_indices(length)

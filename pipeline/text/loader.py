@@ -64,8 +64,8 @@ class TextLoader(CheckpointedText):
             shapes. "auto" makes 8 buckets of one field. For several fields it makes windows of 100 batches,
             which a k-d split orders: they pad less and have many shapes. Give 8 for few shapes, such as for
             compilers. Packed rows have no buckets.
-        pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
-            ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
+        pad_to_multiple_of: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
+            ``pack`` must be such multiples. A ``batch_sampler`` takes ``pad_to_multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields
             it is one number for all or one for each; all sequences of a sample are in the same segment of the
             same row.
@@ -168,7 +168,7 @@ class TextLoader(CheckpointedText):
         max_tokens: int | None = None,
         batch_sampler: Callable[..., BatchSampler] | None = None,
         buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | str | None = "auto",
-        pad_multiple: int = 1,
+        pad_to_multiple_of: int = 1,
         pack: int | Sequence[int] | None = None,
         stream: int | None = None,
         max_sequences: int | None = None,
@@ -207,7 +207,7 @@ class TextLoader(CheckpointedText):
             max_tokens=max_tokens,
             batch_sampler=batch_sampler,
             buckets=as_buckets(buckets),
-            pad_multiple=pad_multiple,
+            pad_to_multiple_of=pad_to_multiple_of,
             pack=pack,  # type: ignore[arg-type]  # the config makes a tuple of it
             max_sequences=max_sequences,
             max_length=max_length,

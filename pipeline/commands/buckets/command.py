@@ -33,7 +33,7 @@ def buckets(
     number: Annotated[
         int, typer.Option("--buckets", min=1, max=1000, help="Number of padded lengths, or of shapes.")
     ] = 8,
-    pad_multiple: Annotated[
+    pad_to_multiple_of: Annotated[
         int | None,
         typer.Option(
             min=1,
@@ -109,12 +109,12 @@ def buckets(
         compare_padded(opened, batch_size, ranks, seed, json_out=json_out, png=png)
         return
     if opened.manifest.sample_type == "image":
-        shapes = AspectBuckets(area, pad_multiple or 64, max_ratio, number)
+        shapes = AspectBuckets(area, pad_to_multiple_of or 64, max_ratio, number)
         chosen = method or "optimal"
         compare_images(opened, shapes, batch_size, ranks, seed, method=chosen, json_out=json_out, png=png)
         return
     lengths = text_lengths(opened, split_names(fields))
-    settings = Settings(batch_size, number, pad_multiple or 1, pack, ranks, seed)
+    settings = Settings(batch_size, number, pad_to_multiple_of or 1, pack, ranks, seed)
     reports = compare_methods(lengths, settings)
     method = method or ("optimal" if "optimal" in reports else "tokens")
     if method not in reports:

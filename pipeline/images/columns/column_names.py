@@ -77,7 +77,7 @@ def column_names(
 def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
     """The column of images, and all columns that may follow it."""
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
-    follow += [source_columns.MATRIX, *([IMAGE_SIZE] if column.plan.multiple else [])]
+    follow += [source_columns.MATRIX, *([IMAGE_SIZE] if column.plan.pad_to_multiple_of else [])]
     return [column.name, *(f"{column.prefix}{name}" for name in follow)]
 
 

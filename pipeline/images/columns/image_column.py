@@ -79,7 +79,7 @@ class ImageColumn:
         bare = name.removeprefix(self.prefix)
         if bare == "mask":
             return bare if self.mask else None
-        if bare == IMAGE_SIZE and self.plan.multiple:
+        if bare == IMAGE_SIZE and self.plan.pad_to_multiple_of:
             return bare
         if bare == source_columns.MATRIX:
             return bare
@@ -123,7 +123,7 @@ class ImageColumn:
 
     def _common_size(self) -> tuple[int | None, int | None]:
         """Height and width of the images, pixels; None where batches differ in it."""
-        if self.plan.multiple:
+        if self.plan.pad_to_multiple_of:
             return None, None
         heights, widths = map(set, zip(*(self.by_size or (self.plan.size,)), strict=True))
         height, width = self.plan.size
@@ -148,8 +148,14 @@ def plan_columns(
         of_images, batch_transform_plan = split_transforms(transforms)
         plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
         largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
-        multiple, ragged = (padding.multiple, padding.ragged) if padding else (None, False)
-        plan = plans[largest] if largest else compile_transforms(of_images, multiple=multiple)
+        pad_to_multiple_of, ragged = (
+            (padding.pad_to_multiple_of, padding.ragged) if padding else (None, False)
+        )
+        plan = (
+            plans[largest]
+            if largest
+            else compile_transforms(of_images, pad_to_multiple_of=pad_to_multiple_of)
+        )
         if plan.dtype == "uint16" and batch_transform_plan.transforms:
             raise ConfigError(
                 "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."

@@ -19,12 +19,12 @@ IMAGE_SIZE = "image_size"
 class Padding:
     """How images of different sizes form a batch."""
 
-    multiple: int = 1  # The height and the width of a batch are multiples of this, pixels
+    pad_to_multiple_of: int = 1  # The height and the width of a batch are multiples of this, pixels
     ragged: bool = False  # Whether the batch is handed out as a list of images without their padding
 
     def to_json(self) -> dict[str, Any]:
         """The padding as a dictionary that JSON can hold."""
-        return {"ragged": True} if self.ragged else {"padded": self.multiple}
+        return {"ragged": True} if self.ragged else {"padded": self.pad_to_multiple_of}
 
 
 def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:

@@ -30,7 +30,7 @@ def make_size_plan(
     pixels_per_batch: int | None,
     seed: int,
     *,
-    multiple: int | None = None,
+    pad_to_multiple_of: int | None = None,
     aspect_ratio_group_factor: int | None = None,
 ) -> SizePlan:
     """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`."""
@@ -42,7 +42,7 @@ def make_size_plan(
             f"a loader takes batch_size or pixels_per_batch, found {found}",
             hint="Give batch_size=64. With sizes that change, pixels_per_batch may replace it.",
         )
-    padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
+    padding = _make_padding(sizes, optional_number("pad_to_multiple_of", pad_to_multiple_of, 1))
     groups = _make_groups(padding, optional_number("aspect_ratio_group_factor", aspect_ratio_group_factor, 0))
     if isinstance(sizes, Patches) and batch_size is None:
         raise ConfigError(
@@ -128,21 +128,21 @@ def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
     return tuple(plan.pixels // math.prod(size) for size in sizes)
 
 
-def _make_padding(sizes: Sizes | None, multiple: int | None) -> Padding | None:
-    """The padding that ``sizes`` and ``multiple`` describe; None for sizes that batches have in common."""
+def _make_padding(sizes: Sizes | None, pad_to_multiple_of: int | None) -> Padding | None:
+    """The padding that two arguments describe; None for sizes that batches have in common."""
     if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
         raise ConfigError(
             f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes, AspectBuckets or Patches, "
             f"found {sizes!r}"
         )
-    if multiple is not None and sizes != "padded":
+    if pad_to_multiple_of is not None and sizes != "padded":
         raise ConfigError(
-            f"multiple={multiple} goes with sizes='padded'",
-            hint="Leave multiple out, or give sizes='padded'.",
+            f"pad_to_multiple_of={pad_to_multiple_of} goes with sizes='padded'",
+            hint="Leave pad_to_multiple_of out, or give sizes='padded'.",
         )
     if not isinstance(sizes, str):
         return None
-    return Padding(multiple or 1, ragged=sizes == "ragged")
+    return Padding(pad_to_multiple_of or 1, ragged=sizes == "ragged")
 
 
 def _make_groups(padding: Padding | None, factor: int | None) -> RatioGroups | None:

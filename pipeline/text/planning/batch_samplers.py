@@ -45,7 +45,7 @@ def make_batch_sampler(
         if budget is not None:
             return TokenBudgetSampler(flat, budget, edges, **shared)
         return FixedBucketSampler(flat, edges, size, **shared)
-    shared["multiple_of"] = batching.pad_multiple
+    shared["pad_to_multiple_of"] = batching.pad_to_multiple_of
     if budget is not None:
         window = max(1, _WINDOW * budget * len(flat) // max(1, int(flat.sum())))
         return TokenBudgetSampler(flat, budget, window=window, **shared)

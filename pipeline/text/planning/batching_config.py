@@ -24,7 +24,7 @@ __all__ = ["FEW_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"
 FEW_BUCKETS = 8  # of "auto", for samples of one field
 
 _COUNTS = (
-    *("batch_size", "max_tokens", "pad_multiple", "max_sequences", "max_length", "samples_per_epoch"),
+    *("batch_size", "max_tokens", "pad_to_multiple_of", "max_sequences", "max_length", "samples_per_epoch"),
     "stream",
 )
 _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
@@ -38,7 +38,7 @@ class BatchingConfig:
     max_tokens: int | None  # Tokens of a batch on one rank, padding included
     batch_sampler: Callable[..., BatchSampler] | None  # Function that makes the sampler of batches
     buckets: Buckets  # Number of buckets, or their boundaries
-    pad_multiple: int  # Padded lengths are multiples of this
+    pad_to_multiple_of: int  # Padded lengths are multiples of this
     # Tokens of a packed row, one number for all fields or one for each; None does not pack
     pack: int | tuple[int, ...] | None
     max_sequences: int | None  # Largest number of sequences in a packed row; None sets no limit
@@ -98,7 +98,7 @@ class BatchingConfig:
         others |= {"balance": self.balance, "max_sequences": self.max_sequences}
         without_effect = [name for name, value in others.items() if value is not None]
         without_effect += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
-        without_effect += ["pad_multiple"] * (self.pad_multiple != 1)
+        without_effect += ["pad_to_multiple_of"] * (self.pad_to_multiple_of != 1)
         if without_effect:
             raise ConfigError(
                 f"{without_effect[0]} has no effect beside stream, whose rows are full",
@@ -132,17 +132,18 @@ class BatchingConfig:
                 raise ConfigError(f"buckets has no effect beside {other}", hint="Leave out one of them.")
         elif self.too_long == "truncate" and self.max_length is None and edges is None:
             raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
-        if self.batch_sampler is not None and self.pad_multiple != 1:
+        if self.batch_sampler is not None and self.pad_to_multiple_of != 1:
             raise ConfigError(
-                "pad_multiple has no effect beside batch_sampler",
-                hint="Give it to the sampler: partial(SortedBucketSampler, ..., multiple_of=8).",
+                "pad_to_multiple_of has no effect beside batch_sampler",
+                hint="Give it to the sampler: partial(SortedBucketSampler, ..., pad_to_multiple_of=8).",
             )
-        widths = np.atleast_1d(self.pack or self.pad_multiple) if edges is None else edges
-        if (widths % self.pad_multiple).any():
+        widths = np.atleast_1d(self.pack or self.pad_to_multiple_of) if edges is None else edges
+        if (widths % self.pad_to_multiple_of).any():
             name = "buckets" if self.pack is None else "pack"
             raise ConfigError(
-                f"{name} must be multiples of pad_multiple={self.pad_multiple}, found {widths.tolist()}",
-                hint=f"They are the padded lengths: round {name} up, or leave out pad_multiple.",
+                f"{name} must be multiples of pad_to_multiple_of={self.pad_to_multiple_of}, "
+                f"found {widths.tolist()}",
+                hint=f"They are the padded lengths: round {name} up, or leave out pad_to_multiple_of.",
             )
 
 

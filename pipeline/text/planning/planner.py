@@ -97,7 +97,7 @@ class TextPlanner:
         number = batching.buckets if isinstance(batching.buckets, int) else FEW_BUCKETS
         method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
         lengths = flat_lengths(self._usual_lengths())
-        buckets = bucket_boundaries(lengths, number, method, multiple_of=batching.pad_multiple)
+        buckets = bucket_boundaries(lengths, number, method, pad_to_multiple_of=batching.pad_to_multiple_of)
         return length_table(buckets.boundaries)
 
     @property

@@ -33,7 +33,7 @@ def batches(shards: Path, output: str, **options: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(
     "options",
     [
-        {"max_tokens": 200, "pad_multiple": 8, "columns": COLUMNS},
+        {"max_tokens": 200, "pad_to_multiple_of": 8, "columns": COLUMNS},
         {"batch_size": 4, "pack": 32, "columns": PACKED},
     ],
 )

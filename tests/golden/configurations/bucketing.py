@@ -34,7 +34,7 @@ def boundaries(_: Sandbox) -> dict[str, Any]:
     for method in METHODS:
         for name, lengths in (("one", LENGTHS), ("two", PAIRS)):
             for multiple in (1, 8):
-                edges = bk.bucket_boundaries(lengths, 6, method, multiple_of=multiple)
+                edges = bk.bucket_boundaries(lengths, 6, method, pad_to_multiple_of=multiple)
                 prefix = f"{method}/{name}/{multiple}"
                 buckets = bk.assign_buckets(lengths, edges.boundaries)
                 results[prefix] = [edges.boundaries, edges.counts, buckets]
@@ -59,13 +59,13 @@ def make_samplers(world_size: int, **options: Any) -> dict[str, bk.Sampler]:
     return {
         "fixed": bk.FixedBucketSampler(LENGTHS, edges, 16, **options),
         "fixed/ratio": bk.FixedBucketSampler(
-            LENGTHS, edges, 8, ratio=0.5, pad_to="batch", multiple_of=4, **options
+            LENGTHS, edges, 8, ratio=0.5, pad_to="batch", pad_to_multiple_of=4, **options
         ),
         "fixed/two": bk.FixedBucketSampler(PAIRS, two, 16, **options),
         "sorted": bk.SortedBucketSampler(LENGTHS, 16, window=5, **options),
-        "sorted/all": bk.SortedBucketSampler(PAIRS, 16, window=None, multiple_of=8, **options),
+        "sorted/all": bk.SortedBucketSampler(PAIRS, 16, window=None, pad_to_multiple_of=8, **options),
         "tokens": bk.TokenBudgetSampler(LENGTHS, 1000, edges, batch_multiple=4, max_batch_size=40, **options),
-        "tokens/window": bk.TokenBudgetSampler(LENGTHS, 1500, window=200, multiple_of=2, **options),
+        "tokens/window": bk.TokenBudgetSampler(LENGTHS, 1500, window=200, pad_to_multiple_of=2, **options),
     }
 
 
@@ -163,7 +163,9 @@ def batchified(_: Sandbox) -> dict[str, Any]:
     columns = ([[1, 2], [3]], [5, 6])
     return {
         "pad": bk.Pad(outputs=outputs)(SEQUENCES),
-        "pad/left": bk.Pad(outputs=outputs, side="left", multiple_of=4, dtype="int32", **options)(SEQUENCES),
+        "pad/left": bk.Pad(outputs=outputs, side="left", pad_to_multiple_of=4, dtype="int32", **options)(
+            SEQUENCES
+        ),
         "pad/length": bk.Pad(outputs=outputs, prefix="x_")(SEQUENCES, 12),
         "flatten": bk.Flatten(outputs=flat)(SEQUENCES),
         "flatten/static": bk.Flatten(outputs=flat, max_sequences=8, **options)(SEQUENCES, 32),

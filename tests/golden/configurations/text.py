@@ -64,7 +64,7 @@ def text_batches(sandbox: Sandbox) -> dict[str, Any]:
     results: dict[str, Any] = {
         "buckets": batches(sandbox.text, columns=columns),
         "in order": batches(sandbox.text, shuffle=False, buckets=4, dtype="int64"),
-        "budget": batches(sandbox.text, max_tokens=1500, buckets=5, pad_multiple=8),
+        "budget": batches(sandbox.text, max_tokens=1500, buckets=5, pad_to_multiple_of=8),
         "boundaries": batches(sandbox.text, buckets=(40, 90, 300), max_length=300, too_long="truncate"),
         "no buckets": batches(sandbox.text, buckets=None, batch_size=16),
         "two fields": batches(sandbox.text, fields=("question", "answer"), buckets=6),
@@ -117,7 +117,7 @@ def text_sources(sandbox: Sandbox) -> dict[str, Any]:
     weights = np.arange(len(dataset)) % 7
     mixture = stoker.mix([(dataset, 0.3), (short, 0.7)], samples=150)
     columns = ("input_ids", "row")
-    windows = partial(SortedBucketSampler, batch_size=10, window=4, multiple_of=8)
+    windows = partial(SortedBucketSampler, batch_size=10, window=4, pad_to_multiple_of=8)
     budget = partial(TokenBudgetSampler, max_tokens=2000, window=60)
     return {
         "weighted": batches(dataset, sampler=stoker.Weighted(weights), shuffle=False, columns=columns),

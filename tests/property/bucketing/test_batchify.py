@@ -27,10 +27,10 @@ def recovered(segment_ids, values):
 
 @quick
 @given(sequences, st.sampled_from(["left", "right"]), st.integers(1, 4))
-def test_padding_keeps_every_token(samples, side, multiple_of):
-    arrays = Pad(outputs=OUTPUTS, side=side, multiple_of=multiple_of, value=5)(samples)
+def test_padding_keeps_every_token(samples, side, pad_to_multiple_of):
+    arrays = Pad(outputs=OUTPUTS, side=side, pad_to_multiple_of=pad_to_multiple_of, value=5)(samples)
     ids, mask = arrays["input_ids"], arrays["attention_mask"]
-    assert ids.shape[1] % multiple_of == 0
+    assert ids.shape[1] % pad_to_multiple_of == 0
     assert [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)] == samples
     assert (ids[~mask] == 5).all()
     check_arrays(arrays, [[sample] for sample in samples])
@@ -47,8 +47,8 @@ def test_packing_keeps_every_token(rows, spare):
 
 @quick
 @given(sequences, st.integers(1, 4))
-def test_flattening_keeps_every_token(samples, multiple_of):
-    arrays = Flatten(outputs=OUTPUTS, multiple_of=multiple_of)(samples)
+def test_flattening_keeps_every_token(samples, pad_to_multiple_of):
+    arrays = Flatten(outputs=OUTPUTS, pad_to_multiple_of=pad_to_multiple_of)(samples)
     check_arrays(
         {
             name: value[None] if getattr(value, "ndim", 0) and name != "cu_seqlens" else value

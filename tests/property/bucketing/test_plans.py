@@ -25,15 +25,15 @@ quick = settings(max_examples=40)
 
 @quick
 @given(lengths_of, st.integers(1, 9), st.integers(1, 8), st.sampled_from(["tokens", "attention"]))
-def test_no_rule_beats_the_optimum(lengths, num_buckets, multiple_of, cost):
-    options = {"multiple_of": multiple_of, "cost": cost}
+def test_no_rule_beats_the_optimum(lengths, num_buckets, pad_to_multiple_of, cost):
+    options = {"pad_to_multiple_of": pad_to_multiple_of, "cost": cost}
     best = bucket_boundaries(lengths, num_buckets, **options)
     assert abs(best.waste - best.lower_bound) < 1e-9
     for method in ("constant", "linear", "exponential", "quantile", "tokens"):
         other = bucket_boundaries(lengths, num_buckets, method, **options)
         assert other.waste >= best.waste - 1e-9
         assert len(other) <= num_buckets
-        assert (other.boundaries % multiple_of == 0).all()
+        assert (other.boundaries % pad_to_multiple_of == 0).all()
         assert other.counts.sum() == len(lengths)
 
 
@@ -90,16 +90,16 @@ def test_plans_show_each_sample_once_in_batches_that_fit_it(
     st.integers(0, 2**64 - 1),
 )
 def test_plans_of_pairs_show_each_sample_once_within_the_budget(
-    pairs, more, batch_size, multiple_of, world_size, last_batch, seed
+    pairs, more, batch_size, pad_to_multiple_of, world_size, last_batch, seed
 ):
     options = {
-        "multiple_of": multiple_of,
+        "pad_to_multiple_of": pad_to_multiple_of,
         "world_size": world_size,
         "last_batch": last_batch,
         "seed": seed,
     }
     check_plan(SortedBucketSampler(pairs, batch_size, window=3, **options))
-    most = int(pairs.max(axis=0).sum()) + 2 * multiple_of + more
+    most = int(pairs.max(axis=0).sum()) + 2 * pad_to_multiple_of + more
     budget = TokenBudgetSampler(pairs, most, window=20, **options)
     check_plan(budget)
     assert all(n * (a + b) <= most for n, a, b in budget.plan(1).shapes())

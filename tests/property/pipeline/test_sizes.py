@@ -56,7 +56,7 @@ def test_ranks_agree_on_sizes_and_a_stopped_loader_goes_on(thumbnails: Path, dat
 
 PLANNED: list[dict[str, Any]] = [
     {"sizes": AspectBuckets(area=100, multiple=4)},
-    {"sizes": "padded", "multiple": 4, "aspect_ratio_group_factor": 1},
+    {"sizes": "padded", "pad_to_multiple_of": 4, "aspect_ratio_group_factor": 1},
     {"sizes": "ragged", "aspect_ratio_group_factor": 0},
     {"sizes": Patches(size=4, most=16, row=40), "columns": ("row", "mask", "patches")},
 ]

@@ -51,4 +51,4 @@ def test_divided_parameters_are_those_that_each_batch_draws(transform: Transform
 
 def test_what_cannot_be_divided_is_drawn_batch_by_batch() -> None:
     assert not compile_image([CenterCrop(32), RandomUpset()]).is_divisible  # a user's step
-    assert not compile_image([CenterCrop(32)], multiple=8).is_divisible
+    assert not compile_image([CenterCrop(32)], pad_to_multiple_of=8).is_divisible

@@ -45,7 +45,7 @@ def check_states(make: Callable[..., Any], options: Mapping[str, Any], **more: A
 
 NUMBERS = {"seed": 3, "rank": 1, "world_size": 2, "prefetch": 2}
 OF_TEXT: dict[str, dict[str, Any]] = {
-    "buckets": {"batch_size": 4, "buckets": 3, "pad_multiple": 2, "max_length": 18},
+    "buckets": {"batch_size": 4, "buckets": 3, "pad_to_multiple_of": 2, "max_length": 18},
     "budget": {"max_tokens": 64, "samples_per_epoch": 50},
     "packed": {"batch_size": 2, "pack": 32, "max_sequences": 4},
     "boundaries": {"batch_size": 4, "buckets": (8, 18)},
@@ -93,7 +93,7 @@ def test_mixtures_and_block_shuffles_have_the_same_state_with_numpy_integers(thu
 LENGTHS = np.arange(1, 41)
 BATCH_SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
     "fixed": lambda n: FixedBucketSampler(
-        LENGTHS, [20, 40], n(4), multiple_of=n(2), pad_to="batch", seed=n(3)
+        LENGTHS, [20, 40], n(4), pad_to_multiple_of=n(2), pad_to="batch", seed=n(3)
     ),
     "sorted": lambda n: SortedBucketSampler(LENGTHS, n(4), window=n(3), seed=n(3), world_size=n(2)),
     "budget": lambda n: TokenBudgetSampler(LENGTHS, n(99), max_batch_size=n(8), batch_multiple=n(2)),
@@ -123,7 +123,7 @@ def test_streams_have_the_same_state_with_numpy_integers() -> None:
         assert (bucketed["batch_sizes"], bucketed["held"]) == ([2, 2], [[0, 1, 2], []])
 
 
-@pytest.mark.parametrize("name", ["batch_size", "max_length", "pad_multiple", "seed", "prefetch"])
+@pytest.mark.parametrize("name", ["batch_size", "max_length", "pad_to_multiple_of", "seed", "prefetch"])
 def test_an_error_names_the_option_that_is_no_integer(text: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found 2.5"):
         stoker.TextLoader(text, **{"batch_size": 2, name: 2.5})

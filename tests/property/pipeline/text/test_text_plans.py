@@ -54,7 +54,7 @@ def make_planner(order: Order, world_size: int, **options: Any) -> TextPlanner:
         "max_tokens": None,
         "batch_sampler": None,
         "buckets": None if options.keys() & {"pack", "batch_sampler"} else 3,
-        "pad_multiple": 1,
+        "pad_to_multiple_of": 1,
         "pack": None,
         "max_sequences": None,
         "max_length": None,

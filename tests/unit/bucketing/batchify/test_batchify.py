@@ -61,7 +61,7 @@ def test_token_id_zero_is_no_padding():
 
 
 def test_pad_has_the_documented_types_and_pads_to_a_multiple():
-    made = Pad(outputs=ALL, multiple_of=8, dtype=np.int64)([np.array([1, 2, 3], np.int32)])
+    made = Pad(outputs=ALL, pad_to_multiple_of=8, dtype=np.int64)([np.array([1, 2, 3], np.int32)])
     assert made["input_ids"].shape == (1, 8)
     dtypes = {name: str(array.dtype) for name, array in made.items() if not isinstance(array, int)}
     assert dtypes == {
@@ -206,7 +206,7 @@ def test_labels_of_encoder_decoders_keep_the_first_token():
         (lambda: Pad(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
         (lambda: Flatten(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
         (lambda: Pack(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
-        (lambda: Flatten(multiple_of=0), "multiple_of"),
+        (lambda: Flatten(pad_to_multiple_of=0), "pad_to_multiple_of"),
         (lambda: Pad()([]), "at least one sequence"),
         (lambda: Pad()([[[1]]]), "one-dimensional"),
         (lambda: Tuple(Stack())([(1, 2)]), "1 functions, 2 fields"),

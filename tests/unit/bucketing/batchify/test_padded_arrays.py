@@ -48,7 +48,7 @@ def test_arrays_and_labels_compose() -> None:
         ({"axis": 0}, FEATURES, 4, "sample 1 has length 5"),
         ({"axis": 0}, [], None, "at least one sample"),
         ({"ret_length": True}, FEATURES, None, "ret_length needs an axis"),
-        ({"axis": 0, "round_to": 8, "multiple_of": 4}, FEATURES, None, "two names of one option"),
+        ({"axis": 0, "round_to": 8, "pad_to_multiple_of": 4}, FEATURES, None, "two names of one option"),
     ],
 )
 def test_what_cannot_be_padded_is_named(

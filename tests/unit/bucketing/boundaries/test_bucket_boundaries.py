@@ -111,7 +111,7 @@ def test_nested_shapes_beyond_the_exact_grid_are_still_shapes():
 
 
 def test_multiples_are_optimal_among_multiples():
-    found = bucket_boundaries(ANSWER, 8, multiple_of=8)
+    found = bucket_boundaries(ANSWER, 8, pad_to_multiple_of=8)
     assert (found.boundaries % 8 == 0).all()
     values, counts = np.unique(-(-ANSWER // 8) * 8, return_counts=True)
     assert padded_tokens(ANSWER, found.boundaries) == plain_recurrence(values, counts, 8)
@@ -169,7 +169,7 @@ def test_bad_lengths_and_arguments_are_named(arguments, message):
 @pytest.mark.parametrize(
     "options",
     [
-        {"multiple_of": 0},
+        {"pad_to_multiple_of": 0},
         {"cost": "quadratic"},
         {"cost": lambda lengths: -lengths},
         {"counts": [1]},

@@ -94,7 +94,7 @@ def test_batches_keep_the_budget_and_the_multiples():
         assert n * length <= 4096
         assert n % 8 == 0
         assert n <= 96
-    windows = TokenBudgetSampler(ANSWER, 4096, world_size=2, multiple_of=8).plan()
+    windows = TokenBudgetSampler(ANSWER, 4096, world_size=2, pad_to_multiple_of=8).plan()
     assert (windows.sizes // 2 * windows.lengths[:, 0] <= 4096).all()
     assert (windows.lengths % 8 == 0).all()
 

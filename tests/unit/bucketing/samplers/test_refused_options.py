@@ -26,7 +26,7 @@ EDGES = bucket_boundaries(ANSWER, 8)
         {"pad_to": "window"},
         {"boundaries": np.array([300, 200])},
         {"boundaries": np.array([0, 300])},
-        {"multiple_of": 8},
+        {"pad_to_multiple_of": 8},
     ],
 )
 def test_bad_options_are_refused(options):
@@ -34,7 +34,7 @@ def test_bad_options_are_refused(options):
         FixedBucketSampler(**{"lengths": ANSWER, "boundaries": EDGES, "batch_size": 4, **options})
 
 
-@pytest.mark.parametrize("options", [{"window": 100}, {"multiple_of": 8}])
+@pytest.mark.parametrize("options", [{"window": 100}, {"pad_to_multiple_of": 8}])
 def test_options_that_boundaries_leave_without_effect_are_refused(options):
     with pytest.raises(ConfigError, match="no effect beside boundaries"):
         TokenBudgetSampler(ANSWER, 4096, EDGES, **options)

@@ -34,7 +34,7 @@ ONLY_WORKERS = RayWorkers(local=False)
 COLORS = [ColorJitter(0.4, 0.4, 0.4, 0.1), RandomAutocontrast(), Normalize(), RandomErasing(value="random")]
 FLOATS = [
     ({"transforms": [RandomResizedCrop(8), *COLORS], "layout": "NHWC4", "dtype": "bfloat16"}, (192, 512)),
-    ({"transforms": [Resize(8), *COLORS], "sizes": "padded", "multiple": 4}, None),
+    ({"transforms": [Resize(8), *COLORS], "sizes": "padded", "pad_to_multiple_of": 4}, None),
     (
         {
             "transforms": {

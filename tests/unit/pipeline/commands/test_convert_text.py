@@ -79,8 +79,8 @@ def test_wrong_options_of_buckets_are_refused(
 
 
 def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> None:
-    output = run("buckets", dataset, "--buckets", 2, "--area", 4096, "--pad-multiple", 8, "--batch-size", 2,
-               "--json", tmp_path / "b.json", "--png", tmp_path / "b.png", "--seed", 1)  # fmt: skip
+    shapes = ["--buckets", 2, "--area", 4096, "--pad-to-multiple-of", 8, "--batch-size", 2, "--seed", 1]
+    output = run("buckets", dataset, *shapes, "--json", tmp_path / "b.json", "--png", tmp_path / "b.png")
     figures = json.loads((tmp_path / "b.json").read_text())
     assert f"{figures['optimal']['cropped']:.2f}" in output
     assert set(figures) == {"one", "even", "optimal", "all"}

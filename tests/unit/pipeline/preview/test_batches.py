@@ -48,7 +48,7 @@ def test_sizes_that_are_not_understood_are_refused(text: str, message: str) -> N
 @pytest.mark.parametrize(
     "shown",
     [
-        LoaderOptions("padded", multiple=8, aspect_ratio_group_factor=0),
+        LoaderOptions("padded", pad_to_multiple_of=8, aspect_ratio_group_factor=0),
         LoaderOptions("ragged"),
         LoaderOptions(stoker.AspectBuckets(area=576, multiple=8)),
         LoaderOptions("ragged", color="gray"),
@@ -89,7 +89,7 @@ def test_pictures_have_the_colours_of_the_loader(thumbnails: Path) -> None:
 def test_the_command_takes_sizes_and_colours(thumbnails: Path, tmp_path: Path) -> None:
     save_recipe([RandomCrop(9), Normalize()], tmp_path / "recipe.json")
     for name, options in {
-        "sizes.png": ["--sizes", "padded", "--multiple", 8],
+        "sizes.png": ["--sizes", "padded", "--pad-to-multiple-of", 8],
         "color.png": ["--color", "gray", "--transforms", tmp_path / "recipe.json"],
         "both.html": ["--color", "gray", "--sizes", "ragged"],
     }.items():

@@ -46,7 +46,7 @@ def test_the_slices_of_all_ranks_are_the_rows(shards: Path, form: str) -> None:
 
 
 def test_a_mesh_gives_the_slice_of_its_rank_of_padded_rows(shards: Path) -> None:
-    options: dict[str, Any] = {"pad_multiple": 8, "columns": ("input_ids", "labels")}
+    options: dict[str, Any] = {"pad_to_multiple_of": 8, "columns": ("input_ids", "labels")}
     whole = list(text_shards.make(shards, **options))
     for batch, part in zip(whole, text_shards.make(shards, context=Mesh(1, 2), **options), strict=True):
         length = batch.input_ids.shape[1] // 4
@@ -63,7 +63,7 @@ def test_contexts_that_do_not_fit_are_refused(shards: Path) -> None:
         ),
         ({"context": (0, 4), "pack": 36}, "rows of 36 tokens cannot be divided among 4 ranks"),
         ({"context": (0, 4), "buckets": None}, "rows of 1 tokens cannot be divided"),
-        ({"context": (0, 1), "fields": ("q", "a"), "pad_multiple": 2}, "rows of one field"),
+        ({"context": (0, 1), "fields": ("q", "a"), "pad_to_multiple_of": 2}, "rows of one field"),
     ]:
         with pytest.raises(ConfigError, match=message):
             text_shards.make(shards, **options)

@@ -39,7 +39,7 @@ def test_shapes_lists_all_shapes_of_batches_and_they_are_few(shards: Path) -> No
         {},
         {"max_tokens": 200},
         {"pack": 40},
-        {"pad_multiple": 8, "buckets": 3},
+        {"pad_to_multiple_of": 8, "buckets": 3},
         {"buckets": [9, 30]},
     ):
         loader = make(shards, **options)
@@ -50,7 +50,7 @@ def test_shapes_lists_all_shapes_of_batches_and_they_are_few(shards: Path) -> No
 
 
 def test_padded_lengths_are_the_boundaries(shards: Path) -> None:
-    loader = make(shards, buckets=4, pad_multiple=8)
+    loader = make(shards, buckets=4, pad_to_multiple_of=8)
     assert loader.boundaries is not None
     assert {batch[0].shape[1] for batch in loader} <= set(loader.boundaries[:, 0].tolist())
     assert all(batch[0].shape[1] % 8 == 0 for batch in loader)
@@ -61,7 +61,7 @@ def test_without_buckets_a_batch_is_padded_to_its_longest_sample(shards: Path) -
     for ids, lengths in loader:
         assert ids.shape[1] == lengths.max()
     assert len(loader.shapes()) > 1
-    multiples = make(shards, buckets=None, pad_multiple=8, columns=("input_ids", "lengths"))
+    multiples = make(shards, buckets=None, pad_to_multiple_of=8, columns=("input_ids", "lengths"))
     assert all(ids.shape[1] == -(-lengths.max() // 8) * 8 for ids, lengths in multiples)
 
 

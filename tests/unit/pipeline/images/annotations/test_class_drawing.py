@@ -105,7 +105,7 @@ def test_drawn_masks_follow_transforms_as_stored_masks_do(coco: Path, tmp_path: 
 
 
 def test_drawn_masks_are_padded_with_the_value_to_ignore(coco: Path) -> None:
-    padded = drawn(coco, [], sizes="padded", multiple=32)
+    padded = drawn(coco, [], sizes="padded", pad_to_multiple_of=32)
     assert padded.shape == (2, 32, 32)
     assert np.array_equal(padded[:, :HEIGHT, :WIDTH], expected())
     assert (padded[:, HEIGHT:] == 255).all()

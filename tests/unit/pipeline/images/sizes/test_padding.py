@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {
 def test_a_padded_image_is_the_image_alone_and_zeros(
     load: Callable[..., ImageLoader], engine: str, form: dict[str, str]
 ) -> None:
-    batch = next(iter(load(multiple=16, engine=engine, **OPTIONS, **form)))
+    batch = next(iter(load(pad_to_multiple_of=16, engine=engine, **OPTIONS, **form)))
     assert batch._fields == ("image", "row", "image_size")
     first = 2 if form["layout"] == "NCHW" else 1
     sides = np.array(batch.image.shape[first : first + 2])
@@ -102,17 +102,17 @@ def test_an_empty_last_batch_has_arrays_without_images(load: Callable[..., Image
 
 
 def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> None:
-    state = load(multiple=32, **OPTIONS).state_dict()
+    state = load(pad_to_multiple_of=32, **OPTIONS).state_dict()
     with pytest.raises(CheckpointError, match=r"sizes\.padded was 32 and is 16"):
-        load(multiple=16, **OPTIONS).load_state_dict(state)
+        load(pad_to_multiple_of=16, **OPTIONS).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"sizes": "large"}, "sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes"),
-        ({"sizes": "ragged", "multiple": 8}, "multiple=8 goes with sizes='padded'"),
-        ({"multiple": 0}, "multiple must be at least 1"),
+        ({"sizes": "ragged", "pad_to_multiple_of": 8}, "pad_to_multiple_of=8 goes with sizes='padded'"),
+        ({"pad_to_multiple_of": 0}, "pad_to_multiple_of must be at least 1"),
         ({"transforms": [*STEPS[:2], Normalize(), MixUp()]}, "MixUp mixes samples of a batch, which images"),
         ({"transforms": [*STEPS[:2], lambda images: images]}, "is a function of batches, which images of"),
         ({"transforms": [Resize((9, 9)), RandomRotation(9)]}, "RandomRotation warps images"),

@@ -46,7 +46,11 @@ def test_batches_have_one_group_and_less_padding(load: Callable[..., ImageLoader
 
 def test_a_state_refuses_other_groups_and_another_padding(load: Callable[..., ImageLoader]) -> None:
     state = load(**OPTIONS, aspect_ratio_group_factor=1).state_dict()
-    for other in ({}, {"aspect_ratio_group_factor": 0}, {"aspect_ratio_group_factor": 1, "multiple": 8}):
+    for other in (
+        {},
+        {"aspect_ratio_group_factor": 0},
+        {"aspect_ratio_group_factor": 1, "pad_to_multiple_of": 8},
+    ):
         with pytest.raises(CheckpointError):
             load(**OPTIONS, **other).load_state_dict(state)
 

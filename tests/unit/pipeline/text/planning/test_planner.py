@@ -22,7 +22,7 @@ BUCKETS: dict[str, Any] = {
     "max_tokens": None,
     "batch_sampler": None,
     "buckets": 8,
-    "pad_multiple": 1,
+    "pad_to_multiple_of": 1,
     "pack": None,
     "max_sequences": None,
     "max_length": None,
