@@ -8,15 +8,11 @@ them into a plan, and the plan decides the parameters of a batch, which engines 
 from __future__ import annotations
 
 from . import transforms
-from .batch.all_columns import AllColumns
-from .batch.base import BatchTransform
-from .batch.mix import CutMix, MixUp
-from .batch.mosaic import Mosaic
+from .batch import AllColumns, BatchTransform, CutMix, MixUp, Mosaic
+from .geometry.pose import from_heatmaps, from_simcc, heatmaps, simcc
 from .geometry.source_coordinates import keypoints_to_source, masks_to_source, to_source
-from .params.image_params import ImageParams
-from .patch_masks import BlockMask, PatchMask, RandomMask
+from .params import ImageParams
 from .plan import ImagePlan, compile_image
-from .pose import from_heatmaps, from_simcc, heatmaps, simcc
 from .recipe import (
     load_recipe,
     load_views,
@@ -27,7 +23,7 @@ from .recipe import (
     view_recipe_names,
 )
 from .transforms import *  # noqa: F403 - the names of transforms.__all__
-from .views import Views
+from .views import BlockMask, PatchMask, RandomMask, Views
 
 __all__ = [
     "AllColumns",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
-from .geometry.interpolation import NAMED, Interpolation
+from .resampling import NAMED, Interpolation
 
 D = TypeVar("D", bound="Description")
 T = TypeVar("T")

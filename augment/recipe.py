@@ -24,13 +24,10 @@ from typing import Any, TypeVar
 from stoker.errors import ConfigError
 
 from . import transforms as available
-from .batch.base import BatchTransform
-from .batch.mix import CutMix, MixUp
-from .batch.mosaic import Mosaic
+from .batch import BatchTransform, CutMix, MixUp, Mosaic
 from .description import Description
-from .patch_masks import BlockMask, RandomMask
 from .transforms.base import Transform
-from .views import Views
+from .views import BlockMask, RandomMask, Views
 
 AnyTransform = Transform | BatchTransform
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .annotations import transform_boxes, transform_keypoints, transform_mask
 from .boxes import Objects, convert_boxes
-from .segments import mask_boxes, transform_segments
+from .masks import mask_boxes, transform_segments
 
 __all__ = [
     "Objects",

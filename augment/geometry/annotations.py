@@ -7,15 +7,18 @@ with edges of pixels at integers; results are in pixels of the output.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..formulas.resample import apply_matrix, held_pixels
-from ..params.image_params import ImageParams
+from ..params import ImageParams
+from ..resampling import apply_matrix, held_pixels
+from ..steps import Displace
 from .boxes import BoxFormat, box_areas, clip_boxes, clip_quads, convert_boxes, corners, shares
 
 Float = npt.NDArray[np.float64]
@@ -223,3 +226,53 @@ def nearest(
 def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
     """(N,) bool: images that show more than padding."""
     return np.full(len(params), True) if params.empty is None else ~params.empty
+
+
+def displace_masks(
+    params: ImageParams, masks: npt.NDArray[Any], owner: Owner, outside: int
+) -> npt.NDArray[Any]:
+    """Displace masks in place, and return them."""
+    # masks (M, H, W), owner (M,)
+    for step in _steps(params):
+        for mask, i in zip(masks, owner.tolist(), strict=True):
+            height, width = params.size_of(i)
+            mask[:height, :width] = step.mask(i, mask[:height, :width], outside)
+    return masks
+
+
+def displace_boxes(params: ImageParams, boxes: Float, owner: Owner) -> Float:
+    """Upright boxes around the displaced corners of boxes, cut at the borders of the output."""
+    # boxes (M, 4), owner (M,) -> (M, 4) float64
+    for step in _steps(params):
+        points = _moved(params, step, corners(boxes), owner)
+        limits = np.array([params.size_of(i)[::-1] for i in owner.tolist()]).reshape(-1, 2)
+        low, high = points.min(axis=1).clip(0, limits), points.max(axis=1).clip(0, limits)
+        seen = np.all(boxes[:, 2:] > boxes[:, :2], axis=1)
+        boxes = np.where(seen[:, None], np.concatenate((low, high), axis=1), boxes)
+    return boxes
+
+
+def displace_keypoints(params: ImageParams, keypoints: Float, owner: Owner) -> Float:
+    """Displaced keypoints, (M, K, 3) as they are given; (0, 0, 0) where one leaves the output."""
+    for step in _steps(params):
+        moved = _moved(params, step, keypoints[..., :2], owner)
+        limits = np.array([params.size_of(i)[::-1] for i in owner.tolist()]).reshape(-1, 1, 2)
+        seen = (keypoints[..., 2] > 0) & np.all((moved >= 0) & (moved <= limits), axis=-1)
+        keypoints = np.where(seen[..., None], np.concatenate((moved, keypoints[..., 2:]), axis=-1), 0)
+    return keypoints
+
+
+def _steps(params: ImageParams) -> Iterator[Displace]:
+    return (step for step in params.steps or () if isinstance(step, Displace))
+
+
+def _moved(params: ImageParams, step: Displace, points: Float, owner: Owner) -> Float:
+    """Points of images, (M, P, 2), displaced."""
+    moved: Float = points.copy()
+    for i in np.unique(owner[step.where[owner]]).tolist():
+        mine = owner == i
+        size = params.size_of(i)
+        at = np.floor(points[mine]).astype(np.intp)
+        rows, columns = (at[..., 1 - axis].clip(0, size[axis] - 1) for axis in (0, 1))
+        moved[mine] -= step.field(i, size)[::-1, rows, columns].transpose(1, 2, 0)
+    return moved

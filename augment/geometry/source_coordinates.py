@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..formulas.resample import apply_matrix, held_pixels
+from ..resampling import apply_matrix, held_pixels
 from .boxes import BoxFormat, convert_boxes, corners
 
 Float = npt.NDArray[np.float64]

@@ -7,19 +7,7 @@ names, and recipes find a transform by its name. :class:`Transform` says what th
 from __future__ import annotations
 
 from .base import Transform
-from .combining.copy_paste import CopyPaste
-from .combining.mixup import DetectionMixUp
-from .combining.mosaic import DetectionMosaic
-from .geometry.cover_crop import CoverCrop
-from .geometry.crop import CenterCrop, RandomResizedCrop
-from .geometry.flip import RandomHorizontalFlip, RandomVerticalFlip
-from .geometry.iou_crop import RandomIoUCrop
-from .geometry.letterbox import Letterbox
-from .geometry.pad import Pad, RandomCrop
-from .geometry.resize import Resize
-from .geometry.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
-from .geometry.zoom_out import RandomZoomOut
-from .pixels.color import (
+from .color import (
     ColorJitter,
     Grayscale,
     RandomChannelPermutation,
@@ -27,19 +15,25 @@ from .pixels.color import (
     RandomInvert,
     RandomPhotometricDistort,
 )
-from .pixels.degradations import JPEG, GaussianNoise
-from .pixels.elastic import ElasticTransform
-from .pixels.erase import RandomErasing
-from .pixels.filters import GaussianBlur, RandomAdjustSharpness
-from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
-from .pixels.mean_image import SubtractMean
-from .pixels.output import Normalize, ToDtype
-from .policies.apply import Identity, RandomApply, RandomChoice, RandomOrder
-from .policies.augmix import AugMix
-from .policies.autoaugment import AutoAugment
-from .policies.randaugment import RandAugment, TrivialAugmentWide
-from .warps.object_crop import ObjectCrop
-from .warps.warp import RandomAffine, RandomPerspective, RandomRotation
+from .combining import CopyPaste, DetectionMixUp, DetectionMosaic
+from .crops import CenterCrop, CoverCrop, ObjectCrop, RandomIoUCrop, RandomResizedCrop
+from .nested import Identity, RandomApply, RandomChoice, RandomOrder
+from .output import Normalize, RandomErasing, SubtractMean, ToDtype
+from .pad import Pad, RandomCrop, RandomZoomOut
+from .pixels import (
+    JPEG,
+    ElasticTransform,
+    GaussianBlur,
+    GaussianNoise,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomPosterize,
+    RandomSolarize,
+)
+from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from .resize import Letterbox, RandomResize, RandomShortestSize, Resize, ScaleJitter
+from .warps import RandomAffine, RandomHorizontalFlip, RandomPerspective, RandomRotation, RandomVerticalFlip
 
 __all__ = [
     "JPEG",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stoker.types import Size
 
 from ..description import Description, as_pair
-from ..state.transform_state import TransformState
+from ..state import TransformState
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Transform(Description):
       ``color.offset(constant)``, (3,), change colours by a map of RGB in 0..255. Each takes one map for all
       images, or one for each with a leading axis N; images that stay as they are get the identity. The maps
       of all transforms are composed, and clipped once at the end. ``grey_share[i]`` times image i's mean grey
-      is added to each channel, which is how contrast is made. :mod:`stoker.augment.formulas.color` has
+      is added to each channel, which is how contrast is made. :mod:`stoker.augment.color_map` has
       matrices of brightness, saturation, grey, hue and permutation.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
     - ``erase(origin, size)`` overwrites a box at the end.
@@ -73,7 +73,7 @@ class Transform(Description):
         warps: Whether it calls ``distort``. All images must then have one size before it, or it has a
             ``canvas``.
         combines: Whether it makes one image of several samples, as
-            :class:`~stoker.augment.transforms.combining.base.Combining` does.
+            :class:`~stoker.augment.transforms.combining.Combining` does.
     """
 
     draws: ClassVar[int] = 0

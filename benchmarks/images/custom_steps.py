@@ -27,7 +27,7 @@ from rich.table import Table
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
 from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.costs import discard, timed

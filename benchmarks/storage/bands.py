@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import RandomResizedCrop, Transform, compile_image
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.formats.dataset.dataset import Dataset

@@ -10,11 +10,11 @@
 
 namespace stoker {
 
-// Warps an image as stoker.augment.formulas.resample.resample() does, with a level of `fill` for each channel outside of the
+// Warps an image as stoker.augment.resampling.resample() does, with a level of `fill` for each channel outside of the
 // map's window; or picks pixels, as pick() does there. The window must lie within the image.
 void warp_channels(const ChannelImage& image, const WarpMap& map, Size size, bool picks, const float* fill, float* levels);
 
-// The numbers of the step Displace (stoker.augment.steps.elastic), of one image.
+// The numbers of the step Displace (stoker.augment.steps), of one image.
 struct Displacement {
     std::uint64_t key;
     const double* alpha;  // along x, along y

@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-// The N images that objects belong to; see stoker.augment.params.image_params.ImageParams.
+// The N images that objects belong to; see stoker.augment.params.ImageParams.
 struct AlignedColumns {
     int height, width;          // of the output
     std::size_t count;

@@ -8,7 +8,7 @@
 
 namespace stoker {
 
-// The N images that objects belong to; see stoker.augment.params.image_params.ImageParams.
+// The N images that objects belong to; see stoker.augment.params.ImageParams.
 struct ImageColumns {
     std::size_t count;
     const double* matrix;  // 3x3 each, row-major; for polygons from the source to the output, otherwise back

@@ -60,7 +60,7 @@ void PolygonFill::clip_side(bool vertical, double sign, double bound) {
 
 bool PolygonFill::map(const double* m) {
     for (Point& point : points_) {
-        // The operations have the order of stoker.augment.formulas.resample.apply_matrix, so results are equal
+        // The operations have the order of stoker.augment.resampling.apply_matrix, so results are equal
         // to the bit.
         const double w = point.x * m[6] + point.y * m[7] + m[8];
         if (!(w > 0)) return false;

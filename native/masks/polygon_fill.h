@@ -1,4 +1,4 @@
-// The polygons of objects: clipped, mapped and filled; the reference is stoker.augment.geometry.segments.
+// The polygons of objects: clipped, mapped and filled; the reference is stoker.augment.geometry.masks.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ void SourcePixels::find_each(const double* m, const SourceWindow& source) {
         const double y = r + 0.5;
         for (int c = 0; c < width_; ++c, ++at) {
             const double x = c + 0.5;
-            // In the order of stoker.augment.formulas.resample.apply_matrix, so that results are equal to the bit.
+            // In the order of stoker.augment.resampling.apply_matrix, so that results are equal to the bit.
             const double w = x * m[6] + y * m[7] + m[8];
             if (!(w > 0)) continue;
             rows_[at] = row_at((x * m[3] + y * m[4] + m[5]) / w, source);

@@ -1,4 +1,4 @@
-// Displacement fields as a function of a key; see stoker.augment.formulas.displacement.
+// Displacement fields as a function of a key; see stoker.augment.noise.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Normal noise, as a function of a key and of a pixel; see stoker.augment.formulas.noise.
+// Normal noise, as a function of a key and of a pixel; see stoker.augment.noise.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Padding that repeats rows and columns of an image; see stoker.augment.params.optional_params.Border.
+// Padding that repeats rows and columns of an image; see stoker.augment.params.Border.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ void NearestSampler::gather(const PlanarImage& image, const std::uint8_t* fill, 
     }
 }
 
-// The operations have the order of stoker.augment.formulas.resample.apply_matrix, so that results are equal to
+// The operations have the order of stoker.augment.resampling.apply_matrix, so that results are equal to
 // the bit. A division by 1 would change nothing.
 template <bool affine>
 void NearestSampler::locate(const PlanarImage& image, const double* m, double y) {

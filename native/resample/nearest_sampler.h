@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// Each output pixel takes the image's pixel that its centre falls into; see stoker.augment.formulas.resample.pick.
+// Each output pixel takes the image's pixel that its centre falls into; see stoker.augment.resampling.pick.
 class NearestSampler {
   public:
     // `matrix`, 3x3, row-major, maps (x, y, 1) in the output to the image. Outside the image there is `fill`.

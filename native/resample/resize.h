@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// One row of stoker.augment.params.image_params.ImageParams.
+// One row of stoker.augment.params.ImageParams.
 struct Parameters {
     const std::int32_t* crop;   // top, left, height, width
     const double* region;       // top, left, bottom, right

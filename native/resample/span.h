@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-// The numbers of stoker.augment.geometry.interpolation.Interpolation.
+// The numbers of stoker.augment.resampling.Interpolation.
 enum class Interpolation : std::uint8_t {
     nearest = 0,
     bilinear = 1,

@@ -1,4 +1,4 @@
-// The step of ElasticTransform: each pixel is moved by a smooth random field; see stoker.augment.formulas.displacement.
+// The step of ElasticTransform: each pixel is moved by a smooth random field; see stoker.augment.noise.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -28,7 +28,7 @@ struct AxisMap {
     double scale, shift;
 };
 
-// A projective map from the output to the source; see stoker.augment.params.optional_params.Warp.
+// A projective map from the output to the source; see stoker.augment.params.Warp.
 class WarpMap {
   public:
     WarpMap() = default;

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch.base import BatchParams
+from stoker.augment.batch import BatchParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
 from stoker.types import Layout
 

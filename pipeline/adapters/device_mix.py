@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch.mix import MixParams
+from stoker.augment.batch import MixParams
 from stoker.types import Layout
 
 

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stoker.augment.batch.base import BatchParams
-from stoker.augment.batch.mix import MixParams
+from stoker.augment.batch import BatchParams, MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 

@@ -7,7 +7,7 @@ from typing import Any
 import mxnet
 import numpy as np
 
-from stoker.augment.batch.base import BatchParams
+from stoker.augment.batch import BatchParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 

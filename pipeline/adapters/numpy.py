@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.augment.batch.base import BatchParams
+from stoker.augment.batch import BatchParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 

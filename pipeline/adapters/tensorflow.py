@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from stoker.augment.batch.base import BatchParams
-from stoker.augment.batch.mix import MixParams
+from stoker.augment.batch import BatchParams, MixParams
 from stoker.types import Layout
 
 from .. import adapters

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Color, DType, Layout, Size

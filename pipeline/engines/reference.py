@@ -1,6 +1,6 @@
 """The reference engine: every transform, one sample at a time, with Pillow and NumPy.
 
-It runs :mod:`stoker.augment.reference.reference` on threads. Other engines are tested against it, and
+It runs :mod:`stoker.augment.reference` on threads. Other engines are tested against it, and
 ``engine="auto"`` takes it for transforms that they do not execute.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
-from stoker.augment.reference import reference
-from stoker.augment.reference.composing import compose, shown_parts
+from stoker.augment import reference
+from stoker.augment.params import ImageParams
+from stoker.augment.reference import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.reading.samples import Samples
 

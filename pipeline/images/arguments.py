@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 
 from stoker.augment.plan import compile_image
-from stoker.augment.transforms.geometry.pad import RandomCrop
+from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
 from stoker.formats.codecs.channels import StoredForm, stored_form
 from stoker.formats.dataset.dataset import Dataset

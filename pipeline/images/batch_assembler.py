@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch.base import one_hot
+from stoker.augment.batch import one_hot
 from stoker.errors import ConfigError, DatasetError
 from stoker.types import Size
 

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import augment
-from stoker.augment.batch.all_columns import AllColumns
-from stoker.augment.batch.base import BatchParams, BatchTransform
+from stoker.augment.batch import AllColumns, BatchParams, BatchTransform
 from stoker.augment.description import Description
 from stoker.augment.transforms.base import Transform
-from stoker.augment.transforms.policies.apply import RandomChoice
+from stoker.augment.transforms.nested import RandomChoice
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 

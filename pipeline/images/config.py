@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.params.composition import Parts
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams, Parts
 from stoker.errors import ConfigError
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Size

@@ -9,7 +9,7 @@ from itertools import groupby, islice, pairwise
 import numpy as np
 
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError
 
 from ..order.rank_draws import Schedule

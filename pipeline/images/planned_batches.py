@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.composition import Parts
-from stoker.augment.transforms.combining.base import Partners
+from stoker.augment.params import Parts
+from stoker.augment.transforms.combining import Partners
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Size
 

@@ -14,7 +14,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Size
 

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch.base import BatchParams
-from stoker.augment.geometry.annotations import transform_mask
-from stoker.augment.geometry.displaced import displace_masks
-from stoker.augment.geometry.segments import decode_runs, fill_polygons
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment import reference
+from stoker.augment.batch import BatchParams
+from stoker.augment.geometry.annotations import displace_masks, transform_mask
+from stoker.augment.geometry.masks import decode_runs, fill_polygons
+from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, compile_image
 from stoker.augment.recipe import AnyTransform
-from stoker.augment.reference import reference
-from stoker.augment.reference.composing import compose
-from stoker.augment.transforms.combining.base import Partners
+from stoker.augment.reference import compose
+from stoker.augment.transforms.combining import Partners
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotations import Annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 
 from ..images.annotations.object_geometry import deciding_objects
 from ..images.columns.image_column import ImageColumn

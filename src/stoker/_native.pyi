@@ -466,13 +466,13 @@ def transform_keypoints(
 # native/engine
 
 PARAMETER_COLUMNS: tuple[Column, ...]
-"""Columns of ``stoker.augment.params.image_params.ImageParams``, its warp and its border."""
+"""Columns of ``stoker.augment.params.ImageParams``, its warp and its border."""
 
 COMPOSITION_COLUMNS: tuple[Column, ...]
-"""Columns of ``stoker.augment.params.composition.Composition``, by their names in ``ImageParams``."""
+"""Columns of ``stoker.augment.params.Composition``, by their names in ``ImageParams``."""
 
 ERASE_COLUMNS: tuple[Column, ...]
-"""Columns of ``stoker.augment.params.optional_params.Erase``, its noise, and the noise's ``quantiles``."""
+"""Columns of ``stoker.augment.params.Erase``, its noise, and the noise's ``quantiles``."""
 
 class BufferPool:
     """A pool of buffers for batches, aligned to 64 bytes.
@@ -521,7 +521,7 @@ def resample_channels(
     shift: npt.NDArray[np.float32],
     fill: npt.NDArray[np.float32],
 ) -> None:
-    """Crop, resize and mirror an image of C channels; see ``stoker.augment.params.optional_params.Channels``.
+    """Crop, resize and mirror an image of C channels; see ``stoker.augment.params.Channels``.
 
     Args:
         pixels: (H, W, C) uint8, uint16 or float32.
@@ -574,7 +574,7 @@ def subtract_mean(
     interpolation: int,
     scale: npt.NDArray[np.float32],
 ) -> None:
-    """Subtract a mean image in place; see ``stoker.augment.params.optional_params.MeanImage``.
+    """Subtract a mean image in place; see ``stoker.augment.params.MeanImage``.
 
     Args:
         levels: (H, W, C).
@@ -600,7 +600,7 @@ def warp_channels(
     picks: bool,
     fill: npt.NDArray[np.float32],
 ) -> None:
-    """Warp an image of C channels; see ``stoker.augment.formulas.resample``.
+    """Warp an image of C channels; see ``stoker.augment.resampling``.
 
     Args:
         pixels: (H, W, C) uint8, uint16 or float32.
@@ -624,7 +624,7 @@ def displace_channels(
     rounds: bool,
     fill: npt.NDArray[np.float32],
 ) -> None:
-    """Move each pixel of ``levels``, (H, W, C), in place; see ``stoker.augment.steps.elastic.Displace``.
+    """Move each pixel of ``levels``, (H, W, C), in place; see ``stoker.augment.steps.Displace``.
 
     Args:
         levels: Changed in place.

@@ -21,7 +21,7 @@ Each use derives its key in another way, and so has its own stream:
   -2,000,000 - k is the choice of partners of the transform at position k, such as DetectionMosaic.
   RandomIoUCrop draws with seed 0, epoch 0, the number of its round as the position, and a number from its
   stream in place of the row.
-- Noise (:mod:`stoker.augment.formulas.noise`): :func:`sequence` of a number that RandomErasing has drawn.
+- Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.
 - Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
 - Sizes (:mod:`stoker.pipeline.images.sizes`): :func:`hash_words` of the seed, the epoch and a word that only
   they use.

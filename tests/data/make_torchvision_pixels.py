@@ -24,7 +24,7 @@ from PIL import Image
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
 
-from stoker.augment.formulas.noise import normal_noise
+from stoker.augment.noise import normal_noise
 from stoker.random import sequence
 
 HEIGHT, WIDTH = 24, 28

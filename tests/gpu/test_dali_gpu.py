@@ -26,8 +26,8 @@ from stoker.augment import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
+    reference,
 )
-from stoker.augment.reference import reference
 from stoker.errors import SampleError
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 

@@ -29,8 +29,8 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.reference.reference import execute
-from stoker.augment.transforms.policies.operations import Kind, Operations
+from stoker.augment.reference import execute
+from stoker.augment.transforms.policies import Kind, Operations
 
 TORCHVISION = np.load(Path(__file__).parents[1] / "data" / "torchvision-pixels.npz")
 PIXELS = TORCHVISION["pixels"]

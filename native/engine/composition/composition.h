@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// The columns of a batch's P parts: stoker.augment.params.composition.Composition, as C++ reads it. A part is what an
+// The columns of a batch's P parts: stoker.augment.params.Composition, as C++ reads it. A part is what an
 // image shows of one sample. The parts of an image stand one after the other, layer by layer; colours, steps and boxes to
 // erase are those of the first one.
 struct CompositionColumns {

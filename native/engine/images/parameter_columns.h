@@ -1,4 +1,4 @@
-// The columns of a batch's parameters: stoker.augment.params.image_params.ImageParams, as C++ reads it.
+// The columns of a batch's parameters: stoker.augment.params.ImageParams, as C++ reads it.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ inline constexpr Column kParameterColumns[] = {
     optional(per_sample<&ParameterColumns::image_size>("image_size", {2})),
 };
 
-// The columns of a box that is erased in each image: stoker.augment.params.optional_params.Erase.
+// The columns of a box that is erased in each image: stoker.augment.params.Erase.
 struct EraseColumns {
     const std::int32_t* box;
     const float* value;

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
 from stoker.formats.dataset.reading.samples import Samples

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
+from stoker.augment.resampling import Interpolation
 
 from ..base import Status
 from .payloads import BLACK_PIXEL, Payloads

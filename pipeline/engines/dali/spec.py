@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 
 from .steps import StepSignature, signatures_of
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.image_params import ImageParams
-from stoker.augment.params.optional_params import Channels
-from stoker.augment.reference.reference import convert
+from stoker.augment.params import Channels, ImageParams
+from stoker.augment.reference import convert
+from stoker.augment.resampling import Interpolation
 from stoker.augment.steps import Displace
 from stoker.formats.dataset.reading.samples import Samples
 

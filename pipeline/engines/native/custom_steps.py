@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.params.image_params import ImageParams
-from stoker.augment.steps import BatchStep, Step
-from stoker.augment.steps.custom import split_last_custom
+from stoker.augment.params import ImageParams
+from stoker.augment.steps import BatchStep, Step, split_last_custom
 from stoker.errors import EngineError, StokerError
 
 from .pending_batch import PendingBatch

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
 from stoker.formats.dataset.reading.samples import Samples

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
+from stoker.augment.resampling import Interpolation
 from stoker.types import Layout
 
 Images = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.reading.samples import Samples
 
 Int64 = npt.NDArray[np.int64]

@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment import steps as kinds
-from stoker.augment.formulas.noise import quantiles
-from stoker.augment.params.image_params import ImageParams
-from stoker.augment.params.optional_params import Erase
+from stoker.augment.noise import quantiles
+from stoker.augment.params import Erase, ImageParams
 from stoker.errors import EngineError
 
 from ..column_arrays import pack

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.reading.samples import Samples
 
 from ..base import ImageFormat, Result, Work

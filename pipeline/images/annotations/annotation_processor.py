@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.geometry.annotations import transform_mask
-from stoker.augment.geometry.displaced import displace_masks
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.geometry.annotations import displace_masks, transform_mask
+from stoker.augment.params import ImageParams
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
 from stoker.formats.dataset.columns.annotations import Annotations

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.geometry.annotations import transform_mask
-from stoker.augment.geometry.displaced import displace_masks
-from stoker.augment.geometry.segments import decode_runs, fill_polygons
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.geometry.annotations import displace_masks, transform_mask
+from stoker.augment.geometry.masks import decode_runs, fill_polygons
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.columns.annotations import Annotations
 
 from .mask_drawing import MaskMemory, draw_segments

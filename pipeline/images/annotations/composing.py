@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.composition import Composition
+from stoker.augment.params import Composition
 from stoker.errors import SampleError
 
 from .objects import BatchObjects

@@ -1,6 +1,6 @@
 """Masks of a batch, drawn in C++ while other threads run Python.
 
-Pixel for pixel they are those of the reference, :func:`stoker.augment.geometry.segments.transform_segments`
+Pixel for pixel they are those of the reference, :func:`stoker.augment.geometry.masks.transform_segments`
 and :func:`stoker.augment.geometry.annotations.transform_mask`.
 """
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.annotations import forward_matrix, shown
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ def draw_segments(
     runs: Sequence[Ints] | None = None,
     memory: MaskMemory | None = None,
 ) -> Mask:
-    """Masks of objects, as :func:`stoker.augment.geometry.segments.transform_segments` makes them."""
+    """Masks of objects, as :func:`stoker.augment.geometry.masks.transform_segments` makes them."""
     # owner (M,), height (N,), width (N,) -> (M, H, W) uint8
     masks = (memory or MaskMemory()).empty(len(owner), params.size)
     owners, region, visible = np.asarray(owner, np.int64), params.region, shown(params)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker.augment.geometry.annotations import shown, transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.columns.annotations import Annotations
 
 Float = npt.NDArray[np.float64]

@@ -9,11 +9,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch.base import BatchParams
-from stoker.augment.geometry.annotations import area_scale
+from stoker.augment.batch import BatchParams
+from stoker.augment.geometry.annotations import area_scale, displace_boxes, displace_keypoints, displace_masks
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, box_format, convert_boxes
-from stoker.augment.geometry.displaced import displace_boxes, displace_keypoints, displace_masks
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.list_column import expand_ranges

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.geometry.segments import mask_boxes
-from stoker.augment.params.composition import Composition
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.geometry.masks import mask_boxes
+from stoker.augment.params import Composition, ImageParams
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.random import sequence, unit_interval
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from stoker.augment.batch.base import BatchParams
+from stoker.augment.batch import BatchParams
 from stoker.errors import SampleError
 from stoker.types import Layout
 

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.image_params import ImageParams
-from stoker.augment.patch_masks import PatchMask
-from stoker.augment.plan import ImagePlan
-from stoker.augment.resizing import resized
-from stoker.augment.views import Views, view_keys
+from stoker.augment.params import ImageParams
+from stoker.augment.plan import ImagePlan, resized
+from stoker.augment.views import PatchMask, Views, view_keys
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.origin_columns import Origins
 from stoker.types import Size

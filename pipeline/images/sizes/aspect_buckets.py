@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stoker.arguments import optional_number, whole_number
 from stoker.augment.description import is_finite
 from stoker.augment.transforms.base import Transform
-from stoker.augment.transforms.geometry.cover_crop import CoverCrop
+from stoker.augment.transforms.crops import CoverCrop
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
 from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 from stoker.errors import ConfigError

@@ -11,7 +11,7 @@ import pytest
 from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset
 
 from stoker import _native
-from stoker.augment.params.composition import WHOLE_SHARE, Composition
+from stoker.augment.params import WHOLE_SHARE, Composition
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.column_arrays import pack
 from stoker.pipeline.engines.native.steps import pack_images

@@ -12,7 +12,7 @@ from helpers.data.pictures import encode
 from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.processes.cpu_levels import BatchForm, digests_at_level
 
-from stoker.augment.reference import reference
+from stoker.augment import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work

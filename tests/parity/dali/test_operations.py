@@ -41,7 +41,7 @@ pytest.importorskip("nvidia.dali")
 
 from helpers.decoding.dali_reference import truth
 
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.steps import STEPS as DALI_STEPS

@@ -34,9 +34,9 @@ from stoker.augment import (
     Resize,
     ToDtype,
     compile_image,
+    reference,
 )
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.reference import reference
+from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status, Work

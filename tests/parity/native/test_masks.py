@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from stoker import _native
 from stoker.augment import ImageParams, Resize
-from stoker.augment.geometry.segments import encode_runs, transform_segments
-from stoker.augment.params.optional_params import Warp
+from stoker.augment.geometry.masks import encode_runs, transform_segments
+from stoker.augment.params import Warp
 from stoker.errors import ConfigError
 from stoker.pipeline.images.annotations.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_segments
 

@@ -23,10 +23,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker import _native
-from stoker.augment import ImageParams, RandomCrop, Resize, compile_image
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.optional_params import Erase, Noise, Warp
-from stoker.augment.reference import reference
+from stoker.augment import ImageParams, RandomCrop, Resize, compile_image, reference
+from stoker.augment.params import Erase, Noise, Warp
+from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from stoker.augment import ColorJitter, ImageParams, RandomResizedCrop, Resize
-from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.reference import reference
+from stoker.augment import ColorJitter, ImageParams, RandomResizedCrop, Resize, reference
+from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import ImageFormat
 from stoker.types import DType, Layout

@@ -37,7 +37,6 @@ from stoker.augment import (
     Transform,
     compile_image,
 )
-from stoker.augment.formulas.resample import apply_matrix
 from stoker.augment.geometry.annotations import (
     forward_matrix,
     mirrored,
@@ -46,7 +45,8 @@ from stoker.augment.geometry.annotations import (
     transform_mask,
 )
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.geometry.segments import encode_runs, transform_segments
+from stoker.augment.geometry.masks import encode_runs, transform_segments
+from stoker.augment.resampling import apply_matrix
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine

@@ -40,7 +40,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.geometry.annotations import transform_boxes, transform_mask
-from stoker.augment.reference.reference import execute, render
+from stoker.augment.reference import execute, render
 from stoker.augment.steps import Step
 
 LENGTHS = st.integers(1, 40)

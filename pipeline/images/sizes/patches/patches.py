@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import whole_number
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 from stoker.types import Size

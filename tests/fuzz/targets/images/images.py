@@ -18,7 +18,7 @@ from mutations import mutate, pick
 from PIL import Image
 
 from stoker import _native
-from stoker.augment.formulas.noise import quantiles
+from stoker.augment.noise import quantiles
 from stoker.errors import StokerError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, is_native

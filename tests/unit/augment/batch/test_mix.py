@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.transforms.distributions import assert_same_distribution
 
-from stoker.augment.batch.mix import CutMix, MixUp
+from stoker.augment.batch import CutMix, MixUp
 from stoker.errors import ConfigError
 
 N = 20_000

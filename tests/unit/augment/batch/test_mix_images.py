@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CutMix, MixUp, Mosaic
-from stoker.augment.batch.mix import MixParams
+from stoker.augment.batch import MixParams
 from stoker.pipeline.adapters.host_arrays import mix_copy, mix_in_place, split
 
 KEYS = np.arange(9, dtype=np.int64)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stoker.augment import CutMix, Mosaic
-from stoker.augment.batch.base import one_hot
+from stoker.augment.batch import one_hot
 from stoker.augment.geometry.boxes import convert_boxes
-from stoker.augment.geometry.segments import mask_boxes
+from stoker.augment.geometry.masks import mask_boxes
 from stoker.errors import ConfigError
 
 SIZE = (60, 80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.augment.formulas.displacement import displacement, gaussian_weights
+from stoker.augment.noise import displacement, gaussian_weights
 
 
 def smoothed(noise, sigma, axis):

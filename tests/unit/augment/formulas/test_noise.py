@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from stoker.augment.formulas.noise import normal_noise, quantiles
+from stoker.augment.noise import normal_noise, quantiles
 
 SIDE = 300
 FIELD = normal_noise(12345, (0, 0, SIDE, SIDE), SIDE)

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Resize
-from stoker.augment.formulas.resample import resample
 from stoker.augment.plan import compile_image
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
+from stoker.augment.resampling import resample
 
 BLACK = (0, 0, 0)
 

@@ -24,8 +24,8 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.annotations import mirrored, transform_boxes, transform_keypoints, transform_mask
 from stoker.augment.geometry.boxes import convert_boxes
-from stoker.augment.params.optional_params import Warp
-from stoker.augment.reference.reference import execute
+from stoker.augment.params import Warp
+from stoker.augment.reference import execute
 
 HEIGHT, WIDTH = 150, 200
 ONE = np.zeros(1, np.int64)

@@ -26,7 +26,7 @@ from stoker.augment.geometry.annotations import (
     transform_mask,
 )
 from stoker.augment.geometry.boxes import corners
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
 
 HEIGHT, WIDTH = 150, 200
 CHAINS = {

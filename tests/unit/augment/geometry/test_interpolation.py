@@ -21,8 +21,8 @@ from stoker.augment import (
     load_recipe,
     save_recipe,
 )
-from stoker.augment.geometry.interpolation import SUPPORT, Interpolation
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
+from stoker.augment.resampling import SUPPORT, Interpolation
 from stoker.errors import ConfigError
 
 NAMES = ["nearest", "bilinear", "bicubic", "lanczos"]

@@ -18,7 +18,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.geometry.annotations import nearest, transform_mask
-from stoker.augment.geometry.segments import (
+from stoker.augment.geometry.masks import (
     decode_runs,
     encode_runs,
     fill_polygons,

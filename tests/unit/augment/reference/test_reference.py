@@ -17,7 +17,7 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment.reference.reference import convert, execute, render
+from stoker.augment.reference import convert, execute, render
 
 
 def noise(height, width):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.augment.steps import Equalize, Solarize
 from stoker.errors import ConfigError
 

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.augment import CenterCrop, RandomApply, RandomOrder, Resize, Transform, compile_image
 from stoker.augment.geometry.annotations import transform_boxes
-from stoker.augment.reference.reference import execute
+from stoker.augment.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
 

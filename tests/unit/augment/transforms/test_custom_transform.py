@@ -20,7 +20,7 @@ from stoker.augment import (
     register,
     save_recipe,
 )
-from stoker.augment.reference.reference import execute
+from stoker.augment.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.execution import check_needs, executes

@@ -34,8 +34,8 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.state.transform_state import TransformState
-from stoker.augment.transforms.policies.operations import Kind, Operations
+from stoker.augment.state import TransformState
+from stoker.augment.transforms.policies import Kind, Operations
 
 CHANNELS = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 THEIRS = np.load(Path(__file__).parents[3] / "data" / "torchvision-draws.npz")

@@ -25,7 +25,7 @@ from stoker.augment import (
     Transform,
     compile_image,
 )
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 SIZES = [(1, 1), (1, 7), (7, 1), (300, 500), (500, 300), (333, 500), (257, 256), (255, 256), (4000, 31)]

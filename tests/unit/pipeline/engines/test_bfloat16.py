@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stoker.augment.reference import reference
+from stoker.augment import reference
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 
 

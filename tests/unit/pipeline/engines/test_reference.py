@@ -20,9 +20,9 @@ from stoker.augment import (
     RandomSolarize,
     Transform,
     compile_image,
+    reference,
 )
-from stoker.augment.reference import reference
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.augment.steps import Step
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError
 

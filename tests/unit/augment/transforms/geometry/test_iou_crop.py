@@ -27,7 +27,7 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 THEIRS = np.load(Path(__file__).parents[4] / "data" / "torchvision-detection.npz")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, Pad, RandomCrop, RandomHorizontalFlip, Resize, compile_image
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
 from stoker.errors import ConfigError
 
 PIXELS = np.random.default_rng(0).integers(1, 256, (20, 30, 3), np.uint8)

@@ -23,8 +23,8 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.augment.geometry.annotations import transform_boxes, transform_keypoints, transform_mask
-from stoker.augment.reference.reference import render
-from stoker.augment.state.padding_state import MODES, continued
+from stoker.augment.reference import render
+from stoker.augment.state import MODES, continued
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.execution import check_needs, executes
 from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks

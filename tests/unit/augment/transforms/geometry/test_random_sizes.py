@@ -21,7 +21,7 @@ from stoker.augment import (
     ScaleJitter,
     compile_image,
 )
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 THEIRS = np.load(Path(__file__).parents[4] / "data" / "torchvision-detection.npz")

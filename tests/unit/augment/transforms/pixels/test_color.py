@@ -20,9 +20,9 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment.formulas import color
-from stoker.augment.reference.reference import execute
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment import color_map as color
+from stoker.augment.reference import execute
+from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 PIXELS = np.random.default_rng(0).integers(90, 160, (6, 7, 3), np.uint8)  # no operation leaves 0..255

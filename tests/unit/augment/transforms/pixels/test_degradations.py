@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import JPEG, CenterCrop, GaussianNoise, compile_image
-from stoker.augment.reference.reference import execute
+from stoker.augment.reference import execute
 from stoker.errors import ConfigError
 
 N = 3000

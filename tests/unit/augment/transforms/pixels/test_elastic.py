@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stoker.augment import AugMix, CenterCrop, ElasticTransform, Pad, RandomHorizontalFlip, compile_image
-from stoker.augment.geometry.displaced import displace_boxes, displace_keypoints, displace_masks
-from stoker.augment.reference.reference import execute
+from stoker.augment.geometry.annotations import displace_boxes, displace_keypoints, displace_masks
+from stoker.augment.reference import execute
 from stoker.errors import ConfigError
 
 SIZE = HEIGHT, WIDTH = 90, 120

@@ -20,8 +20,8 @@ from stoker.augment import (
     load_recipe,
     save_recipe,
 )
-from stoker.augment.formulas.noise import normal_noise
-from stoker.augment.reference.reference import execute
+from stoker.augment.noise import normal_noise
+from stoker.augment.reference import execute
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.execution import check_needs, executes
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, ColorJitter, GaussianBlur, RandomAdjustSharpness, compile_image
-from stoker.augment.reference.reference import execute
+from stoker.augment.reference import execute
 from stoker.augment.steps import Affine, Blur, Sharpen
 from stoker.errors import ConfigError
 

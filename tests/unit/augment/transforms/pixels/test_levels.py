@@ -21,7 +21,7 @@ from stoker.augment import (
     RandomSolarize,
     compile_image,
 )
-from stoker.augment.reference.reference import execute
+from stoker.augment.reference import execute
 from stoker.augment.steps import Affine, Autocontrast, Equalize, Posterize, Solarize
 from stoker.errors import ConfigError
 

@@ -32,8 +32,8 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.reference.reference import execute
-from stoker.augment.state.transform_state import TransformState
+from stoker.augment.reference import execute
+from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
 N = 40

@@ -26,10 +26,10 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.formulas.dirichlet import DRAWS, dirichlet
-from stoker.augment.reference.reference import execute
+from stoker.augment.distributions import DRAWS, dirichlet
+from stoker.augment.reference import execute
 from stoker.augment.steps import WeightedSum
-from stoker.augment.transforms.policies.operations import GEOMETRIC, Kind, Operations, magnitudes
+from stoker.augment.transforms.policies import GEOMETRIC, Kind, Operations, magnitudes
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 30, 40

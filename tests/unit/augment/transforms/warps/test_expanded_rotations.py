@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import AugMix, CenterCrop, RandomRotation, Resize, compile_image
-from stoker.augment.transforms.warps.matrices import expanded
+from stoker.augment.transforms.warps import expanded
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30

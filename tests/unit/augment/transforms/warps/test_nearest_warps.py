@@ -23,8 +23,8 @@ from stoker.augment import (
     load_recipe,
     save_recipe,
 )
-from stoker.augment.formulas.resample import pick
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
+from stoker.augment.resampling import pick
 from stoker.augment.steps import Distort
 from stoker.errors import ConfigError
 

@@ -20,8 +20,8 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.formulas.resample import resample
-from stoker.augment.reference.reference import render
+from stoker.augment.reference import render
+from stoker.augment.resampling import resample
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30

@@ -31,8 +31,7 @@ from stoker.augment import (
     Views,
     compile_image,
 )
-from stoker.augment.steps import Solarize
-from stoker.augment.steps.custom import is_custom
+from stoker.augment.steps import Solarize, is_custom
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Work

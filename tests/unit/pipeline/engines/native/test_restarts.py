@@ -13,7 +13,7 @@ from helpers.data.marked_images import COUNT, work_of
 
 from stoker import _native
 from stoker.augment import CenterCrop, RandomAffine, RandomHorizontalFlip, RandomResizedCrop, Resize
-from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.reading.samples import Samples

@@ -1,1 +1,0 @@
-"""Transforms of whole batches: MixUp, CutMix and Mosaic."""

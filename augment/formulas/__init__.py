@@ -1,1 +1,0 @@
-"""Formulas on arrays: colours, noise, displacement fields, resampling and Dirichlet distributions."""

@@ -1,1 +1,0 @@
-"""Parameters of a batch: what the transforms decided and an engine executes."""

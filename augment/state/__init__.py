@@ -1,1 +1,0 @@
-"""State of a batch between two transforms: geometry, colour, padding and warp."""

@@ -1,1 +1,0 @@
-"""Transforms of images that make one image of several samples: mosaics, MixUp and pasted objects."""

@@ -1,0 +1,372 @@
+"""Crops: torchvision.transforms.v2.CenterCrop and RandomResizedCrop."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+from stoker.random import derive_key, uniform
+from stoker.types import Size
+
+from ..description import added, as_tuple, is_count, is_finite
+from ..distributions import ATTEMPTS, first_fit
+from ..state import TransformState
+from .base import SizedTransform, Transform
+
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CenterCrop(SizedTransform):
+    """Cut out the centre; an image that is smaller is padded, with black unless another transform has a fill.
+
+    Args:
+        size: (height, width) in pixels, or one number for a square.
+        fill: Level 0..255 or three of them (RGB) of padding, as for :class:`stoker.augment.Pad`; None leaves
+            the choice to other transforms.
+
+    An odd margin is rounded as in torchvision: the origin of a crop is an even pixel; the larger half of
+    padding is at the bottom and right.
+    """
+
+    fill: int | Sequence[int] | None = added(None)
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.set_fill(optional=True)
+
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        state.use_fill(self.fill)
+        size = np.array(self.size)[:, None]
+        margin = state.size - size
+        origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)
+        state.crop(origin, size)
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(SizedTransform):
+    """Cut out a part of random area and aspect ratio, and resize it ("Inception crop").
+
+    Args:
+        size: (height, width) of the output in pixels, or one number for a square.
+        scale: Range of the part's area as a share of the image's, drawn uniformly.
+        ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
+        interpolation: As for :class:`stoker.augment.Resize`.
+        antialias: Likewise.
+
+    The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
+    fits gets a uniform location; if none fits, it is the largest central part within ``ratio``. The same
+    draws give the same part on every platform, except for about one sample in 10**12, where the last bit of
+    the platform's ``exp`` decides how half a pixel is rounded.
+    """
+
+    scale: Sequence[float] = (0.08, 1.0)
+    ratio: Sequence[float] = (3 / 4, 4 / 3)
+    interpolation: str | Enum = "bilinear"
+    antialias: bool = added(True)
+
+    draws: ClassVar[int] = 2 * ATTEMPTS + 2
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.set_interpolation()
+        self.check_antialias()
+        self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
+        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        size, fits = first_fit(state.size, (1, state.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
+        missing = np.flatnonzero(~fits)
+        if missing.size:
+            size[:, missing] = self._central_size(state.size[:, missing])
+        margin = state.size - size
+        origin = (u[:, 2 * ATTEMPTS :].T * (margin + 1)).astype(np.int64)
+        if missing.size:
+            origin[:, missing] = margin[:, missing] // 2
+        state.crop(origin, size)
+        state.resize(np.array(self.size)[:, None], self.interpolation, antialias=self.antialias)
+
+    def _central_size(self, image: Int) -> Int:
+        """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""
+        height, width = image
+        low, high = self.ratio
+        ratio = width / height
+        new_height = np.where(ratio < low, np.rint(width / low), height)
+        new_width = np.where(ratio > high, np.rint(height * high), width)
+        return np.maximum((new_height, new_width), 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CoverCrop(SizedTransform):
+    """Resize the image until it just covers a size, and cut out that size. The aspect ratio stays.
+
+    Args:
+        size: (height, width) of the output in pixels, or one number for a square.
+        random: Whether the crop lies at a uniform location; otherwise it is the centre, rounded down.
+        interpolation: As for :class:`stoker.augment.Resize`.
+
+    The resized side that exceeds the size is rounded to whole pixels.
+    """
+
+    random: bool = True
+    interpolation: str | Enum = "bilinear"
+
+    draws: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.check("random", isinstance(self.random, bool), "True or False")
+        self.set_interpolation()
+        self.set("draws", 2 if self.random else 0)
+
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        size = np.array(self.size)[:, None]
+        scale = (size / state.size).max(axis=0)
+        resized = np.maximum(np.rint(state.size * scale).astype(np.int64), size)
+        state.resize(resized, self.interpolation)
+        margin = resized - size
+        state.crop((u.T * (margin + 1)).astype(np.int64) if self.random else margin // 2, size)
+
+
+_ROUNDS = 100
+"""With the default options, a round gives no result for at most 5 in 7 of the samples that have boxes whose
+centre can be cut out. After this many rounds it is 2 samples in 10**15."""
+
+
+@dataclass(frozen=True)
+class RandomIoUCrop(Transform):
+    """Cut out a part that overlaps some box well enough (Liu et al., "SSD", 2016).
+
+    An option is drawn uniformly. An option of 1 or more leaves the image as it is. A smaller option is the
+    smallest IoU (intersection over union) that the part must have with a box whose centre it contains. Then
+    ``trials`` parts of uniform height, width and location are drawn, and the first part is taken that has
+    such an IoU and an allowed aspect ratio. If there is none, another option is drawn. Objects are dropped
+    if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
+
+    Unlike torchvision, this transform always leaves an image without boxes as it is. It also leaves an image
+    for which a hundred options gave no part; torchvision would go on for ever.
+
+    Args:
+        min_scale: Smallest height and width of the part, as shares of the image's.
+        max_scale: Largest height and width of the part, likewise.
+        min_aspect_ratio: Smallest width over height of the part, in pixels.
+        max_aspect_ratio: Largest width over height of the part, in pixels.
+        sampler_options: Options that are drawn from; None for (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0).
+        trials: Number of parts that are drawn for each option.
+    """
+
+    min_scale: float = 0.3
+    max_scale: float = 1.0
+    min_aspect_ratio: float = 0.5
+    max_aspect_ratio: float = 2.0
+    sampler_options: Sequence[float] | None = None
+    trials: int = 40
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        low, high = self.min_scale, self.max_scale
+        rule = "numbers, 0 < min_scale <= max_scale <= 1"
+        self.check("min_scale", is_finite(low) and low > 0, rule)
+        self.check("max_scale", is_finite(high) and low <= high <= 1, rule)
+        low, high = self.min_aspect_ratio, self.max_aspect_ratio
+        rule = "numbers, 0 < min_aspect_ratio <= max_aspect_ratio"
+        self.check("min_aspect_ratio", is_finite(low) and low > 0, rule)
+        self.check("max_aspect_ratio", is_finite(high) and low <= high, rule)
+        chosen = self.sampler_options
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if chosen is None else as_tuple(chosen, 1)
+        good = len(options) > 0 and all(map(is_finite, options))
+        self.check("sampler_options", good, "None or numbers, one at least")
+        self.set("sampler_options", tuple(map(float, options)))
+        self.check("trials", is_count(self.trials), "a positive integer")
+
+    @property
+    def uses_boxes(self) -> bool:
+        """See :class:`Transform`."""
+        return True
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if state.warp is not None:
+            raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
+        if state.padding is not None:
+            state.padding.refuse("RandomIoUCrop")
+        origin, size = np.zeros_like(state.size), state.size.copy()
+        cut = np.zeros(len(u), np.bool_)
+        boxes, owner = state.objects.seen(state.geometry)
+        # Few of the many rounds are needed: each draws its numbers, for the samples still without result.
+        keys = (u[:, 0] * 2.0**53).astype(np.int64)
+        waiting = np.unique(owner)
+        for number in range(_ROUNDS):
+            v = uniform(derive_key(0, 0, number), keys[waiting], 1 + 4 * self.trials)
+            option = np.array(self.sampler_options)[(v[:, 0] * len(self.sampler_options or ())).astype(int)]
+            leave = option >= 1
+            trying, v, option = waiting[~leave], v[~leave, 1:], option[~leave]
+            tried = _boxes_of(trying, boxes, owner)
+            found, start, extent = self._first(state.size[:, trying], v, option, *tried)
+            chosen = trying[found]
+            origin[:, chosen], size[:, chosen], cut[chosen] = start[:, found], extent[:, found], True
+            waiting = trying[~found]
+            if not waiting.size:
+                break
+        state.crop(origin, size)
+        state.objects.restrict(cut, state.geometry)
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """See :class:`Transform`: None, for sizes differ from sample to sample."""
+        return None
+
+    def _first(
+        self, image: Int, v: Float, option: Float, boxes: Float, owner: Int
+    ) -> tuple[npt.NDArray[np.bool_], Int, Int]:
+        """The first suitable part of each of K images: which have one, (K,), origins and sizes, (2, K)."""
+        # ``v``, (K, 4 * trials), are width, height, left and top of each part; each image has a box.
+        width, height, left, top = np.moveaxis(v.reshape(-1, self.trials, 4), -1, 0)
+        share = self.min_scale + (self.max_scale - self.min_scale) * np.stack((height, width))
+        size = (image[..., None] * share).astype(np.int64)
+        origin = ((image[..., None] - size) * np.stack((top, left))).astype(np.int64)
+        ratio = np.divide(size[1], size[0], out=np.zeros(size[0].shape), where=size[0] > 0)
+        good = (self.min_aspect_ratio <= ratio) & (ratio <= self.max_aspect_ratio)
+        overlap = _iou(boxes, origin[:, owner], size[:, owner]) >= option[owner, None]
+        if owner.size:
+            good &= np.logical_or.reduceat(overlap, np.searchsorted(owner, np.arange(len(option))))
+        rows, first = np.arange(len(good)), np.argmax(good, axis=1)
+        return good[rows, first], origin[:, rows, first], size[:, rows, first]
+
+
+def _iou(boxes: Float, origin: Int, size: Int) -> Float:
+    """IoU of boxes, (M, 4), with T parts of the image each, (2, M, T); -1 where the centre is outside."""
+    low, high = boxes[:, 1::-1].T[..., None], boxes[:, :1:-1].T[..., None]
+    center, stop = (low + high) / 2, origin + size
+    inside = (origin < center) & (center < stop)
+    sides = np.maximum(np.minimum(high, stop) - np.maximum(low, origin), 0)
+    shared = _product(sides)
+    union = _product(high - low) + _product(size) - shared
+    share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return np.where(inside[0] & inside[1], share, -1.0)
+
+
+def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Areas from heights and widths, (2, ...), as by ``prod(axis=0)`` in a fraction of the time."""
+    return np.asarray(sides[0] * sides[1])
+
+
+def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
+    """The boxes of the images ``rows``, ascending, and the indices of their owners in ``rows``."""
+    index = np.searchsorted(rows, owner)
+    mine = np.append(rows, -1)[index] == owner
+    return boxes[mine], index[mine]
+
+
+@dataclass(frozen=True)
+class ObjectCrop(SizedTransform):
+    """Cut out the box of an object with some of what is around it, scaled and rotated at random.
+
+    The box is extended to the aspect ratio of ``size`` around its centre, and by ``padding``, and fills the
+    output. The image is resampled once. The defaults draw nothing, as for validation; training has
+    ``ObjectCrop((256, 192), scale=0.35, degrees=40)`` (Xiao et al., "Simple baselines for human pose
+    estimation and tracking", ECCV 2018; MMPose's TopdownAffine). Centres of pixels are at 0.5, as in "The
+    devil is in the details" (Huang et al., CVPR 2020), where Simple Baselines shifts by half a pixel.
+
+    ``dataset.select(each="object")`` makes a sample of each object. An image with several objects is cut out
+    around all of them, and one without an object is shown whole. What lies outside of the image is ``fill``.
+
+    Args:
+        size: (height, width) in pixels, or one number for a square.
+        padding: Factor by which the extended box is enlarged.
+        scale: Deviation of a further factor, normally distributed around 1 and cut off at this distance.
+        degrees: Deviation of the rotation, normally distributed around 0 and cut off at twice this number.
+        p: Probability of a rotation.
+        fill: Level 0..255 or three of them (RGB) outside of the image; None leaves the choice to other
+            transforms (black).
+    """
+
+    padding: float = 1.25
+    scale: float = 0.0
+    degrees: float = 0.0
+    p: float = 0.6
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 5
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.check("padding", is_finite(self.padding) and self.padding > 0, "a number above 0")
+        self.check("scale", is_finite(self.scale) and 0 <= self.scale < 1, "a number from 0 to below 1")
+        self.check("degrees", is_finite(self.degrees) and 0 <= self.degrees <= 180, "a number from 0 to 180")
+        self.check_probability()
+        self.set_fill(optional=True)
+
+    @property
+    def uses_boxes(self) -> bool:
+        """See :class:`Transform`."""
+        return True
+
+    @property
+    def canvas(self) -> Size:
+        """See :class:`Transform`: the whole image in the size of the output, from which nothing is read."""
+        return self.output_size(None)
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if state.parts is not None:
+            raise ConfigError(
+                "ObjectCrop stands after a transform that makes one image of several samples",
+                hint="Leave one of the two out: the objects of all samples would be cut out apart.",
+            )
+        if state.warp is not None:
+            raise ConfigError("ObjectCrop stands after a warp", hint="Rotate by its argument degrees.")
+        if state.padding is not None:
+            state.padding.refuse("ObjectCrop")
+        state.use_fill(self.fill)
+        image = state.size[::-1].astype(np.float64)  # width and height, as points have x first
+        start, stop = _extents(state, image)
+        output = np.array(self.output_size(None)[::-1], np.float64)[:, None]
+        matrix = self._to_image((start + stop) / 2, stop - start, output, u)
+        matrix[:, :2] *= (output / image).T[:, :, None]  # pixels of the canvas
+        state.resize(np.array(self.output_size(None))[:, None])
+        state.distort(matrix, direct=True)
+
+    def _to_image(self, center: Float, extent: Float, output: Float, u: Float) -> Float:
+        """(N, 3, 3), from (x, y, 1) in the output to the image; boxes have centres and sizes, (2, N)."""
+        unit = np.maximum(extent[0] / output[0], extent[1] / output[1]) * self.padding
+        normal = _normal(u[:, :2]), _normal(u[:, 2:4])
+        unit = unit * (1 + self.scale * normal[0].clip(-1, 1))
+        angle = np.radians(self.degrees) * normal[1].clip(-2, 2) * (u[:, 4] < self.p)
+        matrix = np.zeros((len(u), 3, 3))
+        matrix[:, 0, 0] = matrix[:, 1, 1] = unit * np.cos(angle)
+        matrix[:, 1, 0] = unit * np.sin(angle)
+        matrix[:, 0, 1] = -matrix[:, 1, 0]
+        matrix[:, 2, 2] = 1
+        half = output[:, 0] / 2
+        matrix[:, :2, 2] = center.T - matrix[:, :2, 0] * half[0] - matrix[:, :2, 1] * half[1]
+        return matrix
+
+
+def _extents(state: TransformState, image: Float) -> tuple[Float, Float]:
+    """Top left and bottom right of what the objects of each image cover, (2, N) x and y; else of all."""
+    boxes, owner = state.objects.seen(state.geometry)
+    start, stop = np.zeros_like(image), image.copy()
+    if len(owner):
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        start[:, owner[first]] = np.minimum.reduceat(boxes[:, :2], first).T
+        stop[:, owner[first]] = np.maximum.reduceat(boxes[:, 2:], first).T
+    return start, stop
+
+
+def _normal(u: Float) -> Float:
+    """(N,) normally distributed numbers of (N, 2) uniform ones (Box and Muller, 1958)."""
+    return np.asarray(np.sqrt(-2 * np.log1p(-u[:, 0])) * np.cos(2 * np.pi * u[:, 1]))

@@ -1,1 +1,0 @@
-"""Transforms that change geometry: crops, resizes, flips, padding and warps."""

@@ -1,0 +1,262 @@
+"""Transforms that change pixels and the output's form: colour, filters, erasing, normalisation."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+from ..description import as_pair, as_tuple, between, is_count, is_finite, is_whole
+from ..resampling import WARPING
+from ..state import TransformState
+from ..steps import AddNoise, Autocontrast, Blur, Compress, Displace, Equalize, Posterize, Sharpen, Solarize
+from .base import RandomTransform, Transform
+
+Float = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RandomPosterize(Transform):
+    """Keep the highest bits of each level, with probability ``p``.
+
+    Args:
+        bits: Number of bits that stay, 0 to 8.
+        p: Probability.
+    """
+
+    bits: int
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("bits", is_whole(self.bits) and self.bits <= 8, "an integer within 0 to 8")
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
+
+
+@dataclass(frozen=True)
+class RandomSolarize(Transform):
+    """Invert the levels from ``threshold`` upwards, with probability ``p``.
+
+    Args:
+        threshold: Smallest level that is inverted, in levels of 0..255.
+        p: Probability.
+    """
+
+    threshold: float
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        threshold = min(max(math.ceil(self.threshold), 0), 256)
+        state.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
+
+
+@dataclass(frozen=True)
+class RandomAutocontrast(RandomTransform):
+    """Stretch each channel to the full range 0..255, with probability ``p``."""
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.add_steps(Autocontrast(u[:, 0] < self.p))
+
+
+@dataclass(frozen=True)
+class RandomEqualize(RandomTransform):
+    """Flatten each channel's histogram, with probability ``p``."""
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.add_steps(Equalize(u[:, 0] < self.p))
+
+
+@dataclass(frozen=True)
+class GaussianBlur(Transform):
+    """Blur by a Gaussian whose standard deviation is drawn uniformly.
+
+    Args:
+        kernel_size: Width and height of the kernel, odd, pixels, or one number for both. Width comes
+            first, as in torchvision, and unlike in sizes.
+        sigma: Range of the standard deviation, pixels, or one number.
+    """
+
+    kernel_size: int | Sequence[int]
+    sigma: float | Sequence[float] = (0.1, 2.0)
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        pair = as_tuple(self.kernel_size, 2)
+        good = len(pair) == 2 and all(is_count(taps) and taps % 2 == 1 for taps in pair)
+        self.check("kernel_size", good, "an odd positive integer or a pair (width, height) of them, pixels")
+        self.set("kernel_size", tuple(map(int, pair)))
+        self.set("sigma", as_tuple(self.sigma, 2))
+        self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        width, height = as_pair(self.kernel_size)
+        sigma = between(self.sigma, u).astype(np.float32)
+        state.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
+
+
+@dataclass(frozen=True)
+class RandomAdjustSharpness(Transform):
+    """Multiply the difference from the smoothed image by ``sharpness_factor``, with probability ``p``.
+
+    Args:
+        sharpness_factor: From 0; 0 smooths, 1 changes nothing, 2 sharpens.
+        p: Probability.
+    """
+
+    sharpness_factor: float
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        value = self.sharpness_factor
+        self.check("sharpness_factor", is_finite(value) and value >= 0, "a finite number from 0")
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.add_steps(Sharpen(u[:, 0] < self.p, np.full(len(u), self.sharpness_factor, np.float32)))
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Transform):
+    """Add normal noise to each pixel and channel; levels are clipped to 0..255 and rounded.
+
+    The noise is a function of seed, epoch, sample and pixel, the same in every engine that executes it.
+
+    Args:
+        mean: Mean of the noise, as a share of the full range: 0.5 adds 127.5 levels.
+        sigma: Standard deviation, likewise, from 0.
+        clip: True. torchvision's False, with which levels overflow, is refused.
+    """
+
+    mean: float = 0.0
+    sigma: float = 0.1
+    clip: bool = True
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("mean", is_finite(self.mean), "a finite number, a share of the full range")
+        rule = "a finite number from 0, a share of the full range"
+        self.check("sigma", is_finite(self.sigma) and self.sigma >= 0, rule)
+        if self.clip is not True:
+            raise ConfigError(
+                f"GaussianNoise: clip must be True; found {self.clip!r}",
+                hint="Leave it out: levels beyond 0..255 are clipped, as images have 8 bits here.",
+            )
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        n = len(u)
+        mean, deviation = (np.full(n, 255 * share, np.float32) for share in (self.mean, self.sigma))
+        keys = (u[:, 0] * 2.0**53).astype(np.uint64)
+        state.add_steps(AddNoise(np.ones(n, np.bool_), keys, mean, deviation))
+
+
+@dataclass(frozen=True)
+class JPEG(Transform):
+    """Encode the image as a JPEG and decode it.
+
+    Args:
+        quality: 1 to 100, or a pair (lowest, highest), from which whole numbers are drawn uniformly.
+    """
+
+    quality: int | Sequence[int]
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        pair = as_tuple(self.quality, 2)
+        good = len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1] <= 100
+        self.check("quality", good, "a whole number 1 to 100 or a pair (low, high) of them")
+        self.set("quality", tuple(map(int, pair)))
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        low, high = as_pair(self.quality)
+        quality = (low + np.floor(u[:, 0] * (high - low + 1))).astype(np.uint8)
+        state.add_steps(Compress(np.ones(len(u), np.bool_), quality))
+
+
+_MAX_SIGMA = 1000
+
+
+@dataclass(frozen=True)
+class ElasticTransform(Transform):
+    """Move each pixel by a smooth random field, as if the image were printed on rubber.
+
+    :mod:`stoker.augment.noise` says how the field is made: as torchvision's, it is uniform
+    noise of -1 to 1, smoothed by a Gaussian, times half of ``alpha``. It is a function of seed, epoch,
+    sample and pixel, the same in every engine that executes it. Crops and resizes must come before it.
+
+    Class masks and masks of objects follow, by nearest. Keypoints and the corners of boxes move by the
+    negated field at the pixel that holds them, which is near its inverse where the field is smooth; this is
+    torchvision's approximation. A box becomes the upright box around its moved corners.
+
+    Args:
+        alpha: Strength, or a pair of them for x and y.
+        sigma: Standard deviation of the Gaussian, or a pair of them for x and y, 0 to 1000 pixels. Large
+            values make smoother and smaller displacements.
+        interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
+        fill: Level 0..255 or three of them (RGB) outside of the image, as for :class:`stoker.augment.Pad`;
+            None takes that of the transforms before (black).
+    """
+
+    alpha: float | Sequence[float] = 50.0
+    sigma: float | Sequence[float] = 5.0
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        alpha, sigma = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)
+        good = len(alpha) == 2 and all(map(is_finite, alpha))
+        self.check("alpha", good, "a finite number or a pair of them, for x and y")
+        good = len(sigma) == 2 and all(is_finite(one) and 0 <= one <= _MAX_SIGMA for one in sigma)
+        self.check("sigma", good, f"a number 0 to {_MAX_SIGMA} (pixels) or a pair of them, for x and y")
+        self.set("alpha", tuple(map(float, alpha)))
+        self.set("sigma", tuple(map(float, sigma)))
+        self.set_interpolation(*WARPING)
+        self.set_fill(optional=True)
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.use_fill(self.fill)
+        state.fix_size(type(self).__name__)
+        (alpha_x, alpha_y), (sigma_x, sigma_y) = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)
+        red, green, blue = state.fill.tolist()
+        step = Displace(
+            where=np.ones(len(u), np.bool_),
+            keys=(u[:, 0] * 2.0**53).astype(np.uint64),
+            alpha=(alpha_x, alpha_y),
+            sigma=(sigma_x, sigma_y),
+            fill=(red, green, blue),
+            nearest=self.interpolation == "nearest",
+        )
+        state.add_steps(step)

@@ -1,1 +1,0 @@
-"""Transforms that change pixels and the output's form: colour, filters, erasing, normalisation."""

@@ -1,1 +1,0 @@
-"""Transforms that choose among other transforms: RandomApply, RandAugment and the like."""
