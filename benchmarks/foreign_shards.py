@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 
 _SHARDS = 4
 _RECORDIO_MAGIC = 0xCED7230A

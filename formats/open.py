@@ -13,9 +13,8 @@ from .dataset.dataset import Dataset
 from .dataset.manifest import is_dataset
 from .dataset.versions.history import load_version
 from .dataset.versions.naming import split_version
-from .external.cached_shards import index_shards_in_cache, names_shards
 from .files.reading import check_named
-from .in_place.cached_images import index_in_cache
+from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards
 from .in_place.images import is_image_source
 from .remote.store import is_url
 

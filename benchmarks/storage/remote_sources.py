@@ -19,7 +19,7 @@ import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import replicate
 from stoker.benchmarks.foreign_shards import parquet_files, tar_archives
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 from stoker.formats.remote.store import Store
 
 _URL = "memory://remote-sources"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -21,3 +22,8 @@ class Codec(IntEnum):
     NPY = 8
     """An array of NumPy: (H, W, C) or (H, W), uint8, uint16 or float32."""
     OTHER = 255
+
+
+def is_pixel_shape(shape: Sequence[int]) -> bool:
+    """Return whether raw pixels may have a shape: height and width, and perhaps one or three channels."""
+    return len(shape) in (2, 3) and min(shape) > 0 and (*shape, 1)[2] in (1, 3)

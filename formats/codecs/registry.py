@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +17,158 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
-from .damage import jpeg_damage, png_damage, webp_damage
 from .npy import NPY_SIGNATURE, npy_damage, npy_to_rgb
-from .orientation import exif_orientation
-from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
+
+_CUT_OFF = "the file ends before the image does"
+_END_OF_IMAGE = b"\xff\xd9"
+
+
+def jpeg_damage(data: bytes) -> str:
+    """Check that a JPEG has an end marker after its pixels."""
+    # Cameras append other data after the end marker.
+    if data.endswith(_END_OF_IMAGE) or data.find(_END_OF_IMAGE, _start_of_scan(data)) >= 0:
+        return ""
+    return _CUT_OFF
+
+
+def _start_of_scan(data: bytes) -> int:
+    """Return where the entropy-coded data begin; a thumbnail before them also has an end marker."""
+    at = 2
+    while 0 <= at < len(data) - 4:
+        marker = data[at + 1]
+        if data[at] != 0xFF:
+            at = data.find(b"\xff", at)
+        elif marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:
+            at += 1 if marker == 0xFF else 2
+        elif marker == 0xDA:
+            return at
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return len(data)
+
+
+def png_damage(data: bytes) -> str:
+    """Check that no chunk of a PNG ends early, and that all of them match their checksums."""
+    at, chunk = 8, b""
+    while chunk != b"IEND":
+        length, chunk = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        end = at + 8 + length
+        if end + 4 > len(data):
+            return _CUT_OFF
+        if zlib.crc32(memoryview(data)[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            return f"the checksum of its chunk {chunk.decode('ascii', 'replace')} does not match"
+        at = end + 4
+    return ""
+
+
+def webp_damage(data: bytes) -> str:
+    """Check that a WebP is as long as its header says."""
+    return "" if int.from_bytes(data[4:8], "little") + 8 <= len(data) else _CUT_OFF
+
+
+_ORIENTATION = 0x0112  # tag of TIFF and Exif
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def exif_orientation(data: Any, image: Image.Image) -> int:
+    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none.
+
+    It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
+    an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as DALI's,
+    do not, so these do not count here.
+    """
+    codec, _, _, orientation, _ = _native.probe(data)
+    if codec != Codec.OTHER:
+        return int(orientation)
+    if isinstance(image, TiffImageFile):
+        value = image.tag_v2.get(_ORIENTATION, 1)
+    else:
+        exif = Image.Exif()
+        exif.load(image.info.get("exif", b""))
+        value = exif.get(_ORIENTATION, 1)
+    return int(value) if value in range(1, 9) else 1
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Return an image, opened and not yet loaded, turned by its EXIF orientation."""
+    if isinstance(image, TiffImageFile):  # Pillow turns it when it loads it, by XMP if there is no tag
+        image.info.pop("xmp", None)
+        return ImageOps.exif_transpose(image)
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+
+
+# Pillow's modes of 16-bit grey. Of 16-bit colours it takes the higher bytes by itself. Before version 11 it
+# gives 16-bit grey of some formats the mode "I", which otherwise has 32 bits.
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+_SIXTEEN_BITS_AS_I = ("PNG", "PPM", "JPEG2000")
+
+
+class PixelCountError(ValueError):
+    """Raw pixels are more or fewer than the index says."""
+
+
+def raw_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Return a view of raw pixels as (H, W, 3) uint8 RGB."""
+    pixels = np.frombuffer(data, np.uint8)
+    if pixels.size != height * width * 3:
+        raise PixelCountError("the image has another size than the index says")
+    return pixels.reshape(height, width, 3)
+
+
+def planes_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Return the pixels of Caffe's Datum as (H, W, 3) uint8 RGB.
+
+    One plane is grey, and three are blue, green and red.
+    """
+    planes = np.frombuffer(data, np.uint8).reshape(-1, height, width)
+    if len(planes) not in (1, 3):
+        raise ValueError(f"{len(planes)} planes of {height} x {width} pixels, not 1 or 3")
+    return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
+
+
+def has_sixteen_bits(image: Image.Image) -> bool:
+    """Return whether an opened image is grey of 16 bits."""
+    return image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format in _SIXTEEN_BITS_AS_I)
+
+
+def to_grey16(image: Image.Image, orientation: int) -> npt.NDArray[np.uint16]:
+    """Return the pixels of an opened 16-bit grey image, (H, W, 1), turned by its orientation."""
+    return np.asarray(turned(image, orientation)).astype(np.uint16)[..., np.newaxis]
+
+
+def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation.
+
+    Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all but
+    the darkest 256 levels white. Transparency is left out.
+    """
+    shown = turned(image, orientation)
+    if has_sixteen_bits(image):
+        grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(grey[..., np.newaxis], 3, axis=2)
+    if shown.mode in ("I", "F"):
+        numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
+        raise DecodeError(f"the pixels are {numbers}, and nothing says which values are black and white")
+    if shown.mode == "CMYK" and image.format in ("JPEG", "MPO") and "adobe" not in image.info:
+        shown = ImageChops.invert(shown)  # Pillow assumes Adobe's inverted inks in every CMYK JPEG
+    return np.array(shown.convert("RGB"))
+
 
 Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files.reading import FileDigests
-from .messages.image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
-from .messages.wire import Span
+from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
+from .protobuf import Span
 
 _Shard = TypeVar("_Shard")
 Read = Callable[[int, int], bytes]

@@ -36,7 +36,7 @@ from stoker.errors import CorruptRecordError, SourceError
 
 from ..files.reading import open_regular
 from .base import Container, PayloadFiles, Record
-from .messages.image_record import FeatureNames
+from .image_record import FeatureNames
 
 Int64 = npt.NDArray[np.int64]
 

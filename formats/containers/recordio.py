@@ -15,13 +15,11 @@ from typing import NamedTuple
 
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.header import ImageHeader, read_header
+from ..codecs.header import ImageHeader, raw_header, read_header
 from ..files.reading import open_regular, read_at
 from .base import Container, ReadStart, Record
-from .messages.image_record import ExternalSample, FeatureNames, Label
-from .messages.wire import Span
-from .parts.labels import to_label
-from .parts.raw_pixels import raw_header
+from .image_record import ExternalSample, FeatureNames, Label, to_label
+from .protobuf import Span
 
 _PIECE = struct.Struct("<II")  # magic number; continuation flag and length
 _MAGIC = 0xCED7230A

@@ -43,11 +43,9 @@ class ContainerRow(NamedTuple):
 CONTAINERS = {
     "tfrecord": ContainerRow(partial(_load, ".tfrecord", "TFRECORD"), "TFRecord files"),
     "lmdb": ContainerRow(partial(_load, ".lmdb", "LMDB"), "LMDB folders or data files"),
-    "mds": ContainerRow(
-        partial(_load, ".mds.container", "MDS"), "Mosaic MDS shards", can_write=False, suffix=".mds"
-    ),
+    "mds": ContainerRow(partial(_load, ".mds", "MDS"), "Mosaic MDS shards", can_write=False, suffix=".mds"),
     "webdataset": ContainerRow(
-        partial(_load, ".webdataset.container", "WEBDATASET"),
+        partial(_load, ".webdataset", "WEBDATASET"),
         "WebDataset tar archives",
         can_write=False,
         suffix=".tar",

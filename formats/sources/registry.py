@@ -35,8 +35,7 @@ from .annotated.coco.coco import is_coco, list_coco
 from .annotated.masks.mask_pairs import has_masks, list_pairs
 from .annotated.voc import is_voc, list_voc
 from .annotated.yolo.yolo import is_yolo, list_yolo
-from .archives.records import is_mds, is_recordio, list_mds, list_recordio
-from .archives.tar import is_tar, list_tar
+from .archives import is_mds, is_recordio, is_tar, list_mds, list_recordio, list_tar
 from .classes.class_folder import is_class_folder, list_class_folder
 from .format_names import SourceFormatName
 from .listing import Listing

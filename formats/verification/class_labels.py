@@ -9,11 +9,11 @@ import numpy as np
 from stoker.errors import ConfigError, StokerError
 
 from ..containers.base import Record
-from ..containers.messages.image_record import FeatureNames, LeftOutError
+from ..containers.image_record import FeatureNames, LeftOutError
 from ..containers.registry import find_container
 from ..dataset.index import Index
 from ..dataset.manifest import Manifest
-from ..external.class_names import ClassNames, Contradiction, LabelName, names_in
+from ..in_place.class_names import ClassNames, Contradiction, LabelName, names_in
 
 
 def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:

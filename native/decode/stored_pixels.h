@@ -31,7 +31,7 @@ struct StoredPixels {
 
 // The options of the decoding of an image.
 struct StoredRequest {
-    bool alpha = false;           // RGB and alpha; otherwise the form of decode_channels() in formats/codecs/channels.py
+    bool alpha = false;           // RGB and alpha; otherwise the form of decode_channels() in formats/codecs/decode.py
     std::int64_t max_pixels = 0;  // of the image
     Window window{};              // the part to decode; its part outside of the image is left out
 };

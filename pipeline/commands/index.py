@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from stoker.errors import ConfigError
-from stoker.formats.containers.messages.image_record import LABEL_TYPES, parse_shape
+from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
 from stoker.formats.containers.registry import CONTAINERS, external
 
 from .shared.console import count, out, print_skipped
@@ -92,8 +92,8 @@ def index(
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
-    from stoker.formats.external.external_index import index as run
     from stoker.formats.in_place.images import is_image_source
+    from stoker.formats.in_place.shards import index as run
     from stoker.formats.sources.classes.class_names import parse_class_names
 
     if unlabelled or (container == "auto" and len(shards) == 1 and is_image_source(shards[0])):

@@ -8,11 +8,15 @@ import numpy.typing as npt
 
 from stoker._native import Shards
 from stoker.errors import ImageTooLargeError
-from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference, decode_rgb, is_native
-from stoker.formats.codecs.pixels import PixelCountError
-from stoker.formats.codecs.registry import CODECS
+from stoker.formats.codecs.decode import (
+    decode_channels,
+    decode_for_reference,
+    decode_grey,
+    decode_rgb,
+    is_native,
+)
+from stoker.formats.codecs.registry import CODECS, PixelCountError
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Color
 

@@ -13,7 +13,7 @@ import numpy as np
 from stoker.augment.plan import compile_image
 from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
-from stoker.formats.codecs.channels import StoredForm, stored_form
+from stoker.formats.codecs.decode import StoredForm, stored_form
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Color, DType, Layout
 

@@ -544,7 +544,7 @@ def resample_channels(
 def decode_stored(
     codec: int, data: Any, alpha: bool, max_pixels: int, window: npt.NDArray[np.int32]
 ) -> npt.NDArray[Any] | None:
-    """Decode a part of an image, unturned, as ``stoker.formats.codecs.channels.decode_channels`` does.
+    """Decode a part of an image, unturned, as ``stoker.formats.codecs.decode.decode_channels`` does.
 
     Args:
         codec: Number of the image's codec.

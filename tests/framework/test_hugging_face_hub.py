@@ -24,7 +24,7 @@ from helpers.data.shards.tar_shards import write_samples
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import StokerError
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 from stoker.formats.remote.store import Store
 
 pytest.importorskip("huggingface_hub", reason="needs huggingface_hub: pip install huggingface_hub")

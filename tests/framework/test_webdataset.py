@@ -10,7 +10,7 @@ from helpers.data.datasets import jpeg
 
 import stoker
 from stoker.augment import Resize
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 
 webdataset = pytest.importorskip("webdataset")
 

@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.errors import ConfigError
 from stoker.formats.caching.stage import stage
-from stoker.formats.external.external_index import index as make_index
+from stoker.formats.in_place.shards import index as make_index
 
 
 @pytest.mark.parametrize(

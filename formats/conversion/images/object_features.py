@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...containers.messages.example import Feature
+from ...containers.protobuf import Feature
 from ...dataset.columns.annotations import Annotations
 
 _OBJECT = "image/object/"

@@ -19,7 +19,7 @@ from stoker._native import crc32c, make_bands
 from stoker.errors import ConfigError, StokerError
 
 from ...codecs.codec import Codec
-from ...containers.messages.image_record import ImageRecord, StoredArray
+from ...containers.image_record import ImageRecord, StoredArray
 from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
 from ...dataset.columns.annotations import AnnotationInfo, Annotations

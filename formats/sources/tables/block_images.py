@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...files.reading import read_at
-from ..archives.compressed_mds import mds_images
+from ..archives import mds_images
 from ..listing import ListedBlocks
 from .table_files import checked, opened_table, reading_table
 

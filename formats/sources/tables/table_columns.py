@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..archives.part_names import free_name
+from ..archives import free_name
 from .table_files import TableFile
 
 _IMAGE_NAMES = ("image", "img", "picture", "photo")

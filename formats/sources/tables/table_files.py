@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from stoker.errors import SourceError, StokerError
 
+from ...containers.external import expand, is_pattern
 from ...remote.range_file import RangeFile
 from ...remote.store import Store, is_url
-from ..archives.names import expand, is_pattern
 from ..folders.suffixes import holds_without_images
 from ..source import Source
 from ..source_status import source_status

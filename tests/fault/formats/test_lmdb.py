@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, SampleError
 from stoker.formats.containers import lmdb
-from stoker.formats.containers.lmdb_pages import BadPageError, walk
+from stoker.formats.containers.lmdb import BadPageError, walk
 from stoker.formats.files.reading import open_regular
 
 Make = Callable[..., Path]

@@ -23,7 +23,7 @@ from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.dataset.sha256_file import SHA256_NAME
 from stoker.formats.dataset.versions import history
-from stoker.formats.external import external_index
+from stoker.formats.in_place import shards as external_index
 
 Dataset = dict[str, bytes]
 RMTREE = shutil.rmtree

@@ -15,7 +15,7 @@ from helpers.data.shards.tar_shards import write_samples
 import stoker
 from stoker.errors import CorruptRecordError, SampleError, StokerError
 from stoker.formats.caching.stage import stage
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 from stoker.formats.verification.verify import verify
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

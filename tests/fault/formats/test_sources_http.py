@@ -11,7 +11,7 @@ import pytest
 
 import stoker
 from stoker.errors import StorageError
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 
 
 @pytest.mark.parametrize("kind", ["csv", "coco"])

@@ -8,7 +8,7 @@ from helpers.data.dali_batches import needs_dali
 from helpers.processes.dali_readers import read_caffe, read_tfrecord
 
 import stoker
-from stoker.formats.external import external_index
+from stoker.formats.in_place import shards as external_index
 
 pytestmark = needs_dali
 

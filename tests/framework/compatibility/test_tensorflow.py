@@ -10,7 +10,7 @@ import pytest
 import stoker
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import tfrecord
-from stoker.formats.external import external_index
+from stoker.formats.in_place import shards as external_index
 
 tf = pytest.importorskip("tensorflow")
 

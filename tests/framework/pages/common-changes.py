@@ -1,19 +1,26 @@
 from pathlib import Path
+
 from stoker.formats.containers.registry import CONTAINERS, ContainerRow
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 from stoker.formats.sources import detect
 from stoker.formats.sources.registry import SourceFormat
+
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))[:2]
 packages = iter(["formats.containers", "formats.sources.annotated.boxes", ""])
-__package__ = "stoker.augment.transforms.pixels"    # where the module of each block lies
+__package__ = "stoker.augment.transforms.pixels"  # where the module of each block lies
 # [after each block]
 __package__ = "stoker." + next(packages)
 # [the page]
-Path("shards.len").write_bytes(b"LEN1" + b"".join(struct.pack("<I", photo.stat().st_size) + photo.read_bytes() for photo in photos))
+Path("shards.len").write_bytes(
+    b"LEN1" + b"".join(struct.pack("<I", photo.stat().st_size) + photo.read_bytes() for photo in photos)
+)
 CONTAINERS["lengths"] = ContainerRow(lambda: LENGTHS, "Lengths files", can_write=False, suffix=".len")
 index(["shards.len"], "indexed")
 assert [stoker.open("indexed").read(i) for i in range(2)] == [photo.read_bytes() for photo in photos]
-loaders = [stoker.ImageLoader("indexed", batch_size=2, transforms=[Resize((32, 32)), *halved]) for halved in ((), (RandomHalve(1.0),))]
+loaders = [
+    stoker.ImageLoader("indexed", batch_size=2, transforms=[Resize((32, 32)), *halved])
+    for halved in ((), (RandomHalve(1.0),))
+]
 plain, half = (next(iter(loader)).image.astype(float) for loader in loaders)
 assert np.abs(plain / 2 - half).max() <= 1
 Path("boxes").mkdir()

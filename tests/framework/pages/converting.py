@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.data.annotations import coco_files
-from helpers.data.shards.tar_shards import write_samples
 from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
+from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 from pyarrow import parquet
 
 from stoker.formats.tokenization.tokenizers import WhitespaceTokenizer
-from stoker.formats.containers.messages.example import encode_example
 
 # A folder with classes for training, and one for validation.
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))
@@ -25,9 +24,20 @@ rows = [{"bytes": photo.read_bytes(), "path": photo.name} for photo in photos[:4
 table = pyarrow.table({"image": rows, "label": [0, 1, 0, 1]})
 Path("data").mkdir()
 parquet.write_table(table, "data/train-0.parquet")
-fsspec.register_implementation("hf", type("Hub", (MemoryFileSystem,), {"store": {}, "_strip_protocol": classmethod(
-    lambda cls, path: MemoryFileSystem._strip_protocol(str(path).removeprefix("hf:/"))
-)}), clobber=True)
+fsspec.register_implementation(
+    "hf",
+    type(
+        "Hub",
+        (MemoryFileSystem,),
+        {
+            "store": {},
+            "_strip_protocol": classmethod(
+                lambda cls, path: MemoryFileSystem._strip_protocol(str(path).removeprefix("hf:/"))
+            ),
+        },
+    ),
+    clobber=True,
+)
 with fsspec.open("hf://datasets/USER/NAME/data/train-00000-of-00001.parquet", "wb") as file:
     parquet.write_table(table, file)
 Path("saved/train").mkdir(parents=True)
@@ -36,7 +46,9 @@ with pyarrow.ipc.new_stream("saved/train/data-00000-of-00001.arrow", table.schem
 named = table.rename_columns(["picture", "kind"])
 with pyarrow.ipc.new_stream("saved/train/data-00000-of-00001.arrow", named.schema) as stream:
     stream.write_table(named)
-Path("saved/train/state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+Path("saved/train/state.json").write_text(
+    json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+)
 Path("saved/train/dataset_info.json").write_text("{}")
 
 # Objects and masks.
@@ -83,7 +95,9 @@ for name, value in {"SegmentationObject": 1, "SegmentationClass": 8}.items():
 
 Path("openimages").mkdir()
 shutil.copy(photos[0], "openimages/one.jpg")
-Path("train-annotations-bbox.csv").write_text("ImageID,LabelName,XMin,XMax,YMin,YMax\none,/m/01,0.1,0.5,0.1,0.5\n")
+Path("train-annotations-bbox.csv").write_text(
+    "ImageID,LabelName,XMin,XMax,YMin,YMax\none,/m/01,0.1,0.5,0.1,0.5\n"
+)
 Path("masks").mkdir()
 Image.new("1", (40, 30), 1).save("masks/one.png")
 Path("train-annotations-object-segmentation.csv").write_text(
@@ -98,20 +112,31 @@ write_tfrecord(Path("imagenet/train-0.tfrecord"), [example(data, n % 12) for n, 
 write_lmdb(Path("caffe/train_lmdb"), {b"%03d" % n: datum(data, n % 12) for n, data in enumerate(payloads)})
 
 # Captions.
-names = [f"train/{path.relative_to('photos/train')}" for path in sorted(Path("photos/train").rglob("*.jpg"))[:3]]
+names = [
+    f"train/{path.relative_to('photos/train')}" for path in sorted(Path("photos/train").rglob("*.jpg"))[:3]
+]
 shutil.copy(photos[0], "photos/1.jpg")
 Path("captions.jsonl").write_text(
-    "".join(json.dumps({"path": name, "captions": ["a dog", f"number {n}"]}) + "\n" for n, name in enumerate(names))
+    "".join(
+        json.dumps({"path": name, "captions": ["a dog", f"number {n}"]}) + "\n"
+        for n, name in enumerate(names)
+    )
 )
 Path("tokenizer.json").write_bytes(WhitespaceTokenizer(("a", "dog", "number", "photo")).file)
 Path("laion").mkdir()
 write_samples(
-    Path("laion/00000.tar"), [{"__key__": str(n), "jpg": data, "txt": "a photo"} for n, data in enumerate(payloads[:2])]
+    Path("laion/00000.tar"),
+    [{"__key__": str(n), "jpg": data, "txt": "a photo"} for n, data in enumerate(payloads[:2])],
 )
 # [the page]
 assert sum(stoker.open("shards/written").lists("caption_lengths", [0]).values) == 6
 assert found.labels.tolist() and found.boxes.shape[1] == 4
-assert len(stoker.open("shards/voc-train")) == len(stoker.open("shards/yolo")) == len(stoker.open("shards/ade")) == 1
+assert (
+    len(stoker.open("shards/voc-train"))
+    == len(stoker.open("shards/yolo"))
+    == len(stoker.open("shards/ade"))
+    == 1
+)
 assert stoker.open("shards/cityscapes").category_ids[2] == 26
 assert stoker.open("shards/voc-objects").annotations([0]).boxes.tolist() == [[5, 5, 20, 20]]
 assert sample.image.shape[2] == 3

@@ -14,7 +14,7 @@ from helpers.data.pictures import encode, noise
 
 import stoker
 from stoker.formats.codecs.header import read_header
-from stoker.formats.containers.messages.image_record import ImageRecord
+from stoker.formats.containers.image_record import ImageRecord
 from stoker.formats.containers.registry import find_writing
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index

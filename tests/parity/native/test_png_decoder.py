@@ -19,9 +19,8 @@ from helpers.decoding.native_decoding import (
 
 from stoker import _native
 from stoker.augment import CenterCrop, RandomResizedCrop
-from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference
+from stoker.formats.codecs.decode import decode_channels, decode_for_reference, decode_grey
 
 SIDES = (20, 30)
 WHOLE = png(3, *SIDES, 2, 8)

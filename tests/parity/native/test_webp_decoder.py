@@ -17,9 +17,8 @@ from helpers.decoding.native_decoding import (
 
 from stoker import _native
 from stoker.augment import RandomCrop, RandomResizedCrop
-from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference
+from stoker.formats.codecs.decode import decode_channels, decode_for_reference
 
 pytestmark = pytest.mark.skipif(
     Codec.WEBP not in _native.DECODED_CODECS, reason="the C++ module is built without libwebp-dev"

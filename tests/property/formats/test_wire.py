@@ -7,9 +7,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.messages.datum import encode_datum, parse_datum
-from stoker.formats.containers.messages.example import encode_example, parse_example
-from stoker.formats.containers.messages.wire import Span, delimited, fields, read_varint, varint
+from stoker.formats.containers.lmdb import encode_datum, parse_datum
+from stoker.formats.containers.protobuf import (
+    Span,
+    delimited,
+    encode_example,
+    fields,
+    parse_example,
+    read_varint,
+    varint,
+)
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FEATURES = st.dictionaries(

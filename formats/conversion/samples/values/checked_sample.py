@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ....containers.messages.image_record import StoredArray
+from ....containers.image_record import StoredArray
 from ....dataset.columns.annotations import Annotations
 from .columns import ColumnType, store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError
 
-from ....containers.messages.image_record import StoredArray
+from ....containers.image_record import StoredArray
 from ....dataset.columns.array_columns import ARRAY_DTYPES, array_types
 from ....dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ....dataset.index import KNOWN_COLUMNS

@@ -16,8 +16,8 @@ from mutations import mutate
 from targets.images.images import MAX_DECODED, decoded
 
 from stoker import _native
-from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_channels
 
 _SIGNATURE = 8
 

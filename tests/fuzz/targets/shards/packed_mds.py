@@ -13,7 +13,7 @@ from helpers.data.datasets import jpeg
 from helpers.data.shards.mds_shards import shard
 from mutations import mutate
 
-from stoker.formats.sources.archives.compressed_mds import mds_images
+from stoker.formats.sources.archives import mds_images
 
 _PACK: dict[str, Callable[[bytes], bytes]] = {
     "zstd": lambda data: bytes(pa.Codec("zstd").compress(data)),

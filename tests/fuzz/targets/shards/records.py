@@ -10,7 +10,7 @@ from helpers.data.datasets import jpeg, wrap
 from mutations import mutate, pick
 
 from stoker.formats.containers.base import Record
-from stoker.formats.containers.messages.image_record import FeatureNames
+from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
 
 _NAMES = FeatureNames()

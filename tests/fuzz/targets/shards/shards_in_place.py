@@ -13,7 +13,7 @@ from mutations import mutate, pick
 
 from stoker.errors import DecodeError, SourceError
 from stoker.formats.containers.base import Container, Record
-from stoker.formats.containers.messages.image_record import FeatureNames
+from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
 
 

@@ -14,8 +14,8 @@ from mutations import mutate, pick
 
 from stoker.errors import StokerError
 from stoker.formats.containers.base import Record
-from stoker.formats.containers.messages.image_record import LeftOutError
-from stoker.formats.containers.webdataset.container import TAR_NAMES, WEBDATASET
+from stoker.formats.containers.image_record import LeftOutError
+from stoker.formats.containers.webdataset import TAR_NAMES, WEBDATASET
 from stoker.formats.conversion.convert import convert
 
 _BLOCK = 512

@@ -7,8 +7,8 @@ from pathlib import Path
 import lmdb as py_lmdb
 
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.messages.datum import encode_datum
-from stoker.formats.containers.messages.example import Feature, encode_example
+from stoker.formats.containers.lmdb import encode_datum
+from stoker.formats.containers.protobuf import Feature, encode_example
 
 
 def write_tfrecord(path: Path, examples: list[Mapping[str, Feature]]) -> Path:

@@ -15,8 +15,8 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
-from stoker.formats.containers.messages.image_record import ExternalSample, FeatureNames, ImageRecord
-from stoker.formats.containers.messages.wire import Span
+from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
+from stoker.formats.containers.protobuf import Span
 from stoker.formats.containers.registry import ContainerRow
 from stoker.formats.files.reading import file_digests
 

@@ -16,7 +16,7 @@ import pytest
 
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import lmdb
-from stoker.formats.containers.lmdb_pages import walk
+from stoker.formats.containers.lmdb import walk
 from stoker.formats.files.reading import open_regular
 
 # Near the sizes at which LMDB changes from leaf to overflow pages, and from one overflow page to two.

@@ -19,8 +19,8 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import CorruptRecordError, SourceError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.mds.container import MDS
-from stoker.formats.external.external_index import index
+from stoker.formats.containers.mds import MDS
+from stoker.formats.in_place.shards import index
 
 Jpeg = Callable[..., bytes]
 COLUMNS = {"image": "jpeg", "label": "int"}

@@ -14,7 +14,7 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import CorruptRecordError, SourceError
 from stoker.formats.containers.recordio import scan
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 
 Jpeg = Callable[..., bytes]
 

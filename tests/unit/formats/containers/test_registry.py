@@ -19,7 +19,7 @@ from stoker.formats.containers.registry import (
     find_container,
     writable,
 )
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 
 
 @pytest.mark.parametrize("name", ["zip", "", "../os", "files"])

@@ -15,7 +15,7 @@ from PIL import Image
 
 import stoker
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.messages.example import parse_example
+from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shards.planned_shard import write_shard

@@ -9,7 +9,7 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
-from stoker.formats.external import external_index
+from stoker.formats.in_place import shards as external_index
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker._native import encode_token_records
-from stoker.formats.containers.messages.wire import delimited, varint
+from stoker.formats.containers.protobuf import delimited, varint
 
 # The smallest and the largest numbers whose varints have each number of bytes.
 EDGES = [0, *(number for bits in (7, 14, 21, 28) for number in ((1 << bits) - 1, 1 << bits)), 2**31 - 1]

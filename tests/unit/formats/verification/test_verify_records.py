@@ -12,12 +12,12 @@ from helpers.data.shards.toy_container import TOY
 
 import stoker
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.messages.example import encode_example
-from stoker.formats.containers.messages.image_record import FeatureNames
+from stoker.formats.containers.image_record import FeatureNames
+from stoker.formats.containers.protobuf import encode_example
 from stoker.formats.containers.registry import CONTAINERS, ContainerRow
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.external import external_index
+from stoker.formats.in_place import shards as external_index
 
 Make = Callable[..., Path]
 

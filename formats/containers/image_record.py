@@ -1,0 +1,204 @@
+"""Images in records: what a conversion writes about an image, and what an external record states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError, SourceError
+
+from ..codecs.codec import is_pixel_shape
+
+if TYPE_CHECKING:  # the help of the command line loads no NumPy
+    from ..codecs.header import ImageHeader
+    from .protobuf import Feature, Span
+
+Value = int | float | str
+"""A value of a column of an external sample."""
+
+Label = int | str | float | tuple[int, ...]
+"""The label of a sample: the number or the name of a class, the numbers of several classes, or a float."""
+
+LABEL_TYPES = {
+    "int": "one whole number, the class",
+    "float": "one number that is not a class, such as a score",
+    "several": "any number of classes",
+    "one-hot": "a number for each class, 1 for the class of the sample and 0 for the others",
+    "multi-hot": "a number for each class, 1 for each class of the sample and 0 for the others",
+    "shard": "no part of the record: each shard is a class, by its position",
+}
+"""The forms of labels in records, with descriptions."""
+
+
+class LeftOutError(Exception):
+    """The reason to leave out a record, in words that many records share, so that it can be counted."""
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """An image of a conversion, with all that its record may state."""
+
+    key: str  # Path of the image relative to the source
+    payload_bytes: int  # Length of the encoded image
+    format: str  # Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels
+    height: int  # Pixels, after the EXIF orientation has been applied
+    width: int  # Pixels, after the EXIF orientation has been applied
+    orientation: int = 1  # EXIF orientation of the encoded image, 1 to 8
+    # Labels of the sample, from 0; None if only its objects have labels
+    labels: tuple[int, ...] | None = None
+    classes: Sequence[str] = ()  # Names of the labels; empty if they have none
+    # Returns the features of the image's objects; None if the source has no objects
+    objects: Callable[[], Mapping[str, Feature]] | None = None
+    mask: bytes | None = None  # Encoded mask, PNG; None if there is none
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of the user beside the image of a record."""
+
+    name: str  # Name of its column
+    dtype: str  # NumPy's name of its element type
+    shape: tuple[int, ...]  # Its shape
+    data: bytes  # Its elements in C order, little-endian
+
+
+@dataclass(frozen=True)
+class FeatureNames:
+    """The names and the forms of the parts of a record. The defaults are ImageNet's tf.train.Example."""
+
+    encoded: str = "image/encoded"  # The image, bytes
+    label: str | None = "image/class/label"  # The class; None, or absent from the records, if there is none
+    text: str | None = "image/class/text"  # The class's name, bytes
+    # The sample's name, bytes; if it is absent, shard and record name the sample
+    key: str | None = "image/filename"
+    label_type: str = "int"  # Form of the label, one of :data:`LABEL_TYPES`
+    raw: bool = False  # Whether the image is raw pixels: uint8, one or three channels, rows from the top
+    height: str | None = None  # Height of raw pixels, an integer
+    width: str | None = None  # Width of raw pixels, an integer
+    # Height, width and channels of raw pixels, if all images have the same
+    shape: tuple[int, ...] | None = None
+    # Common start of the names of objects, as in TensorFlow's object detection API; None to read no objects
+    objects: str | None = "image/object"
+    # Names of other parts, by the names of their columns in the index
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.label_type not in LABEL_TYPES:
+            raise ConfigError(f"label_type must be one of {', '.join(LABEL_TYPES)}, not {self.label_type!r}")
+        sized = self.height or self.width or self.shape
+        if sized and not self.raw:
+            raise ConfigError(
+                "height, width and shape are for raw pixels", hint="add --raw, in Python raw=True"
+            )
+        if self.shape is not None and not is_pixel_shape(self.shape):
+            raise ConfigError(
+                f"shape must be height x width, and 1 or 3 channels, not {'x'.join(map(str, self.shape))}"
+            )
+
+    def to_manifest(self) -> dict[str, str | bool | None]:
+        """Return the options for a manifest: the first four, and all others that differ from the default."""
+        options = {name: getattr(self, name) for name in ("encoded", "label", "text", "key")}
+        options |= {name: value for name, value in vars(self).items() if value != getattr(_DEFAULT, name)}
+        texts = {
+            "shape": "x".join(map(str, self.shape or ())),
+            "columns": ",".join(f"{name}={part}" for name, part in self.columns.items()),
+        }
+        return options | {name: text for name, text in texts.items() if text}
+
+    @classmethod
+    def from_manifest(cls, options: Mapping[str, Any]) -> FeatureNames:
+        """Return the names that :meth:`to_manifest` wrote, without those of columns."""
+        known = {name: options[name] for name in vars(_DEFAULT) if name in options and name != "columns"}
+        if known.get("shape") is not None:
+            known["shape"] = parse_shape(str(known["shape"]))
+        return cls(**known)
+
+
+_DEFAULT = FeatureNames()
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Return the shape in a text such as 32x32x3."""
+    if not re.fullmatch(r"\d{1,9}(x\d{1,9}){1,2}", text, re.ASCII):
+        raise ConfigError(f"shape must be such as 32x32x3, not {text!r}")
+    return tuple(map(int, text.split("x")))
+
+
+@dataclass(frozen=True)
+class ExternalObjects:
+    """The M objects in a record of an external shard."""
+
+    # Left, top, right, bottom of each, in pixels, not clipped
+    boxes: Sequence[tuple[float, float, float, float]]
+    labels: Sequence[int]  # Class of each, from 0
+    area: Sequence[float] | None = None  # Pixels of each; None if the record does not state them
+    # Whether each is a group of objects; None if the record does not state it
+    crowd: Sequence[int] | None = None
+    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)  # Other numbers of each, 0 or 1, by name
+
+
+@dataclass(frozen=True)
+class ExternalSample:
+    """The image in a record of an external shard."""
+
+    payload: Span  # Byte range of the encoded image in the record's value
+    header: ImageHeader  # Header of the image
+    key: str  # The sample's name; empty if the record has none
+    label: Label | None  # The label; None if the record has none
+    text: str  # The name of a class that is a number; empty if the record has none
+    # Other numbers of classes, such as those of objects, with names that the record states
+    named: Sequence[tuple[int, str]] = ()
+    # Values of other columns; None for a value that the record lacks
+    columns: Mapping[str, Value | None] = field(default_factory=dict)
+    objects: ExternalObjects | None = None  # The objects; None if the record states no objects
+    crc: int | None = None  # CRC32C of the image, if its record stays in a file and all of the image was read
+
+
+def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
+    """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``.
+
+    ``what`` is the source of the numbers in errors, such as "the feature 'label'".
+    """
+    if label_type == "shard":
+        return 0  # the indexer sets it
+    if label_type in ("one-hot", "multi-hot"):
+        return _indexes_of_ones(values, label_type, what)
+    if label_type == "several":
+        return tuple(_whole(value, what) for value in values)
+    if len(values) != 1:
+        raise SourceError(
+            f"{what} is not one integer, but {len(values)} numbers",
+            hint="name the form of the label, --label-type several, one-hot or multi-hot; or another label, "
+            "or none",
+        )
+    return float(values[0]) if label_type == "float" else _whole(values[0], what)
+
+
+def _whole(value: float, what: str) -> int:
+    """Return the number of a class, which many writers store as a float."""
+    if isinstance(value, int):
+        return value
+    if not value.is_integer():
+        raise SourceError(
+            f"{what} is not one integer: {value:g} is not whole",
+            hint="--label-type float keeps a number that is not a class",
+        )
+    return int(value)
+
+
+def _indexes_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
+    ones = tuple(index for index, value in enumerate(values) if value == 1)
+    other_values = [value for value in values if value not in (0, 1)]
+    if other_values:
+        raise SourceError(
+            f"{what} is not {label_type}: it holds {other_values[0]:g}, neither 0 nor 1",
+            hint="name another form of the label (--label-type), or another label (--label)",
+        )
+    if label_type == "multi-hot":
+        return ones
+    if len(ones) != 1:
+        hint = "--label-type multi-hot takes several" if ones else "name another label, or none"
+        raise SourceError(f"{what} is not one-hot: {len(ones)} of its {len(values)} numbers are 1", hint=hint)
+    return ones[0]

@@ -1,1 +1,0 @@
-"""The container MDS: shards of Mosaic Streaming, read in place."""

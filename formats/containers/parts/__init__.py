@@ -1,1 +1,0 @@
-"""Parts of the records of other programs: labels, raw pixels, objects."""

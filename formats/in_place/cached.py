@@ -1,0 +1,156 @@
+"""External shards as ``stoker.open`` takes them: their index is kept in the user's cache.
+
+An index is used again while the shards have the sizes and the times of last change that they had; where a
+storage states no time, their sizes alone decide.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from stoker._native import first_changed
+from stoker.progress_line import progress_line
+from stoker.urls import without_credentials
+
+from ..caching.index_cache import cached_index
+from ..concurrency.cores import available_cores
+from ..containers.external import ExternalShard, expand, find_shards, is_pattern
+from ..containers.listing import LISTING_NAME, read_listing
+from ..containers.registry import CONTAINERS, is_local_shard
+from ..dataset.columns.numbers import number_array
+from ..dataset.columns.strings import Strings, each
+from ..dataset.manifest import MANIFEST_NAME
+from ..files.publishing import write_durably
+from ..remote.store import Store, is_url
+from ..sources.listing import Listing
+from .images import list_images, write_image_index
+from .shards import index
+
+_CONCURRENT = 32  # requests for the times of shards
+
+
+def names_shards(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path or URL is that of external shards.
+
+    On a disk the start of the first shard decides. At a URL the name decides: it must be that of an archive,
+    a list in braces or a pattern.
+    """
+    if is_url(path):
+        suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
+        return is_pattern(path) or os.fspath(path).endswith(suffixes)
+    return is_local_shard(Path(expand(path)[0]))
+
+
+def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of the index of shards; it is made if the cache does not have it.
+
+    Raises: As :func:`.external_index.index`.
+    """
+    url = without_credentials(os.fspath(path)) if is_url(path) else None
+    origin = url or os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
+    container, shards = find_shards([path])
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
+        times = pool.map(_modified, shards)
+        facts = [(shard.source, shard.size, time) for shard, time in zip(shards, times, strict=True)]
+    identity = [value for fact in facts for value in fact]
+    sources = [shard.source for shard in shards]
+
+    def make(folder: Path) -> None:
+        with progress_line(f"indexing {origin}", "bytes") as show:
+            index(sources, folder, container=container.name, progress=show)
+
+    return cached_index(origin, [container.name, *identity], make)
+
+
+def _modified(shard: ExternalShard) -> int:
+    """Return the time of the last change of a shard, nanoseconds since 1970; 0 where it is not stated."""
+    if not is_url(shard.file):
+        return Path(shard.file).stat().st_mtime_ns
+    folder, _, name = shard.file.rpartition("/")
+    return Store(folder).modified(name)
+
+
+_FILES_CHECKED = 10_000
+_FOLDERS = "folders.arrow"
+_TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
+_SECOND = 1_000_000_000
+
+
+def index_in_cache(path: Path) -> Path:
+    """Return the folder of the index of a folder or list of images, and make it if it is missing."""
+    source = os.path.realpath(path)
+
+    def make(folder: Path) -> None:
+        began = time.time_ns()
+        with progress_line(f"listing {path}", "images") as show:
+            listing = list_images(source)
+            manifest = write_image_index(listing, folder, max(8, 2 * available_cores()), show)
+        _write_folders(folder / _FOLDERS, _folders_of(listing, source), began)
+        write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
+
+    return cached_index(source, ["images"], make, _is_current)
+
+
+def _folders_of(listing: Listing, source: str) -> list[str]:
+    """Return the paths whose times show new or lost files: folders with files, or the list itself."""
+    root, folders, last = str(listing.root), {source}, ""
+    for key in each(listing.keys):
+        folder = key.rpartition("/")[0]
+        if folder != last:
+            last = folder
+            _add_with_parents(folders, root, folder)
+    for skip in listing.skipped:
+        _add_with_parents(folders, root, skip.key)
+    return sorted(folders) if os.path.isdir(source) else [source]  # noqa: PTH112 - a path as text
+
+
+def _add_with_parents(folders: set[str], root: str, name: str) -> None:
+    while name and (folder := os.path.join(root, name)) not in folders:  # noqa: PTH118 - paths as text
+        if os.path.isdir(folder):  # noqa: PTH112
+            folders.add(folder)
+        name = name.rpartition("/")[0]
+
+
+def _write_folders(file: Path, folders: list[str], began: int) -> None:
+    """Write folders and the times of their last changes; -1 if one may have changed while it was listed."""
+    names = Strings()
+    times = np.empty(len(folders), np.int64)
+    for i, folder in enumerate(folders):
+        names.add(os.fsencode(folder))
+        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path as text
+        resolution = _TICK if changed % _SECOND else _SECOND
+        times[i] = changed if changed + resolution <= began else -1
+    table = pa.table({"folder": names.to_arrow(), "modified": number_array(times)})
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _is_current(folder: Path) -> bool:
+    """Return whether the folders and files of an index are as they were when it was made."""
+    try:
+        with pa.memory_map(str(folder / _FOLDERS)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        listing = read_listing(folder / LISTING_NAME)
+    except (OSError, ValueError, pa.ArrowException):  # damaged
+        return False
+    names, times = (table.column(name).combine_chunks() for name in ("folder", "modified"))
+    _, starts, text = names.buffers()
+    changed_folder = first_changed(
+        "/",
+        np.frombuffer(starts, np.int64)[: len(names) + 1],
+        np.frombuffer(text, np.uint8),
+        np.full(len(names), -1, np.int64),
+        np.frombuffer(times.buffers()[1], np.int64)[times.offset :],
+        1,
+    )
+    if changed_folder != -1:
+        return False
+    step = max(1, -(-len(listing.modified) // _FILES_CHECKED))
+    files = (listing.root, listing.name_starts, listing.text, listing.sizes, listing.modified)
+    return first_changed(*files, step) == -1

@@ -1,0 +1,111 @@
+"""Names of classes in the records of external shards, and the contradictions among them.
+
+Records name their class twice: by a number and by a name. Shards of two datasets may use one number for two
+classes; then the number alone would give samples of one class the name of another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from stoker.errors import SourceError
+
+from ..containers.image_record import ExternalSample, Label
+
+
+class LabelName(NamedTuple):
+    """The number and the name of a class in a record."""
+
+    label: int
+    name: str
+
+
+def names_in(sample: ExternalSample) -> list[LabelName]:
+    """Return the classes that a record names by a number and a name."""
+    of_sample = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
+    return [LabelName(label, name) for label, name in (*of_sample, *sample.named)]
+
+
+class Contradiction(NamedTuple):
+    """A record whose class contradicts other records, or the names that the dataset gives its classes."""
+
+    shard: int  # Number of the shard
+    record: int  # Number of the record in the shard
+    message: str  # The contradiction
+
+
+class ClassNames:
+    """Collects the classes that records name, shard by shard."""
+
+    def __init__(self, classes: Sequence[str] = ()) -> None:
+        self.names: dict[int, str] = {}
+        self._labels_of = defaultdict[str, set[int]](set)
+        for label, name in enumerate(classes):
+            self._labels_of[name].add(label)
+        # The labels of a name, joined where one shard has several of them.
+        self._groups = defaultdict[str, list[set[int]]](list)
+        self._first: dict[LabelName, tuple[int, int]] = {}
+
+    def add(self, shard: int, seen: Mapping[LabelName, int]) -> Iterator[Contradiction]:
+        """Add the classes of a shard, each with the first record that has it; yield contradictions."""
+        in_shard = defaultdict[str, set[int]](set)
+        for (label, name), record in seen.items():
+            self._first.setdefault(LabelName(label, name), (shard, record))
+            in_shard[name].add(label)
+            earlier = self.names.setdefault(label, name)
+            if earlier != name:
+                yield Contradiction(shard, record, f"label {label} is {name!r} here and {earlier!r} before")
+            elif name in self._labels_of and label not in self._labels_of[name]:
+                expected = min(self._labels_of[name])
+                yield Contradiction(
+                    shard, record, f"label {label} is {name!r} here, which is class {expected}"
+                )
+        for name, labels in in_shard.items():
+            apart = [group for group in self._groups[name] if not group & labels]
+            joined = labels.union(*(group for group in self._groups[name] if group & labels))
+            self._groups[name] = [*apart, joined]
+
+    def names_of_several_labels(self) -> Iterator[Contradiction]:
+        """Yield a contradiction for each name that has one label in some shards and another in others.
+
+        Two labels with one name in the same shard are two classes: ImageNet has two cranes.
+        """
+        for name, groups in self._groups.items():
+            if len(groups) > 1:
+                labels = sorted(map(min, groups))
+                shard, record = self._first[LabelName(labels[1], name)]
+                words = f"{name!r} is label {labels[1]} here and label {labels[0]} in other shards"
+                yield Contradiction(shard, record, words)
+
+
+def check_class(label: int | str | float | None, classes: Sequence[str]) -> None:
+    """Raise SourceError for a label that is not among the classes that the user names."""
+    if label is None or isinstance(label, float):
+        raise SourceError(
+            "the record has no label, and classes are named",
+            hint="name the feature with the label (--label), or name no classes",
+        )
+    if isinstance(label, str) and label not in classes:
+        raise SourceError(
+            f"the record has the class {label!r}, which is not among the {len(classes)} named",
+            hint="add its name to the classes, at the end so that other labels stay",
+        )
+    if isinstance(label, int) and not 0 <= label < len(classes):
+        raise SourceError(
+            f"the record has label {label}, and {len(classes)} classes are named",
+            hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
+        )
+
+
+def label_type_error(label: Label | None, before: type) -> SourceError:
+    """Return the error about a label of another type than ``before``, the type of the earlier labels."""
+    hint = None
+    words = "no label" if label is None else "a label"
+    if {type(label), before} == {int, str}:
+        words = f"the {'name' if before is int else 'number'} {label} as its label"
+    elif tuple in (type(label), before) and label is not None:
+        words = "several labels" if isinstance(label, tuple) else "one label"
+        hint = "--label-type several makes a list of every label"
+    return SourceError(f"the record has {words}, unlike those before it", hint=hint)

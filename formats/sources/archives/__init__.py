@@ -1,1 +1,0 @@
-"""Sources whose images lie in archives, and the names of archives as users write them."""

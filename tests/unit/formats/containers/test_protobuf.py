@@ -1,0 +1,214 @@
+"""Tests of the wire format of protocol buffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stoker.errors import CorruptRecordError
+from stoker.formats.containers.lmdb import encode_datum, parse_datum
+from stoker.formats.containers.protobuf import (
+    FIXED64,
+    Field,
+    Span,
+    delimited,
+    encode_example,
+    encode_image_example,
+    fields,
+    parse_example,
+    read_varint,
+    varint,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        (0, b"\x00"),
+        (1, b"\x01"),
+        (127, b"\x7f"),
+        (150, b"\x96\x01"),  # the guide's own example
+        ((1 << 64) - 1, b"\xff" * 9 + b"\x01"),
+        (-1, b"\xff" * 9 + b"\x01"),
+    ],
+)
+def test_a_varint_is_encoded_and_read_back(value: int, encoded: bytes) -> None:
+    assert varint(value) == encoded
+    assert read_varint(memoryview(encoded), 0, len(encoded)) == (value & (1 << 64) - 1, len(encoded))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"\x80" * 9, b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01", b"\x80" * 1000]
+)
+def test_a_varint_that_does_not_end_or_overflows_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptRecordError, match="does not end or is too large"):
+        read_varint(memoryview(data), 0, len(data))
+
+
+def test_fields_of_every_wire_type_are_read() -> None:
+    message = b"\x08\x96\x01" + b"\x11" + bytes(8) + delimited(3, b"abc") + b"\x25" + bytes(4)
+    assert list(fields(memoryview(message), Span(0, len(message)))) == [
+        Field(1, 0, Span(1, 2), 150),
+        Field(2, 1, Span(4, 8), 0),
+        Field(3, 2, Span(14, 3), 0),
+        Field(4, 5, Span(18, 4), 0),
+    ]
+
+
+BEYOND = "a field that reaches beyond its end"
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (b"\x0a\x05abc", BEYOND),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", BEYOND),  # a length of 2**64 - 1
+        (b"\x11" + bytes(7), BEYOND),
+        (b"\x25" + bytes(3), BEYOND),
+        (b"\x0b", "the unknown wire type 3"),  # a group
+        (b"\x0f", "the unknown wire type 7"),
+        (b"\x00\x00", "a field with the number 0"),
+        (b"\x08", "a number that does not end"),
+    ],
+)
+def test_a_field_that_its_message_cannot_hold_is_refused(message: bytes, problem: str) -> None:
+    with pytest.raises(CorruptRecordError, match=problem):
+        list(fields(memoryview(message), Span(0, len(message))))
+
+
+def test_a_message_within_a_buffer_does_not_reach_beyond_itself() -> None:
+    data = memoryview(delimited(1, b"abc") + b"xyz")
+    with pytest.raises(CorruptRecordError, match=BEYOND):
+        list(fields(data, Span(0, 4)))
+
+
+def test_a_small_example_has_the_bytes_of_the_format() -> None:
+    # Example{features{feature{key:"a" value{int64_list{value:[1, 300]}}}}}, packed.
+    prefix, suffix = encode_example({"a": [1, 300]})
+    assert prefix == b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\xac\x02"
+    assert suffix == b""
+
+
+def test_features_of_every_type_are_read_back() -> None:
+    features = {"i": [0, -1, 2**63 - 1, -(2**63)], "f": [1.5, -0.25], "b": b"xyz", "none": []}
+    message, _ = encode_example(features)
+    parsed = parse_example(message)
+    span = parsed.pop("b")[0]
+    assert isinstance(span, Span)
+    assert message[span.offset : span.offset + span.length] == b"xyz"
+    assert parsed == {"i": features["i"], "f": features["f"], "none": []}
+
+
+def test_an_empty_list_is_a_feature_without_a_type() -> None:
+    entry = delimited(1, b"none") + delimited(2, b"")
+    assert encode_example({"none": []}) == (delimited(1, delimited(1, entry)), b"")
+
+
+def test_the_payload_lies_between_prefix_and_suffix() -> None:
+    payload = b"\xff\xd8" + bytes(1000)
+    prefix, suffix = encode_image_example(
+        payload_bytes=len(payload), format="JPEG", height=7, width=9, key="c/ä.jpg", label=5, class_name="c"
+    )
+    parsed = parse_example(prefix + payload + suffix)
+    assert parsed["image/encoded"] == [Span(len(prefix), len(payload))]
+    assert {name: value for name, value in parsed.items() if isinstance(value[0], int)} == {
+        "image/channels": [3],
+        "image/class/label": [5],
+        "image/height": [7],
+        "image/width": [9],
+    }
+    assert sorted(parsed) == list(parsed), "features are sorted by name"
+    assert "image/orientation" not in parsed
+
+
+def test_an_orientation_other_than_1_is_written() -> None:
+    prefix, suffix = encode_image_example(
+        payload_bytes=0, format="JPEG", height=7, width=9, key="k", orientation=6
+    )
+    parsed = parse_example(prefix + suffix)
+    assert parsed["image/orientation"] == [6]
+    assert "image/class/label" not in parsed
+
+
+def test_equal_features_give_equal_bytes_in_any_order() -> None:
+    assert encode_example({"a": [1], "b": b"x"}) == encode_example({"b": b"x", "a": [1]})
+
+
+def test_unpacked_integers_and_floats_are_read() -> None:
+    integers = delimited(3, b"\x08\x01\x08" + varint(-2))
+    floats = delimited(2, b"\x0d" + b"\x00\x00\x80\x3f")
+    entries = [delimited(1, delimited(1, n) + delimited(2, v)) for n, v in ((b"i", integers), (b"f", floats))]
+    assert parse_example(delimited(1, b"".join(entries))) == {"i": [1, -2], "f": [1.0]}
+
+
+def unknown_fields(*numbers: int) -> bytes:
+    """Return fields of these numbers, with a wire type that no message has for them."""
+    return b"".join(varint(number << 3 | FIXED64) + b"\x08\x01\x08\x01\x08\x01\x08\x01" for number in numbers)
+
+
+def test_unknown_fields_and_wire_types_of_an_example_are_ignored() -> None:
+    further = delimited(9, b"\x08\x01")
+    lists = {b"b": (1, b"\x0a\x01x"), b"f": (2, b"\x0d\x00\x00\x80\x3f"), b"i": (3, b"\x08\x01")}
+    one, two, three = (unknown_fields(*range(1, most + 1)) for most in (1, 2, 3))
+    entries = b""
+    for name, (field, values) in lists.items():
+        feature = three + delimited(field, one + values + further) + further + three
+        entry = two + delimited(1, name) + delimited(2, feature) + further + two
+        entries += one + delimited(1, entry) + further
+    message = one + delimited(1, entries) + further
+    span = Span(message.index(b"\x0a\x01x") + 2, 1)
+    assert parse_example(message) == {"b": [span], "f": [1.0], "i": [1]}
+
+
+def test_unknown_fields_of_a_datum_are_ignored() -> None:
+    further = delimited(9, b"\x08\x01")
+    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=9, label=5)
+    unknown = unknown_fields(*range(1, 6), 7) + further
+    assert parse_datum(unknown + prefix + b"abc" + suffix + b"\x20\x01" + unknown) == replace(
+        parse_datum(prefix + b"abc" + suffix), data=Span(len(unknown) + len(prefix), 3)
+    )
+
+
+def test_the_last_of_two_features_with_one_name_counts() -> None:
+    first, second = (encode_example({"a": [value]})[0] for value in (1, 2))
+    assert parse_example(first + second) == {"a": [2]}
+
+
+def test_a_name_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(CorruptRecordError, match="not UTF-8"):
+        parse_example(delimited(1, delimited(1, delimited(1, b"\xff"))))
+
+
+def test_a_list_that_ends_within_a_float_is_refused() -> None:
+    feature = delimited(2, delimited(1, b"abc"))
+    with pytest.raises(CorruptRecordError, match="ends within a float"):
+        parse_example(delimited(1, delimited(1, delimited(1, b"f") + delimited(2, feature))))
+
+
+def test_a_feature_of_another_type_is_an_error() -> None:
+    with pytest.raises(TypeError, match="'x' must be bytes"):
+        encode_example({"x": [1, 2.5]})
+
+
+def test_a_datum_has_the_bytes_of_the_format() -> None:
+    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
+    assert prefix + b"abc" + suffix == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
+    # Label 0 is written as well; a mask is field 1000.
+    _, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=0, mask=b"m")
+    assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
+
+
+def test_a_datum_is_read_back() -> None:
+    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
+    datum = parse_datum(prefix + b"abc" + suffix)
+    assert (datum.channels, datum.height, datum.width, datum.label) == (3, 7, 300, 5)
+    assert datum.encoded
+    assert not datum.floats
+    assert datum.data == Span(len(prefix), 3)
+
+
+def test_a_datum_of_floats_is_recognized() -> None:
+    # Caffe writes them one by one; packed ones are allowed.
+    assert parse_datum(b"\x35" + bytes(4)).floats
+    assert parse_datum(delimited(6, bytes(8))).floats

@@ -1,0 +1,281 @@
+"""Tests of RecordIO files and of MDS shards as sources of conversions."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from helpers.data.datasets import converted, jpeg, read_all
+from helpers.data.shards.mds_shards import write_mds
+from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
+from helpers.data.shards.tar_shards import member, write_members, write_samples
+
+import stoker
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
+from stoker.formats.sources import archives as tar
+from stoker.formats.sources.registry import SourceFormat
+from stoker.formats.sources.source import Source
+
+Picture = Callable[..., bytes]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+COLUMNS = {"image": "jpeg", "label": "int", "score": "float32", "height": "int16", "text": "str"}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zstd": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+    "br": lambda data: pa.Codec("brotli").compress(data, asbytes=True),
+    "snappy": lambda data: pa.Codec("snappy").compress(data, asbytes=True),
+}
+
+
+@pytest.fixture
+def pictures(encode_picture: Picture) -> list[bytes]:
+    return [encode_picture(i, "JPEG") for i in range(8)]
+
+
+def mosaic(pictures: list[bytes], folder: Path) -> Path:
+    samples = [
+        {"image": data, "label": i % 2, "score": i / 2, "height": i, "text": f"text {i}"}
+        for i, data in enumerate(pictures)
+    ]
+    return write_mds(folder, COLUMNS, [samples[:5], samples[5:]], ["sha1"])
+
+
+def compress(folder: Path, kind: str) -> None:
+    """Compress all shards, as MDSWriter does without ``keep_zip``."""
+    described = json.loads((folder / "index.json").read_text())
+    for shard in described["shards"]:
+        plain = folder / shard["raw_data"]["basename"]
+        zipped = COMPRESS[kind](plain.read_bytes())
+        plain.with_name(f"{plain.name}.{kind}").write_bytes(zipped)
+        shard["compression"] = kind
+        shard["zip_data"] = {"basename": f"{plain.name}.{kind}", "bytes": len(zipped), "hashes": {}}
+        plain.unlink()
+    (folder / "index.json").write_text(json.dumps(described))
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+def test_recordio_files_are_converted(pictures: list[bytes], tmp_path: Path, labels: int) -> None:
+    (folder := tmp_path / "rec").mkdir()
+    for number in range(2):
+        some = range(4 * number, 4 * number + 4)
+        label = [float(number)] * labels
+        values = [image(pictures[i], label if labels > 1 else label[0], i) for i in some]
+        write_recordio(folder / f"{number}.rec", values, with_index=True)
+    dataset = converted(folder, tmp_path / "shards", classes=["cat", "dog"])
+    assert read_all(dataset) == pictures
+    assert dataset.classes == ("cat", "dog")
+    classes = [i // 4 for i in range(8)]
+    expected = [[label] * labels for label in classes] if labels > 1 else classes
+    assert [sample.label for sample in dataset] == expected
+    assert dataset.keys([0, 7]) == ["0", "7"]
+
+
+def test_an_image_in_several_pieces_is_joined(pictures: list[bytes], tmp_path: Path) -> None:
+    cut = pictures[0][:-2] + b"\0" * (-(len(pictures[0]) - 2) % 4) + MAGIC + b"abcd" + MAGIC + b"\xff\xd9"
+    values = [image(data, 0, number) for number, data in enumerate([cut, *pictures], 1)]
+    file = write_recordio(tmp_path / "a.rec", values)
+    for seed in (None, 0):
+        dataset = converted(file, tmp_path / f"{seed}", seed=seed)
+        assert sorted(read_all(dataset)) == sorted([cut, *pictures])
+
+
+@pytest.mark.parametrize("kind", ["plain", *COMPRESS])
+def test_shards_of_mosaic_are_converted(pictures: list[bytes], tmp_path: Path, kind: str) -> None:
+    folder = mosaic(pictures, tmp_path / "mds")
+    if kind != "plain":
+        compress(folder, kind)
+    dataset = converted(folder, tmp_path / "shards", fields={"text": None, "score": "points"})
+    assert read_all(dataset) == pictures
+    assert dataset.labels.tolist() == [0, 1] * 4
+    assert dataset.column("points").tolist() == [i / 2 for i in range(8)]
+    assert dataset.column("height_").tolist() == list(range(8))
+    assert "text" not in dataset.columns
+    stoker.convert(folder, tmp_path / "split", seed=1, val="25%")
+    parts = [read_all(stoker.open(tmp_path / "split" / split)) for split in ("train", "val")]
+    assert [len(part) for part in parts] == [6, 2]
+    assert sorted(parts[0] + parts[1]) == sorted(pictures)
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_a_compressed_shard_that_is_damaged_is_named(
+    pictures: list[bytes], tmp_path: Path, kind: str
+) -> None:
+    folder = mosaic(pictures, tmp_path / "mds")
+    compress(folder, kind)
+    file = folder / f"shard.00001.mds.{kind}"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(CorruptRecordError, match=rf"shard\.00001\.mds\.{kind}"):
+        stoker.convert(folder, tmp_path / "shards")
+    assert not (tmp_path / "shards" / "dataset.json").exists()
+
+
+def test_raw_pixels_are_refused(tmp_path: Path) -> None:
+    pixels = np.zeros((4, 4, 3), np.uint8).tobytes()
+    pil = np.array([4, 4, 3], "<u4").tobytes() + b"RGB" + pixels
+    folder = write_mds(tmp_path / "mds", {"image": "pil", "label": "int"}, [[{"image": pil, "label": 0}]])
+    with pytest.raises(SourceError, match="raw pixels"):
+        stoker.convert(folder, tmp_path / "shards")
+
+
+def test_shards_at_a_url_are_converted(pictures: list[bytes], tmp_path: Path, memory: Any) -> None:
+    folder = mosaic(pictures, tmp_path / "mds")
+    compress(folder, "zstd")
+    rec = write_recordio(tmp_path / "a.rec", [image(data, 0, i) for i, data in enumerate(pictures)])
+    for file in [*folder.iterdir(), rec]:
+        memory.pipe(f"/bucket/{file.parent.name if file != rec else 'rec'}/{file.name}", file.read_bytes())
+    assert read_all(converted("memory://bucket/rec/a.rec", tmp_path / "a")) == pictures
+    assert read_all(converted("memory://bucket/mds", tmp_path / "b")) == pictures
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """Two archives of three samples; classes are names in .cls and numbers in .json."""
+    (tmp_path / "tars").mkdir()
+    for shard in range(2):
+        samples = []
+        for i in range(3):
+            facts = {"label": i, "width": 16} if i else {"label": 0}
+            texts = {"cls": ["dog", "cat"][i % 2], "txt": f"photo {i}", "json": facts}
+            samples.append({"__key__": f"../{shard}/{i}", "jpg": jpeg(3 * shard + i), **texts})
+        write_samples(tmp_path / "tars" / f"{shard}.tar", samples)
+    return tmp_path / "tars"
+
+
+@pytest.mark.parametrize("source", ["", "{0..1}.tar", "*.tar"])
+def test_archives_are_converted_without_unpacking(archives: Path, tmp_path: Path, source: str) -> None:
+    assert stoker.convert(archives / source, tmp_path / "target", shards=1).written == 6
+    assert stoker.convert(archives / source, tmp_path / "target", shards=1).already
+    dataset = stoker.open(tmp_path / "target")
+    assert dataset.keys(range(6)) == [f"../{shard}/{i}" for shard in range(2) for i in range(3)]
+    assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
+    assert dataset.classes == ("cat", "dog")
+    assert dataset.labels.tolist() == [1, 0, 1] * 2
+    assert dataset.strings("caption", range(3)) == ["photo 0", "photo 1", "photo 2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["target", "tars"]
+    assert stoker.verify(tmp_path / "target", decode=True).ok
+
+
+def test_fields_choose_the_label_and_the_columns(archives: Path, tmp_path: Path) -> None:
+    fields = {"json:label": "label", "txt": None, "json:width": "across"}
+    options = {"fields": fields, "resize": "squash=8x8", "format": "lmdb"}
+    dataset = converted(archives, tmp_path / "target", **options)
+    assert dataset.labels.tolist() == [0, 1, 2] * 2
+    assert "caption" not in dataset.columns
+    assert dataset.column("across")[1:3].tolist() == [16, 16]
+
+
+def test_a_member_without_a_field_is_left_out(archives: Path, tmp_path: Path) -> None:
+    assert "label" not in converted(archives, tmp_path / "target", fields={"cls": None}).columns
+
+
+def test_fields_that_do_not_fit_the_source_are_refused(archives: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
+        stoker.convert(archives, tmp_path / "none", fields={"txt": "crc"})
+    (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
+    with pytest.raises(ConfigError, match="fields is for sources of the format table or mds or webdataset"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
+
+
+def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
+    path = write_members(
+        tmp_path / "x.tar",
+        [
+            ("good.jpg", jpeg(0)),
+            ("cut.jpg", jpeg(1)[:-40]),
+            ("text.txt", b"no image"),
+            (member("link.jpg", tarfile.SYMTYPE, "/etc/passwd"), b""),
+        ],
+    )
+    summary = stoker.convert(path, tmp_path / "target")
+    assert summary.skipped == {
+        "broken image": 1,
+        "image that is a link in the archive": 1,
+        "sample without an image (jpg;jpeg;png;webp)": 1,
+    }
+    lines = (tmp_path / "target" / "skipped.jsonl").read_text().splitlines()
+    assert [line.split('"')[3] for line in lines] == ["cut", "link", "text"]
+    with pytest.raises(SourceError, match="1 x image that is a link in the archive"):
+        stoker.convert(path, tmp_path / "strict", strict=True)
+    cut = write_members(tmp_path / "cut.tar", [("cut.jpg", jpeg(1)[:-40])])
+    with pytest.raises(DecodeError, match="broken image"):
+        stoker.convert(cut, tmp_path / "strict", strict=True)
+
+
+def test_an_archive_that_is_cut_short_stops_the_conversion(archives: Path, tmp_path: Path) -> None:
+    data = (archives / "1.tar").read_bytes()
+    (archives / "1.tar").write_bytes(data[: data.index(b"../1/1.jpg") + 600])
+    with pytest.raises(CorruptRecordError, match=r"member \.\./1/1\.jpg claims") as caught:
+        stoker.convert(archives, tmp_path / "target")
+    assert (caught.value.shard, caught.value.record, caught.value.key) == ("1.tar", 1, "../1/1")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x.tar.gz", "the archive is compressed"), ("none.tar", "cannot be read: No such")],
+)
+def test_a_compressed_or_missing_archive_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
+    with pytest.raises((CorruptRecordError, SourceError), match=message):
+        stoker.convert(tmp_path / name, tmp_path / "target")
+
+
+def test_samples_of_which_only_some_have_a_class_are_refused(tmp_path: Path) -> None:
+    some = [{"__key__": "a", "jpg": jpeg(0), "cls": 1}, {"__key__": "b", "jpg": jpeg(0)}]
+    with pytest.raises(SourceError, match="some samples have a class and some have none"):
+        stoker.convert(write_samples(tmp_path / "some.tar", some), tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_an_archive_that_changes_after_it_was_listed_is_noticed(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tar.list_tar
+
+    def change(source: Any) -> Any:
+        listing = listed(source)
+        with (archives / "0.tar").open("ab") as file:
+            file.write(bytes(512))
+        return listing
+
+    # No code of the user runs between listing and reading, so the test lists the source itself.
+    row = SourceFormat("webdataset", tar.is_tar, change, options=("fields",))
+    monkeypatch.setattr("stoker.formats.conversion.request_execution.find_format", lambda *_: row)
+    summary = stoker.convert(archives, tmp_path / "target")
+    assert (summary.written, summary.skipped) == (3, {"changed since it was listed": 3})
+
+
+def test_listing_an_archive_at_a_url_fetches_few_of_its_bytes(
+    tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = jpeg(0, 600, 600)
+    samples = [{"__key__": str(i), "jpg": noise, "cls": i} for i in range(4)]
+    data = write_samples(tmp_path / "x.tar", samples).read_bytes()
+    memory.pipe("/bucket/tars/x.tar", data)
+    fetched: list[int] = []
+    read = type(memory).cat_file
+
+    def count(self: Any, path: str, **options: Any) -> bytes:
+        fetched.append(len(part := bytes(read(self, path, **options))))
+        return part
+
+    monkeypatch.setattr(type(memory), "cat_file", count)
+    source = Source("memory://bucket/tars")
+    assert tar.is_tar(source)
+    listing = tar.list_tar(source)
+    assert listing.sizes.tolist() == [len(noise)] * 4
+    assert sum(fetched) < len(data) // 3
+    assert stoker.convert("memory://bucket/tars/x.tar", tmp_path / "there").written == 4
+    stoker.convert(tmp_path / "x.tar", tmp_path / "here")
+    assert stoker.open(tmp_path / "there").read(3) == stoker.open(tmp_path / "here").read(3) == noise
