@@ -6,17 +6,16 @@ import os
 from pathlib import Path
 
 from stoker.errors import ConfigError
+from stoker.urls import is_url
 
-from .caching.cached_dataset import open_cached
-from .dataset.consistency import check_data_files, local_folder, open_index
 from .dataset.dataset import Dataset
+from .dataset.index import check_data_files, local_folder, open_index
 from .dataset.manifest import is_dataset
-from .dataset.versions.history import load_version
-from .dataset.versions.naming import split_version
-from .files.reading import check_named
+from .dataset.versions import load_version, split_version
+from .files import check_named
 from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards
 from .in_place.images import is_image_source
-from .remote.store import is_url
+from .remote.cached_dataset import open_cached
 
 
 def open(  # noqa: A001 - stoker.open, as gzip.open

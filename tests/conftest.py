@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker import ImageLoader
-from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.remote.block_files import BlockFiles
 from stoker.log import EventLog
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.

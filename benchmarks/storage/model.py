@@ -23,7 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 import stoker
 from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.formats.caching.block_files import BLOCK_BYTES
+from stoker.formats.remote.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 from stoker.pipeline.caching.planned_reads import BatchReads
 

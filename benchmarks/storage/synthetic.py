@@ -9,10 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker._native import crc32c
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import write_index
+from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files import file_digest
 
 _KEY = "samples/000000000000.jpg"
 _CLASSES = 1000

@@ -1,1 +1,1 @@
-"""Changes of datasets: ``stoker.append``, ``stoker.merge`` and ``stoker.exclude``; shards never change."""
+"""Changes of datasets: ``stoker.append``, ``stoker.merge`` and ``stoker.remove``; shards never change."""

@@ -5,9 +5,11 @@ Classes are joined by their names. The callers, :mod:`.append` and :mod:`.merge`
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +19,11 @@ import pyarrow as pa
 from stoker.errors import ConfigError
 
 from ..conversion.targets.index_parts import merge_parts
-from ..dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
-from ..dataset.columns.list_column import ListColumn, renumber
-from ..dataset.index import KNOWN_COLUMNS, Index
-from ..dataset.index_writing import write_index
+from ..dataset.columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
+from ..dataset.index import KNOWN_COLUMNS, Index, local_folder, write_index
 from ..dataset.manifest import IndexFile, Manifest, Option, Shard
+from ..dataset.versions import read_sha256, remove_remains, split_version, with_sha256
+from ..files import folder_lock, os_errors, remove
 
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
@@ -184,3 +186,63 @@ def _joined_ids(parts: Sequence[JoinedDataset], classes: tuple[str, ...]) -> tup
             ids[name].add(number)
     joined = tuple(numbers.pop() if len(numbers) == 1 else -1 for numbers in ids.values())
     return joined if any(number != -1 for number in joined) else ()
+
+
+STAGING_NAME = ".stoker-change"
+
+
+@contextmanager
+def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
+    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
+
+    The files of a killed change are removed, except those of a conversion that resumes.
+    """
+    path, version = split_version(path)
+    if version is not None:
+        raise ConfigError(
+            f"the path names version {version}, and changes are made to the last version",
+            path=path,
+            hint=f"leave out @{version}",
+        )
+    folder = local_folder(path)
+    Manifest.load(folder)  # first: no lock file in a folder that is not a dataset
+    with os_errors(folder, resumes=resumes), folder_lock(folder):
+        last = Manifest.load(folder)
+        with_sha256(last, read_sha256(folder), folder)  # a damaged file raises before any work
+        remove_remains(folder, last)
+        yield folder, last
+
+
+@contextmanager
+def staging_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder for unfinished files in the folder of a dataset, and remove it at the end."""
+    staging = folder / STAGING_NAME
+    remove(staging)
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        remove(staging)
+
+
+@dataclass(frozen=True)
+class ChangeSummary:
+    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.exclude`.
+
+    Attributes:
+        path: The dataset's folder.
+        version: Its last version now.
+        samples: Samples of this version.
+        added: Number of samples that the version before lacks.
+        removed: Number of samples of the version before that this one lacks.
+        skipped: Number of files or samples that were left out, by reason.
+        already: Whether the dataset had all samples before, so that no version was made.
+    """
+
+    path: Path
+    version: int
+    samples: int
+    added: int = 0
+    removed: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    already: bool = False

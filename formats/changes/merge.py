@@ -9,14 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker.errors import ConfigError, DatasetError
+from stoker.urls import is_url
 
 from ..containers.registry import find_container
-from ..dataset.consistency import check_data_files, local_folder, open_index
+from ..dataset.index import check_data_files, local_folder, open_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME, Option, Shard
-from ..dataset.sha256_file import SHA256_NAME, read_sha256, sha256_content, with_sha256
-from ..dataset.versions.history import first_line, load_version
-from ..dataset.versions.naming import HISTORY_NAME, split_version
-from ..files.publishing import (
+from ..dataset.versions import (
+    HISTORY_NAME,
+    SHA256_NAME,
+    first_line,
+    load_version,
+    read_sha256,
+    sha256_content,
+    split_version,
+    with_sha256,
+)
+from ..files import (
+    check_named,
     check_target,
     folder_lock,
     move_durably,
@@ -26,11 +35,16 @@ from ..files.publishing import (
     sync_folder,
     write_durably,
 )
-from ..files.reading import check_named
-from ..remote.store import is_url
-from .joining import JoinedDataset, check_parts, join_classes, join_manifest, write_joined_index
-from .locked_dataset import STAGING_NAME, staging_folder
-from .summary import ChangeSummary
+from .joining import (
+    STAGING_NAME,
+    ChangeSummary,
+    JoinedDataset,
+    check_parts,
+    join_classes,
+    join_manifest,
+    staging_folder,
+    write_joined_index,
+)
 
 _SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..files.reading import FileDigests
+from ..files import FileDigests
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import Span
 

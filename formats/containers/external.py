@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError, StokerError, with_details
-from stoker.urls import without_credentials
+from stoker.urls import is_url, without_credentials
 
-from ..concurrency.bounded_map import bounded_map, thread_map
-from ..files.publishing import remove
-from ..files.reading import check_named
-from ..remote.store import Store, is_url
+from ..files import check_named, remove
+from ..remote.store import Store
+from ..threads import bounded_map, thread_map
 from .base import Container, Read, Record
 from .image_record import ExternalSample, FeatureNames, LeftOutError
 from .registry import (

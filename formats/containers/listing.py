@@ -34,7 +34,7 @@ import pyarrow as pa
 from stoker._native import Shards
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..files.reading import open_regular
+from ..files import open_regular
 from .base import Container, PayloadFiles, Record
 from .image_record import FeatureNames
 

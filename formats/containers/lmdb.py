@@ -25,7 +25,7 @@ from stoker.errors import CorruptRecordError, SourceError
 
 from ..codecs.codec import Codec
 from ..codecs.header import ImageHeader, read_header
-from ..files.reading import file_digests, open_regular, read_at
+from ..files import file_digests, open_regular, read_at
 from .base import Container, ReadStart, Record, Writing, WrittenShard
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import LENGTH, VARINT, Span, delimited, fields, signed, varint

@@ -23,7 +23,7 @@ import pyarrow as pa
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..codecs.header import ImageHeader, raw_header, read_header
-from ..files.reading import open_regular, read_at
+from ..files import open_regular, read_at
 from .base import Container, ReadStart, Record, RecordPart
 from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..codecs.header import ImageHeader, raw_header, read_header
-from ..files.reading import open_regular, read_at
+from ..files import open_regular, read_at
 from .base import Container, ReadStart, Record
 from .image_record import ExternalSample, FeatureNames, Label, to_label
 from .protobuf import Span

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import ConfigError
 
-from ..files.reading import open_regular, read_at
+from ..files import open_regular, read_at
 
 if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .base import Container, ReadStart, Writing

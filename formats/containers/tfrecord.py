@@ -23,7 +23,7 @@ from stoker.errors import CorruptRecordError, SourceError
 
 from ..codecs.codec import Codec
 from ..codecs.header import ImageHeader, raw_header, read_header
-from ..files.reading import FileDigests, digest_of, open_regular, read_at
+from ..files import FileDigests, digest_of, open_regular, read_at
 from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from .image_record import (
     ExternalObjects,

@@ -20,7 +20,7 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..codecs.header import ImageHeader, read_header, read_partial_header
-from ..files.reading import open_regular, read_at
+from ..files import open_regular, read_at
 from .base import Container, Read, ReadStart, Record, RecordPart
 from .image_record import ExternalSample, FeatureNames, LeftOutError, Value
 from .protobuf import Span

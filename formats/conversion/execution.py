@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from stoker.errors import ConfigError
+from stoker.urls import is_url
 
-from ..concurrency.cores import available_cores, check_threads
-from ..files.paths import is_inside
-from ..remote.store import is_url
+from ..files import is_inside
+from ..threads import available_cores, check_threads
 from .plan import ConversionPlan
 from .run import ConversionRun, Progress
 from .runners.local_runner import LocalRunner

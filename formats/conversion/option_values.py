@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex, cast
 
 from stoker.errors import ConfigError
 
-from ..files.byte_size import parse_byte_size
+from ..files import parse_byte_size
 
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 

@@ -18,7 +18,7 @@ from stoker import version
 from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
-from ..dataset.columns.list_column import ListColumn
+from ..dataset.columns import ListColumn
 from ..sources.classes.class_limits import hash_names
 from ..sources.listing import Listing
 from .images.image_encoder import ImageEncoder

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
+from stoker.urls import is_url
 
-from ..dataset.columns.origin_columns import ORIGIN_COLUMNS
-from ..files.reading import check_named
-from ..remote.store import is_url
+from ..dataset.columns import ORIGIN_COLUMNS
+from ..files import check_named
 from ..sources.classes.class_names import check_classes
 from ..sources.detect import find_format
 from ..sources.listing import Listing

@@ -3,21 +3,449 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from stoker.errors import ConfigError
+from stoker._native import crc32c
+from stoker.errors import (
+    ConfigError,
+    CorruptRecordError,
+    DatasetError,
+    DecodeError,
+    SampleError,
+    StaleIndexError,
+)
 
-from .manifest import read_tokenizer
-from .reading.sample import Sample, read_sample
-from .selection.chosen_samples import ChosenSamples
-from .selection.classes import Numbering, class_numbers, has_class
-from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
+from ..codecs.decode import decode_rgb
+from ..containers.registry import find_container
+from ..files import open_regular, read_at
+from .annotations import MASK_COLUMNS, Annotations, columns_of, from_columns, is_object_column, tasks_of
+from .columns import (
+    ORIGIN_COLUMNS,
+    ArrayColumn,
+    ListColumn,
+    Origins,
+    has_origins,
+    range_columns,
+    shape_column,
+    take_lists,
+)
+from .index import KNOWN_COLUMNS, NO_CHECKSUM, Index, Samples
+from .manifest import Manifest, read_tokenizer
+from .selection import (
+    Numbering,
+    ObjectChoice,
+    checked_positions,
+    class_numbers,
+    has_class,
+    in_first_part,
+    in_first_part_of_each,
+    objects_matching,
+    selected_positions,
+)
+
+
+class SelectedRows:
+    """All rows of an index, or some of them in any order; a position counts them from 0.
+
+    Attributes:
+        index: The whole index, even of a selection.
+    """
+
+    def __init__(self, index: Index, rows: npt.NDArray[np.int64] | None) -> None:
+        self.index = index
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self.index) if self._rows is None else len(self._rows)
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the row in the index of every sample of this dataset."""
+        return np.arange(len(self.index), dtype=np.int64) if self._rows is None else self._rows
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        rows = self._rows
+        # Rows from a mask or a condition ascend, and need no sorting.
+        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return the (N,) values of an index column of numbers."""
+        values = self.index.column(name)
+        return values if self._rows is None else values[self._rows]
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
+        return np.asarray(self.index.column(name)[self._to_rows(positions)])
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Return the index rows of samples at (M,) ``positions``, which locate their payloads."""
+        return self.index.samples(self._to_rows(positions))
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Return the names of samples in their source."""
+        return self.index.keys(self._to_rows(positions))
+
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """Return the values of an index column of strings for samples at ``positions``."""
+        return self.index.strings(name, self._to_rows(positions))
+
+    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        at = checked_positions(positions, len(self))
+        return at if self._rows is None else self._rows[at]
+
+
+class StoredSamples(SelectedRows):
+    """Rows of an index, whose payloads, masks, arrays and lists can be read.
+
+    Attributes:
+        path: The dataset's folder.
+        manifest: The content of ``dataset.json``.
+        data_files: Absolute path of every shard's data file, by the index column ``shard``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        index: Index,
+        data_files: list[Path],
+        rows: npt.NDArray[np.int64] | None,
+    ) -> None:
+        super().__init__(index, rows)
+        self.path = path
+        self.manifest = manifest
+        self.data_files = data_files
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index's columns."""
+        return dict(self.manifest.columns)
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The tasks that the samples have annotations for.
+
+        They are some of: label (one for each sample), labels (several), boxes, keypoints, instances (polygons
+        or run lengths of objects), segmentation (a mask of classes).
+        """
+        return tasks_of(self.manifest.columns)
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file, in the order of :attr:`data_files`."""
+        return [shard.bytes for shard in self.manifest.shards]
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """Dtype and shape of the array columns, by name; a side is None if arrays differ in it."""
+        return self.manifest.arrays
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        rows = self._to_rows(positions)
+        try:
+            return self.index.lists(name).take(rows)
+        except ValueError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: ValueError) -> StaleIndexError:
+        return StaleIndexError(
+            f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
+        )
+
+    def read(self, position: int) -> bytes:
+        """Return the payload of one sample; its checksum is verified.
+
+        Raises:
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read, or an image file has changed since it was listed.
+        """
+        row = int(self._to_rows([position])[0])
+        return self._read(position, row, ("offset", "length", "crc"), "payload")
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """Return the objects of samples.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
+            parts: The optional attributes to read: keypoints, polygons, runs, extra. None for all.
+
+        Raises:
+            StaleIndexError: The index contradicts itself.
+        """
+        rows = self._to_rows(positions)
+        names = columns_of(self.manifest.columns, parts)
+        try:
+            taken = take_lists({name: self.index.lists(name) for name in names}, rows)
+            return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
+        except ValueError as error:
+            raise self._damaged(error) from error
+
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """Return the way from stored images back to the images that a conversion has resized."""
+        rows = self._to_rows(positions)
+        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
+        if not has_origins(self.manifest.columns):
+            sizes = [self.index.column(name)[rows] for name in ("height", "width")]
+            return Origins(np.stack(sizes, axis=1).astype(np.int64), matrices)
+        height, width, left, top, scale_x, scale_y = (
+            self.index.column(name)[rows] for name in ORIGIN_COLUMNS
+        )
+        matrices[:, 0, 0], matrices[:, 1, 1] = scale_x, scale_y
+        matrices[:, 0, 2], matrices[:, 1, 2] = left, top
+        return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
+
+    def mask(self, position: int) -> bytes:
+        """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.
+
+        Raises:
+            DatasetError: The dataset has no masks.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        row = int(self._to_rows([position])[0])
+        return self._read(position, row, tuple(MASK_COLUMNS), "mask")
+
+    def array(self, name: str, position: int) -> npt.NDArray[Any]:
+        """Return one sample's array in the array column ``name``, read-only; its checksum is verified.
+
+        Its dtype is that of ``arrays[name]``, and its shape has as many sides as ``arrays[name].shape``.
+
+        Raises:
+            DatasetError: There is no such array column.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        if name not in self.arrays:
+            known = ", ".join(self.arrays) or "none"
+            raise DatasetError(
+                f"the dataset has no array column {name!r}", path=self.path, hint=f"it has {known}"
+            )
+        row = int(self._to_rows([position])[0])
+        data = self._read(position, row, range_columns(name), f"array {name!r}")
+        try:
+            shape = self.index.lists(shape_column(name)).take([row]).values
+            if shape.min(initial=0) < 0:
+                raise ValueError(f"{shape.tolist()}")
+            return np.frombuffer(data, np.dtype(self.arrays[name].dtype).newbyteorder("<")).reshape(shape)
+        except ValueError as error:
+            raise self.error(position, f"the array {name!r} is not of its shape: {error}") from error
+
+    def _read(self, position: int, row: int, byte_range: tuple[str, ...], what: str) -> bytes:
+        """Return bytes of a sample, verified; ``byte_range`` names columns of offset, length and checksum."""
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *byte_range))
+        if not 0 <= shard < len(self.data_files):
+            raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
+        if (files := find_container(self.manifest.container).payload_files) is not None:
+            return files.read(self.data_files[shard], offset, length)
+        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
+            raise self.error(position, "the index points outside the shard")
+        with open_regular(self.data_files[shard]) as (descriptor, _):
+            data = read_at(descriptor, offset, length)
+        if len(data) != length or crc not in (NO_CHECKSUM, crc32c(data)):
+            raise self.error(position, f"the {what}'s checksum does not match")
+        return data
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        error_type: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """Return an error about one sample that names its shard, record and key."""
+        row = int(self._to_rows([position])[0])
+        shard = int(self.index.column("shard")[row])
+        record, key = int(self.index.column("record")[row]), self.index.keys([row])[0]
+        if not 0 <= shard < len(self.data_files):
+            path, name = self.path, f"number {shard}"
+        elif (files := find_container(self.manifest.container).payload_files) is not None:
+            return error_type(message, path=files.path(self.data_files[shard], record), key=key, hint=hint)
+        else:
+            path, name = self.data_files[shard], self.manifest.shards[shard].name
+        return error_type(message, path=path, shard=name, record=record, key=key, hint=hint)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One sample."""
+
+    image: npt.NDArray[np.uint8]  # (H, W, 3) uint8 RGB, with the EXIF orientation applied
+    # The class; a list of several classes; a float if labels are numbers; None without labels
+    label: int | float | list[int] | None
+    key: str  # The sample's name in its source
+    # The other columns of numbers, texts and arrays, by name
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_sample(dataset: StoredSamples, position: int) -> Sample:
+    """Return a sample of a dataset of images; the checksum of its image is verified."""
+    if dataset.manifest.sample_type != "image":
+        raise DatasetError(
+            "a sample of text has no image", path=dataset.path, hint="dataset.read(position) has the tokens"
+        )
+    at = dataset.samples([position])
+    data = dataset.read(position)
+    try:
+        image = decode_rgb(data, int(at.codec[0]), int(at.height[0]), int(at.width[0]))
+    except SampleError:
+        raise
+    # Pillow's decoders raise almost anything on a damaged image.
+    except Exception as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+    return Sample(image, _label(dataset, position), dataset.keys([position])[0], _columns(dataset, position))
+
+
+def _label(dataset: StoredSamples, position: int) -> int | float | list[int] | None:
+    if "labels" in dataset.tasks:
+        labels: list[int] = dataset.lists("label", [position]).values.tolist()
+        return labels
+    if "label" not in dataset.types:
+        return None
+    label: int | float = dataset.values("label", [position])[0].item()
+    return label
+
+
+def _columns(dataset: StoredSamples, position: int) -> dict[str, Any]:
+    """Return the columns that Stoker does not know."""
+    columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
+    array_columns = {part for name in dataset.arrays for part in (*range_columns(name), shape_column(name))}
+    for name, arrow_type in dataset.types.items():
+        known = name in KNOWN_COLUMNS or name == "label" or name in array_columns
+        if known or is_object_column(name, arrow_type):
+            continue
+        if arrow_type == "large_string":
+            columns[name] = dataset.strings(name, [position])[0]
+        elif arrow_type.startswith("large_list"):
+            columns[name] = dataset.lists(name, [position]).values
+        else:
+            columns[name] = dataset.values(name, [position])[0].item()
+    return columns
+
+
+def _object_indexes(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (M,) int64, the index of each object within its image; owners ascend."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+
+_Samples = TypeVar("_Samples", bound="ChosenSamples")
+
+
+class ChosenSamples(StoredSamples):
+    """Stored samples with the new numbers of classes, and only the objects, of a selection."""
+
+    _numbering: Numbering | None = None
+    _objects: ObjectChoice | None = None
+    _object_index: npt.NDArray[np.int64] | None = None
+    """(N,) int64, the index of each sample's object in its image, if samples are objects; otherwise None."""
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return the (N,) values of an index column of numbers."""
+        return self._numbered(name, super().column(name))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
+        return self._numbered(name, super().values(name, positions))
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        if name == "object_labels" and (self._objects or self._numbering or self._object_index is not None):
+            objects, n = self.annotations(positions, ()), np.size(np.asarray(positions))
+            return ListColumn.of_counts(np.bincount(objects.owner, minlength=n), objects.labels)
+        lists = super().lists(name, positions)
+        return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """See :meth:`StoredSamples.annotations`; only the objects of the selection are returned."""
+        objects = super().annotations(positions, parts)
+        if self._objects is not None:
+            objects = objects.take(self._objects.of_rows(self._to_rows(positions)))
+        if self._numbering is not None:
+            labels = self._numbering.of_labels(objects.labels)
+            objects = replace(objects, labels=labels).take(labels >= 0)
+        if self._object_index is None:
+            return objects
+        chosen = self._object_index[np.asarray(positions, np.int64)]
+        return objects.take(_object_indexes(objects.owner) == chosen[objects.owner])
+
+    def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
+        """Return a weight for each image, so that rare classes of objects are drawn more often.
+
+        This is the repeat-factor sampling of LVIS (Gupta et al., "LVIS", CVPR 2019). A class in a share f of
+        the images has the factor max(1, sqrt(threshold / f)). An image has the largest factor of its objects.
+        :class:`stoker.Weighted` takes the factors as weights.
+
+        Args:
+            threshold: Share of the images below which a class counts as rare.
+
+        Returns:
+            (N,) float64, from 1; 1 for an image without objects.
+
+        Raises:
+            ConfigError: The dataset has no objects, or ``threshold`` is not above 0 and at most 1.
+        """
+        self._check_has_objects("repeat_factors")
+        if not 0 < threshold <= 1:
+            raise ConfigError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
+        n, objects = len(self), self.annotations(np.arange(len(self)), ())
+        pairs = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
+        images = np.bincount(pairs[0]) if len(objects) else np.zeros(0)
+        factors = np.ones(n)
+        of_class = np.sqrt(threshold * n / np.maximum(images, 1))
+        np.maximum.at(factors, pairs[1], of_class[pairs[0]])
+        return factors
+
+    def _each_object(self: _Samples) -> _Samples:
+        """Return a sample for each object, in the order of the samples."""
+        self._check_has_objects("each=")
+        owner = self.annotations(np.arange(len(self)), ()).owner
+        selection = copy(self)
+        selection._rows, selection._object_index = self.rows[owner], _object_indexes(owner)
+        return selection
+
+    def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
+
+    def _with_objects(self: _Samples, rule: str) -> _Samples:
+        """Return all samples with the objects that meet a rule."""
+        self._check_has_objects("objects=")
+        if not isinstance(rule, str):
+            raise ConfigError(f"objects must be a condition in words, not {type(rule).__name__}")
+        if self._numbering is not None:
+            raise self._renumbered()
+        selection = copy(self)
+        keypoints = len(self.manifest.annotations.keypoints)
+        selection._objects = objects_matching(self.index, keypoints, rule, self._objects)
+        selection._rows = self.rows
+        return selection
+
+    def _check_has_objects(self, name: str) -> None:
+        if "boxes" not in self.tasks:
+            raise ConfigError(f"{name} is for objects, and the dataset has none", path=self.path)
+
+    def _renumbered(self) -> ConfigError:
+        return ConfigError(
+            "a condition compares labels of the index, but the labels of this selection are renumbered",
+            hint="give both at once: select(condition, classes=..., renumber=True)",
+        )
 
 
 class Dataset(ChosenSamples):
@@ -116,7 +544,7 @@ class Dataset(ChosenSamples):
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
-                (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection.select`). None
+                (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection`). None
                 for all samples.
             where: A condition, in the same form, that samples must also meet; ``num_objects`` in it is the
                 number of objects of an image.
@@ -125,7 +553,7 @@ class Dataset(ChosenSamples):
             renumber: Whether the selection has only these classes, numbered from 0 in the order of
                 ``classes``. Other objects, and other labels of a sample with several, are left out.
             objects: A condition that each object must meet, such as ``"not crowd and area >= 16"``, see
-                :func:`stoker.formats.dataset.selection.object_choice.objects_matching`.
+                :func:`stoker.formats.dataset.selection.objects_matching`.
             has: Names of classes. A sample must have an object of one of them.
             each: "object" makes a sample of each object that remains after all other arguments, with its
                 image, in the order of the images. A later selection chooses among these samples.

@@ -8,29 +8,120 @@ Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``l
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
 ``orientation`` uint8; :class:`.reading.samples.Samples` explains them. Usually: ``label``
 int64, or large_list<int64> if samples have several labels; and the columns of objects and masks that
-:mod:`stoker.formats.dataset.columns.annotation_columns` describes. Where JPEGs have restart markers:
+:mod:`stoker.formats.dataset.annotations` describes. Where JPEGs have restart markers:
 ``jpeg_bands`` large_list<uint32>, the first byte and the CRC32C of the headers and of each band of rows. All
 other columns are the user's.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import stat
 import struct
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
+from stoker.urls import is_url
 
-from .arrow_file import is_compressed
-from .columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
-from .columns.list_column import ListColumn
-from .reading.samples import Samples
+from ..files import check_named, file_digest
+from .annotations import MASK_COLUMNS, OBJECT_COLUMNS
+from .columns import ListColumn, number_array
+from .manifest import Manifest, Shard
+
+_TAIL = struct.Struct("<i6s")  # length of the footer, and the magic bytes
+_BLOCK = struct.Struct("<qi4xq")  # a message: its offset, bytes of its metadata, bytes of its body
+_CONTINUED = 0xFFFFFFFF
+_DICTIONARIES, _RECORD_BATCHES = 2, 3  # fields of Footer
+_HEADER = 2  # field of Message
+_COMPRESSION = 3  # field of RecordBatch
+
+
+def is_compressed(file: pa.NativeFile) -> bool:
+    """Return whether a file is compressed, or has dictionaries, which may be compressed."""
+    size = file.size()
+    length, _ = _TAIL.unpack(_read(file, size - _TAIL.size, _TAIL.size))
+    footer = _read(file, size - _TAIL.size - length, length)
+    root = _offset(footer, 0)
+    dictionaries = _field(footer, root, _DICTIONARIES)
+    if dictionaries and _number(footer, _offset(footer, dictionaries)):
+        return True
+    batches = _offset(footer, _field(footer, root, _RECORD_BATCHES))
+    offset, metadata_bytes, _ = _BLOCK.unpack_from(footer, batches + 4)
+    message = _read(file, offset, metadata_bytes)
+    # Files of old versions have no mark before the length.
+    message = message[8 if _number(message, 0) == _CONTINUED else 4 :]
+    header = _offset(message, _field(message, _offset(message, 0), _HEADER))
+    return _field(message, header, _COMPRESSION) != 0
+
+
+def _read(file: pa.NativeFile, offset: int, length: int) -> bytes:
+    if offset < 0 or not 0 <= length <= file.size() - offset:
+        raise struct.error("a part of the file lies outside of it")
+    return bytes(file.read_at(length, offset))
+
+
+def _number(data: bytes, at: int) -> int:
+    return int(struct.unpack_from("<I", data, at)[0])
+
+
+def _offset(data: bytes, at: int) -> int:
+    """Return the absolute offset that the relative offset at ``at`` leads to."""
+    return at + _number(data, at)
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return the offset of a field of a table; 0 if it is absent."""
+    vtable = table - int(struct.unpack_from("<i", data, table)[0])
+    (vtable_bytes,) = struct.unpack_from("<H", data, vtable)
+    slot = 4 + 2 * number
+    if slot >= vtable_bytes:
+        return 0
+    (field_offset,) = struct.unpack_from("<H", data, vtable + slot)
+    return table + int(field_offset) if field_offset else 0
+
+
+NO_CHECKSUM = 0
+"""The ``crc`` of a payload that was not read for its index; readers do not compare it."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N rows of the index, as columns."""
+
+    row: npt.NDArray[np.int64]  # (N,) int64, row of the sample in the index
+    shard: npt.NDArray[np.int32]  # (N,) int32, index of its shard in the manifest
+    record: npt.NDArray[np.int64]  # (N,) int64, number of the record in the shard
+    offset: npt.NDArray[np.int64]  # (N,) int64, first byte of the payload in the shard's data file
+    length: npt.NDArray[np.int64]  # (N,) int64, bytes of the payload
+    # (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload, or :data:`NO_CHECKSUM`
+    crc: npt.NDArray[np.uint32]
+    codec: npt.NDArray[np.uint8]  # (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`
+    height: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
+    width: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
+    # (N,) uint8, EXIF orientation of the stored image, 1 to 8; 1 if it has none
+    orientation: npt.NDArray[np.uint8]
+    # (N, W) uint32, the lists of the index column ``jpeg_bands``, padded with zeros
+    bands: npt.NDArray[np.uint32] | None = None
+
+    def take(self, at: npt.NDArray[np.int64] | slice) -> Samples:
+        """Return the rows at ``at``: (M,) int64, which may repeat, or successive ones."""
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        taken: dict[str, Any] = {n: None if values is None else values[at] for n, values in columns.items()}
+        return Samples(**taken)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
 
 REQUIRED_COLUMNS: dict[str, pa.DataType] = {
     "shard": pa.int32(),
@@ -229,3 +320,231 @@ def _check_schema(schema: pa.Schema, path: Path) -> None:
     for field in schema:
         if field.type != KNOWN_COLUMNS.get(field.name, field.type):
             raise stale(f"the index column {field.name!r} is {field.type}, not {KNOWN_COLUMNS[field.name]}")
+
+
+_PIECE = 1 << 22  # bytes
+
+
+def write_index(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write an index of N rows."""
+    if missing := REQUIRED_COLUMNS.keys() - columns.keys():
+        raise ValueError(f"an index needs the columns {', '.join(sorted(missing))}")
+    _write(path, {name: _to_arrow(name, values) for name, values in columns.items()})
+
+
+def _to_arrow(name: str, values: Any) -> pa.Array:
+    if isinstance(values, pa.Array) and values.type == KNOWN_COLUMNS.get(name, values.type):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        numbers = number_array(values)
+        if numbers.type == KNOWN_COLUMNS.get(name, numbers.type):
+            return numbers
+    if name in KNOWN_COLUMNS:
+        return pa.array(values, KNOWN_COLUMNS[name])
+    if isinstance(values, (np.ndarray, pa.Array)):
+        return pa.array(values)
+    text = bool(len(values)) and isinstance(values[0], str)
+    return pa.array(values, pa.large_string() if text else pa.large_list(pa.int64()))
+
+
+def _write(path: Path, arrays: Mapping[str, pa.Array], maps: Sequence[mmap.mmap] = ()) -> None:
+    """Write an index; memory of ``maps``, mapped files, is released as soon as it is written."""
+    if any(array.null_count for array in arrays.values()):
+        raise ValueError("an index has no null values")
+    schema = pa.schema(
+        [pa.field(name, array.type, nullable=False) for name, array in arrays.items()],
+        metadata=VERSION_METADATA,
+    )
+    batch = pa.record_batch(list(arrays.values()), schema=schema)
+    with (
+        path.open("wb", buffering=0) as file,
+        pa.PythonFile(_Sink(file, maps), "w") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        writer.write_batch(batch)
+
+
+class _Sink:
+    """An unbuffered file that Arrow writes; it releases the memory of mapped files that are written to it."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], maps: Sequence[mmap.mmap]) -> None:
+        self._file = file
+        self._maps = maps
+
+    def write(self, data: bytes) -> int:
+        """Write bytes in pieces, and release the mapped pages after each piece."""
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            piece = view[start : start + _PIECE]
+            while piece:
+                piece = piece[self._file.write(piece) :]
+            for one in self._maps if len(view) >= _PIECE else ():
+                one.madvise(mmap.MADV_DONTNEED)
+        return len(view)
+
+    def tell(self) -> int:
+        """Return the offset in the file."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Do nothing, as the file has no buffer."""
+
+    def close(self) -> None:
+        """Leave the file open, which its owner closes."""
+        self.closed = True
+
+
+def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
+    """Write the rows of several indexes, one after the other, as one index.
+
+    Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
+
+    ``more`` has other columns of all rows, by name.
+    """
+    if not parts:
+        raise ValueError("there is no index to concatenate")
+    schema = Index.open(parts[0]).schema
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".columns-") as folder:
+        spills = [_Spill(Path(folder), number, field.type) for number, field in enumerate(schema)]
+        try:
+            for part in parts:
+                index = Index.open(part)
+                if index.schema != schema:
+                    raise ValueError(f"{part} has other columns than {parts[0]}")
+                for spill, name in zip(spills, schema.names, strict=True):
+                    spill.append(index.arrow(name))
+            maps: list[mmap.mmap] = []
+            columns = {name: spill.array(maps) for name, spill in zip(schema.names, spills, strict=True)}
+            _write(out, {**columns, **(more or {})}, maps)
+        finally:
+            for spill in spills:
+                spill.close()
+
+
+class _Spill:
+    """A column that grows on disk: a file of values and, if rows differ in size, one of their starts."""
+
+    def __init__(self, folder: Path, number: int, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        self._rows = 0
+        self._values = 0
+        self._value_file: IO[bytes] = (folder / f"{number}.values").open("xb")
+        self._start_file: IO[bytes] = (folder / f"{number}.starts").open("xb")
+        if _varies(arrow_type):
+            self._start_file.write(np.int64(0).tobytes())
+
+    def append(self, array: pa.Array) -> None:
+        """Add the rows of a part, an array from a file, without nulls and with offset 0."""
+        if _varies(self._type):
+            starts = np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
+            self._start_file.write((starts[1:] + self._values).data)
+            self._values += int(starts[-1])
+            values = array.buffers()[-1] or b""
+            size = 1 if self._type == pa.large_string() else array.values.type.bit_width // 8
+            self._value_file.write(memoryview(values)[: int(starts[-1]) * size])
+        else:
+            self._value_file.write(array.to_numpy(zero_copy_only=True).data)
+        self._rows += len(array)
+
+    def array(self, maps: list[mmap.mmap]) -> pa.Array:
+        """Return the whole column, mapped from its files, and add them to ``maps``."""
+        self._value_file.flush()
+        values = _map(Path(self._value_file.name), maps)
+        if not _varies(self._type):
+            return pa.Array.from_buffers(self._type, self._rows, [None, values], 0)
+        self._start_file.flush()
+        starts = _map(Path(self._start_file.name), maps)
+        if self._type == pa.large_string():
+            return pa.Array.from_buffers(self._type, self._rows, [None, starts, values], 0)
+        items = pa.Array.from_buffers(self._type.value_type, self._values, [None, values], 0)
+        return pa.Array.from_buffers(self._type, self._rows, [None, starts], 0, children=[items])
+
+    def close(self) -> None:
+        self._value_file.close()
+        self._start_file.close()
+
+
+def _varies(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(arrow_type) or pa.types.is_large_list(arrow_type))
+
+
+def _map(path: Path, maps: list[mmap.mmap]) -> pa.Buffer:
+    if path.stat().st_size == 0:
+        return pa.py_buffer(b"")
+    with path.open("rb") as file:
+        maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return pa.py_buffer(maps[-1])
+
+
+_SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a dataset's folder on this machine."""
+    check_named(dataset=path)
+    if is_url(path):
+        raise DatasetError(
+            "the dataset is at a URL, not on a disk",
+            path=path,
+            hint="copy it to a disk with stoker stage, or open it with a cache: cache=FOLDER",
+        )
+    return Path(path)
+
+
+def check_data_files(manifest: Manifest, files: list[Path]) -> None:
+    """Check the size of the data file of every shard."""
+    for shard, file in zip(manifest.shards, files, strict=True):
+        _check_size(file, shard)
+
+
+def _check_size(file: Path, shard: Shard) -> None:
+    name, expected = shard.name, shard.bytes
+    again = "convert the source" if shard.path is None else "index the shards"
+    wrong = partial(DatasetError, path=file, shard=name, hint=f"restore the file, or {again} again")
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise wrong(f"shard {name} is missing: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise wrong(f"shard {name} is missing: no regular file")
+    size = status.st_size
+    if size != expected:
+        what = "truncated" if size < expected else "longer than it was"
+        raise wrong(f"shard {name} is {what}: {size} bytes where the manifest says {expected}")
+
+
+def is_index_whole(file: Path, manifest: Manifest) -> bool:
+    """Return whether the file of an index has the size and, if it is small, the digest in the manifest."""
+    if file.is_symlink() or not file.is_file() or file.stat().st_size != manifest.index.bytes:
+        return False
+    return manifest.index.bytes > _SMALL_INDEX or file_digest(file) == manifest.index.digest
+
+
+def open_index(folder: Path, manifest: Manifest) -> Index:
+    """Map the index of a dataset and check that it matches the manifest.
+
+    The digest and the sizes of images are checked here only for a small index, because the check reads the
+    whole file. For a larger index :func:`stoker.verify` checks them, and reading a sample checks its size.
+    """
+    path = folder / manifest.index.file
+    hint = "index and manifest come from different conversions: convert or index again"
+    stale = partial(StaleIndexError, path=path, hint=hint)
+    if not path.is_file():
+        raise stale("the index is missing")
+    # Before mapping: a file that is shorter than its header says would end the process.
+    size = path.stat().st_size
+    if size != manifest.index.bytes:
+        raise stale(f"the index has {size} bytes where the manifest says {manifest.index.bytes}")
+    if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
+        raise stale("the index is not the one of the manifest: its digest differs")
+    index = Index.open(path)
+    needed = IMAGE_COLUMNS if manifest.sample_type == "image" else {}
+    if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
+        raise stale(f"the index of a dataset of images lacks the columns {missing}")
+    if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
+        raise stale("the index has other rows or columns than the manifest says")
+    if manifest.sample_type == "image" and size <= _SMALL_INDEX:
+        index.check_sizes()
+    return index

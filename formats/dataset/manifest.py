@@ -8,35 +8,188 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from stoker.errors import DatasetError
+from stoker.urls import is_url
 
 from ..containers.registry import CONTAINERS, find_container
-from ..files.reading import open_regular, read_at
-from ..remote.store import is_url
-from .columns.annotations import AnnotationInfo
-from .columns.array_columns import ArrayColumn, check_arrays
-from .data_files import INDEX_NAME, IndexFile, Shard, check_count, index_name
-from .json_documents import from_document, to_document
+from ..files import file_digests, open_regular, read_at
+from .annotations import AnnotationInfo
+from .columns import ArrayColumn, check_arrays
 
-__all__ = [
-    "INDEX_NAME",
-    "MANIFEST_NAME",
-    "MOST_MANIFEST_BYTES",
-    "SKIPPED_NAME",
-    "STATE_NAME",
-    "TOKENIZER_NAME",
-    "VERSION",
-    "IndexFile",
-    "Manifest",
-    "Shard",
-    "index_name",
-    "is_dataset",
-    "read_tokenizer",
-]
+INDEX_NAME = "index.arrow"
+
+_MOST_SHARD_BYTES = 1 << 44  # 16 TiB, the longest file of ext4
+_DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
+_INDEX_VERSION = re.compile(r"index-v([1-9]\d{0,8})\.arrow")
+
+
+def index_name(version: int) -> str:
+    """Return the name of the index of a version from 2; the index of the first is :data:`INDEX_NAME`."""
+    return f"index-v{version}.arrow"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard."""
+
+    name: str  # Name of its file or folder in the dataset's folder
+    bytes: int  # Size of its data file
+    records: int  # Number of records in it
+    # CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole
+    digest: str | None
+    # Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL
+    path: str | None = field(default=None, metadata={"optional": True})
+    # SHA-256 of its data file if it is known; not in the manifest, see :mod:`.sha256_file`
+    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
+
+    def __post_init__(self) -> None:
+        _check_name("the name of a shard", self.name)
+        check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
+        check_count(f"records of shard {self.name!r}", self.records, self.bytes)
+        if self.digest is not None:
+            _check_digest(f"digest of shard {self.name!r}", self.digest)
+        if self.path is not None and (not self.path or _has_no_file(self.path)):
+            raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The number of rows of the index, and its size and digests as for a shard.
+
+    ``name`` is the name of its file if the dataset has changed since its conversion; otherwise the name is
+    :data:`INDEX_NAME`.
+    """
+
+    rows: int
+    bytes: int
+    digest: str
+    name: str | None = field(default=None, metadata={"optional": True})
+    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
+
+    @classmethod
+    def of(cls, path: Path, rows: int, name: str | None = None) -> IndexFile:
+        """Return the entry of an index, whose file is read."""
+        digests = file_digests(path)
+        return cls(rows, path.stat().st_size, digests.crc, name, digests.sha256)
+
+    @property
+    def file(self) -> str:
+        """Name of the file in the dataset's folder."""
+        return self.name or INDEX_NAME
+
+    @property
+    def version(self) -> int:
+        """Version of the dataset with this index, from 1."""
+        match = _INDEX_VERSION.fullmatch(self.file)
+        return int(match[1]) if match else 1
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not _INDEX_VERSION.fullmatch(self.name):
+            raise DatasetError(f"name of the index must be such as index-v2.arrow, not {self.name!r}")
+        check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
+        check_count("rows of the index", self.rows, self.bytes)
+        _check_digest("digest of the index", self.digest)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or name in (".", "..") or any(c in name for c in "/\\") or _has_no_file(name):
+        raise DatasetError(f"{what} must be a plain file name, not {name!r}")
+
+
+def _has_no_file(path: str) -> bool:
+    """Return whether no file can have this path: it has a zero, or half of a surrogate pair from JSON."""
+    try:
+        return b"\0" in path.encode()
+    except UnicodeEncodeError:
+        return True
+
+
+def check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
+    """Raise DatasetError unless a number of a manifest is a count."""
+    if not 0 <= value <= most:
+        raise DatasetError(f"{what} must be a count, from 0 to {most}, not {value!r}")
+
+
+def _check_digest(what: str, digest: str) -> None:
+    if not _DIGEST.fullmatch(digest):
+        raise DatasetError(f"{what} must be crc32c: and eight hexadecimal digits, not {digest!r}")
+
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    _T = TypeVar("_T", bound=DataclassInstance)
+
+
+def to_document(instance: DataclassInstance) -> dict[str, Any]:
+    """Return the document of a dataclass."""
+    return {key: _value(getattr(instance, item.name)) for key, (item, _) in _fields(type(instance)).items()}
+
+
+def _value(value: Any) -> Any:
+    """Return the value of a field as JSON takes it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_document(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    return {key: _value(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+def from_document(cls: type[_T], document: Any, where: str) -> _T:
+    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``."""
+    if not isinstance(document, dict):
+        raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
+    fields_by_key = _fields(cls)
+    if unknown := sorted(document.keys() - fields_by_key.keys()):
+        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
+    required = {key for key, (item, _) in fields_by_key.items() if not item.metadata.get("optional")}
+    if missing := sorted(required - document.keys()):
+        raise DatasetError(f"{where} lacks {', '.join(missing)}")
+    values = {}
+    for key, value in document.items():
+        item, hint = fields_by_key[key]
+        values[item.name] = _convert(hint, value, f"{where}: {key}")
+    try:
+        return cls(**values)
+    except DatasetError:
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
+
+
+@cache
+def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
+    """Return the fields and their types by key; cached, because a manifest may have 100,000 shards."""
+    hints = get_type_hints(cls)
+    known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
+    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as the type of its field."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_document(hint, value, where)
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
+    # type(), not isinstance(): true must not pass for a count.
+    if origin is None and type(value) is hint:
+        return value
+    if type(value) in arguments and origin not in (tuple, Mapping):
+        return value
+    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")
+
 
 MANIFEST_NAME = "dataset.json"
 SKIPPED_NAME = "skipped.jsonl"

@@ -15,20 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from stoker._native import first_changed
-from stoker.progress_line import progress_line
-from stoker.urls import without_credentials
+from stoker.log import progress_line
+from stoker.urls import is_url, without_credentials
 
-from ..caching.index_cache import cached_index
-from ..concurrency.cores import available_cores
 from ..containers.external import ExternalShard, expand, find_shards, is_pattern
 from ..containers.listing import LISTING_NAME, read_listing
 from ..containers.registry import CONTAINERS, is_local_shard
-from ..dataset.columns.numbers import number_array
-from ..dataset.columns.strings import Strings, each
+from ..dataset.columns import Strings, each, number_array
 from ..dataset.manifest import MANIFEST_NAME
-from ..files.publishing import write_durably
-from ..remote.store import Store, is_url
+from ..files import write_durably
+from ..index_cache import cached_index
+from ..remote.store import Store
 from ..sources.listing import Listing
+from ..threads import available_cores
 from .images import list_images, write_image_index
 from .shards import index
 

@@ -17,19 +17,16 @@ import numpy.typing as npt
 from stoker._native import probe_jpeg_files
 from stoker.arguments import check_progress
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
 from ..codecs.codec import Codec
 from ..codecs.header import MAX_PIXELS
-from ..concurrency.bounded_map import bounded_map
-from ..concurrency.cores import available_cores, check_threads
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..containers.registry import is_local_shard
-from ..dataset.index import Index
-from ..dataset.index_writing import write_index
+from ..dataset.index import Index, write_index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
-from ..dataset.versions.publishing import publish_index
-from ..files.reading import check_named, file_digest
-from ..remote.store import is_url
+from ..dataset.versions import publish_index
+from ..files import check_named, file_digest
 from ..sources.classes.class_names import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import FoundFile, walk_images
@@ -39,6 +36,7 @@ from ..sources.lists.list_entries import has_list_suffix
 from ..sources.no_images import no_images_error
 from ..sources.source import Source
 from ..sources.source_reader import SkippedError, check_image, read_source_file
+from ..threads import available_cores, bounded_map, check_threads
 
 _FILES = 1024  # files of a task
 _AHEAD = 64

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.urls import is_url
 
 from ..containers.base import Container, Record, Sidecar
 from ..containers.external import (
@@ -32,15 +33,21 @@ from ..containers.external import (
     parsed_at_urls,
 )
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames, Value
-from ..dataset.columns.annotation_columns import tasks_of
-from ..dataset.columns.strings import each
-from ..dataset.index import IMAGE_COLUMNS, KNOWN_COLUMNS, REQUIRED_COLUMNS, Index
-from ..dataset.index_writing import concat_indexes, write_index
+from ..dataset.annotations import tasks_of
+from ..dataset.columns import each
+from ..dataset.index import (
+    IMAGE_COLUMNS,
+    KNOWN_COLUMNS,
+    NO_CHECKSUM,
+    REQUIRED_COLUMNS,
+    Index,
+    concat_indexes,
+    write_index,
+)
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
-from ..dataset.reading.samples import NO_CHECKSUM
-from ..dataset.versions.publishing import publish_index
-from ..files.reading import check_named, file_digest
-from ..remote.store import Store, is_url
+from ..dataset.versions import publish_index
+from ..files import check_named, file_digest
+from ..remote.store import Store
 from ..sources.annotated.object_issues import BadObjectError, checked_box
 from ..sources.annotated.object_table import ObjectTable
 from ..sources.listing import Skip

@@ -7,29 +7,91 @@ tools.
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from stoker.errors import StorageError
-from stoker.urls import without_credentials
+from stoker.errors import MissingDependencyError, SourceError, StorageError, install_hint
+from stoker.urls import is_url, without_credentials
 
-from .file_system import StoredFile, file_system, modified, read_asynchronously
-from .hints import BodyCutShortError, hint_for
-from .retry import Retrier, StoppedError
-from .web import crawl, look_up
+from .listing import crawl, look_up
+from .retry import BodyCutShortError, Retrier, StoppedError, hint_for
+
+_CONNECT_SECONDS = 15.0
+_SILENT_SECONDS = 30.0
+_POLL = 0.2  # seconds between two checks whether a read has been stopped
+
+
+class StoredFile(NamedTuple):
+    """A file of a listing."""
+
+    name: str  # Path relative to the store's folder, with ``/``
+    size: int  # Bytes
+    modified: int  # Time of the last change, nanoseconds since 1970; 0 if the storage does not state it
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the URL's path in it."""
+    try:
+        import fsspec.core
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
+        ) from error
+    options: dict[str, Any] = {}
+    try:
+        if url.startswith(("http://", "https://")):
+            from aiohttp import ClientTimeout
+
+            options["client_kwargs"] = {
+                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
+            }
+        fs, root = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"a package for this storage is missing: {error}",
+            path=url,
+            hint="install the package that the error names",
+        ) from error
+    except ValueError as error:
+        raise StorageError(f"no such storage: {error}", path=url) from error
+    return fs, root
+
+
+def modified(info: dict[str, Any]) -> int:
+    """Return the time of a file's last change, nanoseconds since 1970; 0 if the storage does not state it."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1e6) * 1000
+        if isinstance(value, (int, float)):
+            return int(value * 1e6) * 1000
+    return 0
+
+
+def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
+    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
+    from asyncio import run_coroutine_threadsafe
+
+    reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
+    while not wait([reading], timeout=_POLL).done:
+        if stop.is_set():
+            reading.cancel()
+            raise StoppedError
+    return bytes(reading.result())
+
 
 T = TypeVar("T")
 
 _OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
 """Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it."""
-
-
-def is_url(path: object) -> bool:
-    """Return whether a path is a URL such as ``s3://bucket/folder``."""
-    return isinstance(path, (str, os.PathLike)) and "://" in str(os.fspath(path))
 
 
 class Store:
@@ -236,3 +298,70 @@ class Store:
             raise StorageError(
                 f"cannot be {what}: {str(error) or type(error).__name__}", path=path, hint=hint_for(error)
             ) from (error if without_credentials(self.url) == self.url else None)
+
+
+class RangeFile(io.RawIOBase):
+    """A readable and seekable file of ``size`` bytes in a store; each read is one request."""
+
+    def __init__(self, store: Store, name: str, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._name = name
+        self._size = size
+        self._offset = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the offset of the next read, in bytes."""
+        return self._offset
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move the offset of the next read, and return it."""
+        self._offset = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        return self._offset
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next ``size`` bytes, fewer at the end of the file."""
+        remaining = max(self._size - self._offset, 0)
+        length = remaining if size is None or size < 0 else min(size, remaining)
+        data = self._store.read_range(self._name, self._offset, self._offset + length) if length else b""
+        self._offset += len(data)
+        return data
+
+
+@contextmanager
+def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
+    """Yield the local paths of files; those at URLs are copied to a temporary folder, under their names.
+
+    A copy has the time of the last change of the original, if the storage states it. A SourceError in the
+    block that names a copy names its URL instead.
+    """
+    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
+        urls = {}
+        local = []
+        for number, path in enumerate(paths):
+            file = Path(path)
+            if is_url(path):
+                folder, _, name = os.fspath(path).rpartition("/")
+                file = Path(temporary, str(number), name)
+                file.parent.mkdir()
+                store = Store(folder)
+                store.download(name, file)
+                if changed := store.modified(name):
+                    os.utime(file, ns=(changed, changed))
+                urls[file] = os.fspath(path)
+            local.append(file)
+        try:
+            yield local
+        except SourceError as error:
+            url = urls.get(Path(error.path or ""))
+            if url is None:
+                raise
+            raise SourceError(error.message, path=url, key=error.key, hint=error.hint) from error

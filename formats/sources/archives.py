@@ -18,10 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError, StokerError, with_details
+from stoker.urls import is_url
 
 from ..codecs.codec import Codec
-from ..concurrency.bounded_map import thread_map
-from ..concurrency.cores import available_cores
 from ..containers.base import Container, Read, Record, RecordPart
 from ..containers.external import Window, expand, is_pattern, window_at_url
 from ..containers.image_record import ExternalSample, FeatureNames, LeftOutError, Value
@@ -36,10 +35,11 @@ from ..containers.webdataset import (
     find_samples,
     image_part,
 )
-from ..dataset.columns.strings import Strings
+from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS
-from ..files.reading import open_regular, read_at
-from ..remote.store import Store, is_url
+from ..files import open_regular, read_at
+from ..remote.store import Store
+from ..threads import available_cores, thread_map
 from .folders.suffixes import holds_alone, holds_without_images
 from .listing import FileRanges, ListedBlocks, Listing, Skip
 from .lists.entry_columns import EntryColumns

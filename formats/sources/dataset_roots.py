@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ..remote.store import is_url
 from .annotated.coco.coco import is_coco
 from .annotated.masks.mask_pairs import is_of_ade20k
 from .annotated.yolo.yolo_names import YAML_NAMES

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.urls import is_url
 
 from ..containers.external import is_pattern
-from ..remote.store import is_url
 from .annotated.masks.instance_pairs import with_instances
 from .annotated.masks.mask_pairs import with_masks
 from .dataset_roots import check_has_one_split, check_is_no_root

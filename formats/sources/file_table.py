@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from ..dataset.columns.strings import Strings, take_strings
+from ..dataset.columns import Strings, take_strings
 from .listing import ListedFiles
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..dataset.columns.annotations import AnnotationInfo
-from ..dataset.columns.strings import each, take_strings
+from ..dataset.annotations import AnnotationInfo
+from ..dataset.columns import each, take_strings
 
 
 class Skip(NamedTuple):

@@ -10,13 +10,13 @@ import os
 from functools import lru_cache
 
 from stoker.errors import DecodeError, ImageTooLargeError
+from stoker.urls import is_url
 
 from ..codecs.header import ImageHeader, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
 from ..containers.recordio import LENGTH_BYTES, join_pieces
-from ..files.paths import is_regular
-from ..files.reading import read_at
-from ..remote.store import Store, is_url
+from ..files import is_regular, read_at
+from ..remote.store import Store
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.

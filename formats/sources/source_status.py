@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ..remote.store import Store, is_url
+from ..remote.store import Store
 
 
 def source_status(path: str, what: str) -> tuple[int, int]:

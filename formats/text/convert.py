@@ -13,16 +13,15 @@ from typing import Any, cast
 
 from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError, SourceError
+from stoker.urls import is_url
 
 from ..containers.external import expand
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary, check_num_threads
 from ..conversion.options import shard_options
 from ..conversion.run import Progress, no_progress
-from ..files.publishing import os_errors
-from ..files.reading import check_named
-from ..remote.copies import local_copies
-from ..remote.store import is_url
+from ..files import check_named, os_errors
+from ..remote.store import local_copies
 from ..tokenization.choice import TokenizerChoice
 from .convert_listing import convert_listing
 from .listing.row_columns import RowColumns

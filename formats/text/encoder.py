@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stoker.errors import SourceError
 
 from ..conversion.shards.encoder import EncodedRecord
-from ..dataset.columns.list_column import ListColumn
+from ..dataset.columns import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.listing import Skip
 from .listing.line_format import SampleLines

@@ -9,9 +9,9 @@ from typing import SupportsIndex
 
 from stoker.errors import ConfigError
 
-from ..concurrency.processes import can_fork, worker_processes
 from ..conversion.shards.encoder import EncodedRecord
 from ..sources.listing import Skip
+from ..worker_processes import can_fork, worker_processes
 from .listing.line_format import SampleLines
 from .records import TextRecords
 from .training.text_composer import TextComposer

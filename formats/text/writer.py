@@ -13,15 +13,14 @@ from typing import Any
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, DatasetError
 from stoker.processes import Cleanup, OwnerProcess
+from stoker.urls import is_url
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
 from ..conversion.options import shard_options
 from ..conversion.writer_context import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
-from ..files.publishing import check_target, folder_lock, os_errors
-from ..files.reading import check_named
-from ..remote.store import is_url
+from ..files import check_named, check_target, folder_lock, os_errors
 from ..sources.classes.class_names import check_classes
 from ..tokenization.choice import TokenizerChoice
 from .convert_listing import check_fields, convert_listing

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..dataset.columns.list_column import ListColumn
+from ..dataset.columns import ListColumn
 from .choice import TokenizerChoice, tokenizer_options
 from .tokenizers import Tokenizer
 

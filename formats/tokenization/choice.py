@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from stoker import _native
 from stoker.errors import ConfigError, optional_import
 
-from ..concurrency.bounded_map import thread_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
+from ..threads import thread_map
 from .framed import add_frame
 from .tokenizers import SPECIAL_TOKENS, ByteTokenizer, FileTokenizer, Tokenizer, WhitespaceTokenizer
 

@@ -1,4 +1,4 @@
-// The columns of a batch's samples: the fields of stoker.formats.dataset.reading.samples.Samples that C++ reads.
+// The columns of a batch's samples: the fields of stoker.formats.dataset.index.Samples that C++ reads.
 #pragma once
 
 #include "records/column.h"

@@ -10,8 +10,8 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.caching.block_files import BlockFiles
-from stoker.formats.caching.cached_dataset import cache_errors
+from stoker.formats.remote.block_files import BlockFiles
+from stoker.formats.remote.cached_dataset import cache_errors
 
 from ..execution.threads import WorkerThread
 

@@ -16,14 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
-from stoker.formats.caching.block_files import BlockFiles
-from stoker.formats.caching.cached_dataset import CachedDataset
-from stoker.formats.caching.payload_parts import PartChecksums
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
+from stoker.formats.remote.block_files import BlockFiles
+from stoker.formats.remote.cached_dataset import CachedDataset, PartChecksums
 from stoker.formats.remote.retry import retries
-from stoker.formats.remote.store import is_url
 from stoker.processes import Cleanup
+from stoker.urls import is_url
 
 from ..execution.interrupts import OneShotEvent
 from ..execution.observation.counters import Counters

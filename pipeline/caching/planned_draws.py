@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.columns import expand_ranges
 
 from ..order.changes.substitutes import original
 from ..order.epoch_order import FullShuffle, Order, Sequential, Stream

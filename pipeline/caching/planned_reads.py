@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
-from stoker.formats.caching.payload_parts import PartChecksums, Ranges
+from stoker.formats.remote.cached_dataset import CachedDataset, CachedFiles, PartChecksums, Ranges
 
 from .block_requests import BlockRequest, BlockRequests
 from .planned_draws import NextUse

@@ -21,8 +21,8 @@ from .buckets.command import buckets
 from .cache import cache
 from .changes.append import append
 from .changes.duplicates import duplicates
-from .changes.exclude import exclude
 from .changes.merge import merge
+from .changes.remove import exclude
 from .convert import convert
 from .convert_text import convert_text
 from .doctor import doctor

@@ -26,8 +26,8 @@ def cache(
       stoker cache
       stoker cache photos/train --clear
     """
-    from stoker.formats.caching.index_cache import cached_indexes, clear_indexes
-    from stoker.formats.remote.store import is_url
+    from stoker.formats.index_cache import cached_indexes, clear_indexes
+    from stoker.urls import is_url
 
     origin = source if source is None or is_url(source) else os.path.realpath(source)
     if clear:

@@ -251,7 +251,7 @@ def convert(
 def _warn_of_splits(dataset: Path | str) -> None:
     """Print a warning where folders of splits, such as train and val, have become classes."""
     from stoker.formats.dataset.manifest import Manifest
-    from stoker.formats.remote.store import is_url
+    from stoker.urls import is_url
 
     if is_url(dataset):
         return

@@ -16,7 +16,7 @@ from .shared.progress import progress
 
 if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset as StokerDataset
-    from stoker.formats.dataset.pixel_statistics import PixelStatistics
+    from stoker.formats.pixel_statistics import PixelStatistics
 
     from .description.conversion_gain import Gain
 
@@ -57,7 +57,7 @@ def info(
       stoker info shards/train --pixels --mean-image mean.png
       stoker info shards/train --card card.html
     """
-    from stoker.formats.dataset.versions.history import read_versions
+    from stoker.formats.dataset.versions import read_versions
     from stoker.formats.open import open as open_dataset
 
     from .description.as_json import dataset_json
@@ -115,7 +115,7 @@ def _gains(opened: StokerDataset) -> list[Gain]:
 
 def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:
     """Return the statistics of all pixels, and write the mean image to its file."""
-    from stoker.formats.dataset.pixel_statistics import check_mean_image, pixel_statistics, save_mean_image
+    from stoker.formats.pixel_statistics import check_mean_image, pixel_statistics, save_mean_image
 
     if mean_image is not None:
         check_mean_image(mean_image)

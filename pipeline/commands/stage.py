@@ -26,7 +26,7 @@ def stage(
       stoker stage s3://bucket/shards/train /scratch/train --limit 200GB
       stoker stage s3://bucket/shards/train@3 /scratch/train
     """
-    from stoker.formats.caching.stage import stage as run
+    from stoker.formats.remote.stage import stage as run
 
     with progress("staging", "bytes", resumes=True) as show:
         summary = run(source, target, limit=limit, connections=connections, progress=show)

@@ -12,7 +12,7 @@ from .shared.options import Dataset, JsonOutput, Threads
 from .shared.progress import progress
 
 if TYPE_CHECKING:
-    from stoker.formats.verification.verify import Report
+    from stoker.formats.verify import Report
 
 
 def verify(
@@ -43,7 +43,7 @@ def verify(
     if certificate is not None:
         _verify_certificate(dataset, certificate, as_json=as_json)
         return
-    from stoker.formats.verification.verify import verify as run
+    from stoker.formats.verify import verify as run
 
     from .description.as_json import report_json
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.caching.cached_dataset import CachedDataset
-from stoker.formats.dataset.versions.naming import split_version
-from stoker.formats.remote.store import is_url
+from stoker.formats.dataset.versions import split_version
+from stoker.formats.remote.cached_dataset import CachedDataset
+from stoker.urls import is_url
 
 from .portable import NotPortableError, portable
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from stoker._native import crc32c
 from stoker.arguments import check_progress, whole_number
 from stoker.errors import ConfigError
-from stoker.formats.changes.keys_file import write_keys
+from stoker.formats.changes.remove import write_keys
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.reading.samples import NO_CHECKSUM
-from stoker.formats.dataset.versions.naming import split_version
+from stoker.formats.dataset.index import NO_CHECKSUM
+from stoker.formats.dataset.versions import split_version
 from stoker.formats.open import open as open_dataset
 
 from .near_pairs import hamming_distances, near_pairs

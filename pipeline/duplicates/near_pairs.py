@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.columns import expand_ranges
 
 Int64 = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]

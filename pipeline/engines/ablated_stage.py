@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError, StokerError
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Color, DType, Layout, Size
 
 from .ablated_stage import NO_STAGE, AblatedStage

@@ -17,7 +17,7 @@ from stoker.formats.codecs.decode import (
     is_native,
 )
 from stoker.formats.codecs.registry import CODECS, PixelCountError
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Color
 
 from .base import Status

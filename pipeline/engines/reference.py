@@ -18,7 +18,7 @@ from stoker.augment import reference
 from stoker.augment.params import ImageParams
 from stoker.augment.reference import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from .base import EngineSettings, Result, Status, Work
 from .payload_decode import PayloadError, decode

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
-from stoker.formats.dataset.reading.samples import NO_CHECKSUM, Samples
+from stoker.formats.dataset.index import NO_CHECKSUM, Samples
 
 
 def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from ..order.changes.substitutes import drawn_at
 from ..order.draws import MixedOrder

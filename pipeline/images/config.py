@@ -14,7 +14,7 @@ import numpy.typing as npt
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params import ImageParams, Parts
 from stoker.errors import ConfigError
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..engines.base import ImageFormat

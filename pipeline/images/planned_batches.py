@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stoker.augment.params import Parts
 from stoker.augment.transforms.combining import Partners
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..caching.planned_draws import PlannedDraws, draws_of_order

@@ -15,7 +15,7 @@ from itertools import zip_longest
 import numpy as np
 
 from stoker.augment.params import ImageParams
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..adapters import Adapter

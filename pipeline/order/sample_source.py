@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import CorruptRecordError, SampleError
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.array_columns import ArrayColumn
-from stoker.formats.dataset.columns.list_column import ListColumn
-from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins
 from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest
-from stoker.formats.dataset.reading.samples import Samples
 
 _STRING = "large_string"
 # Arrow's names of the dtypes that a column of a batch can have.

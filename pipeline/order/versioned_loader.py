@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from stoker.errors import CheckpointError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.versions.naming import split_version
+from stoker.formats.dataset.versions import split_version
 from stoker.formats.open import open as open_dataset
 
 from ..description.describe import describe

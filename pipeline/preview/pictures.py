@@ -19,7 +19,7 @@ from stoker.augment.recipe import AnyTransform
 from stoker.augment.reference import compose
 from stoker.augment.transforms.combining import Partners
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 
 from ..images.annotations.composing import composed_masks, composed_objects
 from ..images.annotations.object_geometry import deciding_objects

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns import expand_ranges
 from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.payload_decode import PayloadError, decode

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify.sequences import Labels
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.columns import expand_ranges
 
 from ..caching.planned_draws import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.columns import ListColumn
 
 Int64 = npt.NDArray[np.int64]
 

@@ -27,15 +27,15 @@ check_platform()
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.changes.append import append
-    from stoker.formats.changes.exclude import exclude
     from stoker.formats.changes.merge import merge
+    from stoker.formats.changes.remove import exclude
     from stoker.formats.conversion.convert import convert
     from stoker.formats.conversion.samples.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
     from stoker.formats.text.writer import TextWriter
-    from stoker.formats.verification.verify import verify
+    from stoker.formats.verify import verify
     from stoker.pipeline.cluster.ray_workers import RayWorkers
     from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali.options import DaliOptions
@@ -103,11 +103,11 @@ _HOME = {
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
     "duplicates": "stoker.pipeline.duplicates.find",
-    "exclude": "stoker.formats.changes.exclude",
+    "exclude": "stoker.formats.changes.remove",
     "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mixtures.mix",
     "open": "stoker.formats.open",
-    "verify": "stoker.formats.verification.verify",
+    "verify": "stoker.formats.verify",
 }
 
 

@@ -29,7 +29,7 @@ class Column(NamedTuple):
     row_shape: tuple[int | None, ...]
 
 SAMPLE_COLUMNS: tuple[Column, ...]
-"""Columns of ``stoker.formats.dataset.reading.samples.Samples``."""
+"""Columns of ``stoker.formats.dataset.index.Samples``."""
 
 def crc32c(data: Any, value: int = 0) -> int:
     """Return the CRC32C of a buffer, which continues ``value``, the checksum of the bytes before.

@@ -8,7 +8,9 @@ tried again, is logged once in ten seconds, with the number of messages left out
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 from stoker.urls import without_credentials
@@ -51,3 +53,28 @@ class EventLog:
         left_out = self._left_out.pop(event, 0)
         more = f" ({left_out} more since the last message)" if left_out else ""
         self._logger.log(level, "%s%s", without_credentials(message), more)
+
+
+_BAR = 24  # characters
+
+
+@contextmanager
+def progress_line(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of (done, total) that shows a bar on standard error, if that is a terminal."""
+    stream = sys.stderr
+    if stream is None or not stream.isatty():
+        yield lambda done, total: None
+        return
+
+    def show(done: int, total: int) -> None:
+        filled = _BAR * done // max(total, 1)
+        bar = f"[{'#' * filled}{' ' * (_BAR - filled)}]"
+        stream.write(f"\r{title} {bar} {done:,} of {total:,} {unit}\x1b[K")
+        stream.flush()
+
+    try:
+        show(0, 0)
+        yield show
+    finally:
+        stream.write("\r\x1b[K")
+        stream.flush()

@@ -19,9 +19,9 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
-from stoker.formats.caching.stage import stage
 from stoker.formats.in_place import shards as external_index
 from stoker.formats.remote import retry
+from stoker.formats.remote.stage import stage
 from stoker.formats.sources.source_reader import read_source_file
 
 s3fs = pytest.importorskip("s3fs")

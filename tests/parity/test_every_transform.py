@@ -30,7 +30,7 @@ from stoker import augment
 from stoker.augment import ImageParams, Transform, compile_image
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine

@@ -41,7 +41,7 @@ FETCHING = """
 import os, sys, threading, time
 from pathlib import Path
 import numpy as np
-from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching import block_requests
 from stoker.pipeline.caching.block_requests import BlockRequests
 

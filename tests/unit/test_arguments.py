@@ -10,8 +10,8 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.formats.caching.stage import stage
 from stoker.formats.in_place.shards import index as make_index
+from stoker.formats.remote.stage import stage
 
 
 @pytest.mark.parametrize(

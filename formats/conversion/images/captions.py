@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...concurrency.bounded_map import thread_map
 from ...dataset.manifest import Manifest
 from ...sources.listing import Listing, Skip
+from ...threads import thread_map
 from ...tokenization.captions import (
     CAPTION,
     CAPTION_COLUMNS,

@@ -15,10 +15,8 @@ import numpy.typing as npt
 from stoker.errors import DecodeError
 
 from ...codecs.registry import SIGNATURE_BYTES, is_image_start
-from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
-from ...dataset.columns.annotations import Annotations
-from ...dataset.columns.list_column import ListColumn
-from ...dataset.columns.origin_columns import origin_columns
+from ...dataset.annotations import MASK_COLUMNS, Annotations, from_columns
+from ...dataset.columns import ListColumn, origin_columns
 from ...dataset.manifest import TOKENIZER_NAME
 from ...sources.listing import ListedBlocks, Listing, Skip
 from ...sources.source_reader import SkippedError, read_byte_range, read_source_file

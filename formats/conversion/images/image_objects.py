@@ -11,7 +11,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from ...codecs.registry import CODECS, open_mask
-from ...dataset.columns.annotations import Annotations
+from ...dataset.annotations import Annotations
 from ...sources.annotated.masks.mask_pixels import mask_values
 from ...sources.source_reader import SkippedError, check_image
 from .mask_values import MaskRules

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...containers.protobuf import Feature
-from ...dataset.columns.annotations import Annotations
+from ...dataset.annotations import Annotations
 
 _OBJECT = "image/object/"
 

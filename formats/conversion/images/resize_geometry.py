@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...dataset.columns.annotations import Annotations
-from ...dataset.columns.run_lengths import mask_of_runs, runs_of_mask
+from ...dataset.annotations import Annotations, mask_of_runs, runs_of_mask
 from ..option_values import ResizeMode
 
 Floats = npt.NDArray[np.float32]

@@ -21,11 +21,8 @@ from stoker.errors import ConfigError, StokerError
 from ...codecs.codec import Codec
 from ...containers.image_record import ImageRecord, StoredArray
 from ...containers.registry import find_writing
-from ...dataset.columns.annotation_columns import to_columns
-from ...dataset.columns.annotations import AnnotationInfo, Annotations
-from ...dataset.columns.array_columns import RANGE_TYPES
-from ...dataset.columns.list_column import ListColumn
-from ...dataset.columns.origin_columns import Origin
+from ...dataset.annotations import AnnotationInfo, Annotations, to_columns
+from ...dataset.columns import RANGE_TYPES, ListColumn, Origin
 from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
 from ..options import ConvertOptions
@@ -55,7 +52,7 @@ class ImageSample(NamedTuple):
 class ImageColumns:
     """The columns that every image has; see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
 
-    :class:`stoker.formats.dataset.reading.samples.Samples` explains them.
+    :class:`stoker.formats.dataset.index.Samples` explains them.
     """
 
     sample_type = "image"

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from ...concurrency.task_group import TaskGroup
+from ...threads import TaskGroup
 from ..plan import ConversionPlan
 from ..run import ProgressCounter, ShardMaker
 from ..shards.planned_shard import ShardContext

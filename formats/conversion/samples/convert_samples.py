@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...concurrency.cores import check_threads
+from ...threads import check_threads
 from ..execution import Engine, Summary
 from ..plan import shuffled
 from ..run import Progress, no_progress

@@ -16,7 +16,7 @@ from PIL import Image
 
 from stoker.errors import ConfigError
 
-from ...dataset.columns.array_columns import ARRAY_DTYPES
+from ...dataset.columns import ARRAY_DTYPES
 
 _IMAGE_NAMES = ("image", "img")
 _TARGET_NAMES = {

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.errors import ConfigError, DatasetError
+from stoker.urls import is_url
 
-from ...dataset.columns.array_columns import array_types
-from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
+from ...dataset.columns import ORIGIN_COLUMNS, array_types, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...dataset.manifest import MANIFEST_NAME, Manifest
-from ...remote.store import is_url
 from ...sources.classes.class_names import check_classes
 from ...tokenization.captions import CAPTION_COLUMNS
 from ..images.captions import WrittenCaptions

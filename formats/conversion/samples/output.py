@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...dataset.columns.annotations import AnnotationInfo
+from ...dataset.annotations import AnnotationInfo
 from ...dataset.manifest import Manifest
-from ...dataset.versions.publishing import check_unchanged, remove_remains
-from ...files.publishing import check_target, folder_lock, os_errors
+from ...dataset.versions import check_unchanged, remove_remains
+from ...files import check_target, folder_lock, os_errors
 from ...sources.listing import Listing, Skip
 from ..options import ConvertOptions
 from ..plan import DatasetPlan, PlannedShard

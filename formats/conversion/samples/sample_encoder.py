@@ -12,11 +12,8 @@ import pyarrow as pa
 
 from stoker.errors import DecodeError
 
-from ...dataset.columns.annotation_columns import MASK_COLUMNS
-from ...dataset.columns.annotations import AnnotationInfo, Annotations
-from ...dataset.columns.array_columns import array_types, range_columns, shape_column
-from ...dataset.columns.list_column import ListColumn
-from ...dataset.columns.origin_columns import origin_columns
+from ...dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations
+from ...dataset.columns import ListColumn, array_types, origin_columns, range_columns, shape_column
 from ...dataset.manifest import TOKENIZER_NAME
 from ...sources.annotated.coco.coco_categories import swap_of
 from ...sources.listing import Skip

@@ -8,10 +8,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from stoker.errors import StorageError
+from stoker.urls import is_url
 
 from ...dataset.manifest import Manifest
-from ...files.publishing import remove
-from ...remote.store import Store, is_url
+from ...files import remove
+from ...remote.store import Store
 from ..options import ConvertOptions
 from ..plan import DatasetPlan
 from ..shards.shard_file import ShardFile, ShardResult, shard_files

@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker.errors import EngineError, SourceError, StokerError
 
-from ...concurrency.processes import worker_processes
+from ...worker_processes import worker_processes
 from ..runners.ray_runner import cluster
 from .datasets import Items
 from .values.pictures import image_file, mask_file

@@ -12,10 +12,10 @@ from stoker.errors import SourceError, StokerError
 from stoker.processes import Cleanup, OwnerProcess
 
 from ...codecs.header import MAX_PIXELS
-from ...concurrency.cores import check_threads
 from ...containers.registry import DEFAULT_CONTAINER
-from ...files.reading import check_named
+from ...files import check_named
 from ...sources.listing import Skip
+from ...threads import check_threads
 from ..execution import Summary
 from ..images.captions import written_captions
 from ..option_values import parse_resize, shard_bytes

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...concurrency.bounded_map import bounded_map
 from ...sources.listing import Skip
+from ...threads import bounded_map
 from ..plan import ConversionPlan, PlannedShard
 from .encoder import EncodedRecord
 from .shard_file import ShardFile, ShardResult, finished_shard, new_attempt

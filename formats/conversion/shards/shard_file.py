@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ...containers.registry import find_container, find_writing
-from ...dataset.columns.strings import Strings
-from ...dataset.data_files import Shard
-from ...dataset.index_writing import write_index
-from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ...dataset.columns import Strings
+from ...dataset.index import write_index
+from ...dataset.manifest import Shard
+from ...files import move_durably, remove, sync, sync_folder, write_durably
 from ...sources.listing import Skip
 from .encoder import EncodedRecord, IndexColumns
 

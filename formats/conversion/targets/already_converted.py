@@ -23,7 +23,7 @@ from stoker._native import crc32c
 from stoker.errors import StorageError
 
 from ...containers.registry import find_container
-from ...dataset.columns.origin_columns import ORIGIN_COLUMNS
+from ...dataset.columns import ORIGIN_COLUMNS
 from ...dataset.index import KNOWN_COLUMNS, Index
 from ...dataset.manifest import SKIPPED_NAME, Manifest
 from ...sources.listing import Skip

@@ -2,7 +2,7 @@
 
 Shards never change. Version 2, for example, has an index ``index-v2.arrow`` with the rows of all versions,
 and shards named ``shard-v2-...``.
-:func:`stoker.formats.dataset.versions.publishing.publish_version` publishes it.
+:func:`stoker.formats.dataset.versions.publish_version` publishes it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...containers.registry import find_writing
-from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
+from ...dataset.columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
-from ...dataset.versions.publishing import NextVersion, publish_version
-from ...files.publishing import move_durably, sync_folder, write_durably
+from ...dataset.versions import NextVersion, publish_version
+from ...files import move_durably, sync_folder, write_durably
 from ...sources.listing import Skip, count_reasons, skipped_lines
 from ..shards.shard_file import ShardResult, published_names, shard_files
 from .index_parts import merge_parts, ordered_part

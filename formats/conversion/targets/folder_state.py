@@ -18,10 +18,8 @@ from stoker.errors import DatasetError, SourceError
 
 from ...containers.registry import find_writing
 from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, TOKENIZER_NAME, Manifest
-from ...dataset.sha256_file import SHA256_NAME, sha256_content
-from ...dataset.versions.naming import is_of_version
-from ...files.publishing import move_durably, remove, sync_folder, write_durably
-from ...files.reading import file_digest
+from ...dataset.versions import SHA256_NAME, is_of_version, sha256_content
+from ...files import file_digest, move_durably, remove, sync_folder, write_durably
 from ...sources.listing import skipped_lines
 from ..plan import DatasetPlan
 from ..shards.shard_file import ShardResult, finished_shard, published_names, shard_files

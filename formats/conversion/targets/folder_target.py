@@ -8,7 +8,7 @@ from pathlib import Path
 from stoker.errors import SampleError, SourceError
 
 from ...dataset.manifest import MANIFEST_NAME, Manifest
-from ...files.publishing import check_target, folder_lock, os_errors
+from ...files import check_target, folder_lock, os_errors
 from ..plan import ConversionPlan
 from ..run import ConversionRun
 from ..shards.planned_shard import write_shard

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dataset.index import Index
-from ...dataset.index_writing import concat_indexes, write_index
-from ...files.publishing import remove, sync
+from ...dataset.index import Index, concat_indexes, write_index
+from ...files import remove, sync
 
 
 def merge_parts(parts: Sequence[Path], merged: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ...containers.registry import find_writing
-from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
+from ...dataset.columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest
 from ...sources.listing import Skip, count_reasons

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
-from ...concurrency.bounded_map import thread_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
-from ...dataset.versions.naming import is_of_version
+from ...dataset.versions import is_of_version
 from ...remote.store import Store
+from ...threads import thread_map
 from ..plan import ConversionPlan, DatasetPlan
 from ..run import ConversionRun
 from ..shards.planned_shard import ShardContext, write_shard

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...dataset.columns.annotation_columns import OBJECT_COLUMNS
-from ...dataset.columns.list_column import ListColumn
+from ...dataset.annotations import OBJECT_COLUMNS
+from ...dataset.columns import ListColumn
 from ..listing import ListedObjects
 
 MOST_KEYPOINTS = 500

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ...dataset.columns.numbers import number_array
-from ...dataset.columns.strings import take_strings
-from ...remote.store import Store, is_url
+from ...dataset.columns import number_array, take_strings
+from ...remote.store import Store
 from ..file_table import FileTable
 from ..folders.local_images import find_remote_images, walk_images
 from ..folders.suffixes import has_image_suffix

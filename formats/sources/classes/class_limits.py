@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...dataset.columns.annotation_columns import from_columns, to_columns
-from ...dataset.columns.list_column import ListColumn
-from ...dataset.columns.strings import take_strings
+from ...dataset.annotations import from_columns, to_columns
+from ...dataset.columns import ListColumn, take_strings
 from ..listing import Listing, Skip
 
 Labels = npt.NDArray[np.int64]

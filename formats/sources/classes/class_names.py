@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...dataset.columns.list_column import renumber
+from ...dataset.columns import renumber
 from ...dataset.manifest import Manifest
-from ...files.reading import open_regular, read_at
+from ...files import open_regular, read_at
 from ..listing import Listing
 
 Labels = npt.NDArray[np.int64]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ...files.paths import is_regular, printable_name
-from ...remote.file_system import StoredFile
+from ...files import is_regular, printable_name
+from ...remote.store import StoredFile
 from ..file_table import FileTable
 from ..listing import ListedFiles, Skip
 from ..source_reader import looks_like_image

@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ...concurrency.bounded_map import thread_map
-from ...files.paths import leaves_folder
-from ...files.reading import open_regular, read_at
-from ...remote.file_system import StoredFile
-from ...remote.store import Store, is_url
+from ...files import leaves_folder, open_regular, read_at
+from ...remote.store import Store, StoredFile
+from ...threads import thread_map
 from ..listing import ListedFiles, Skip
 from .local_images import find_images, find_remote_images
 from .walk import FileEntry, walk_folder

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.errors import SourceError
 
-from ...files.paths import is_inside, is_unicode, printable_name
+from ...files import is_inside, is_unicode, printable_name
 from ..listing import Skip
 from .suffixes import has_image_suffix
 

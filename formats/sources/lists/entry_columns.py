@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...dataset.columns.list_column import ListColumn
-from ...dataset.columns.strings import Strings, each, take_strings
+from ...dataset.columns import ListColumn, Strings, each, take_strings
 
 Rows = npt.NDArray[np.int64]
 

@@ -25,11 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from stoker.urls import without_credentials
+from stoker.urls import is_url, without_credentials
 
-from ...files.paths import is_regular, leaves_folder, printable_name
-from ...remote.copies import local_copies
-from ...remote.store import Store, is_url
+from ...files import is_regular, leaves_folder, printable_name
+from ...remote.store import Store, local_copies
 from ..file_table import FileTable
 from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images_error

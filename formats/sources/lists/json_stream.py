@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from stoker.errors import SourceError
 
-from ...files.reading import open_regular
+from ...files import open_regular
 
 _WINDOW = 1 << 22
 _LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things

@@ -17,8 +17,7 @@ from stoker.errors import SourceError
 
 from ...containers.registry import is_local_shard
 from ...dataset.index import KNOWN_COLUMNS
-from ...files.paths import printable_name
-from ...files.reading import open_regular
+from ...files import open_regular, printable_name
 from ..format_names import SOURCE_DESCRIPTIONS
 from ..no_images import INDEX_SHARDS
 from .json_stream import stream_array

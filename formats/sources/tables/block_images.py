@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...files.reading import read_at
+from ...files import read_at
 from ..archives import mds_images
 from ..listing import ListedBlocks
 from .table_files import checked, opened_table, reading_table

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stoker.errors import SourceError, StokerError
+from stoker.urls import is_url
 
 from ...containers.external import expand, is_pattern
-from ...remote.range_file import RangeFile
-from ...remote.store import Store, is_url
+from ...remote.store import RangeFile, Store
 from ..folders.suffixes import holds_without_images
 from ..source import Source
 from ..source_status import source_status

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stoker.errors import SourceError
 
-from ...dataset.columns.strings import each
+from ...dataset.columns import each
 from .table_columns import TableColumns, holds_texts
 
 _DIGITS = 8  # of the number of a row in its key

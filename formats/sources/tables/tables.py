@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from stoker.errors import SourceError
 
-from ...concurrency.bounded_map import bounded_map
+from ...threads import bounded_map
 from ..listing import ListedBlocks, Listing, Skip
 from ..source import Source
 from .table_columns import TableColumns, find_columns

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...files.paths import is_unicode
+from ...files import is_unicode
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from stoker.errors import SourceError
 
-from ...files.reading import open_regular, read_at
+from ...files import open_regular, read_at
 
 _BLOCK = 4 << 20
 _ROWS = 1024  # of a table, that are Python objects at a time

@@ -20,7 +20,7 @@ import numpy as np
 from stoker.errors import ConfigError, SourceError
 
 from ...conversion.samples.values.columns import ColumnType, number_column, store_value, types_of
-from ...dataset.columns.strings import Strings
+from ...dataset.columns import Strings
 from .lines import LineFile
 from .row_columns import RowColumns
 from .text_listing import TextListing

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
-from ...files.reading import read_at
+from ...files import read_at
 from ...sources.listing import Listing, Skip
 from ...sources.source_reader import SkippedError
 from .line_format import LineFormat, SampleLines, document_of

@@ -23,7 +23,7 @@ from ..shared.options import (
 from ..shared.progress import progress
 
 if TYPE_CHECKING:
-    from stoker.formats.changes.summary import ChangeSummary
+    from stoker.formats.changes.joining import ChangeSummary
 
 
 def append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 
 # Largest areas in pixels of small and of medium objects in the evaluation of COCO (pycocotools,

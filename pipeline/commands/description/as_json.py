@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.verification.verify import Report
+from stoker.formats.verify import Report
 
 from .annotations import class_labels
 from .sequence_lengths import lengths_json

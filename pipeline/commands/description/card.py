@@ -15,8 +15,8 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import SKIPPED_NAME
-from stoker.formats.dataset.pixel_statistics import pixel_statistics
-from stoker.formats.dataset.versions.history import read_versions
+from stoker.formats.dataset.versions import read_versions
+from stoker.formats.pixel_statistics import pixel_statistics
 
 from ...preview.make import make_sheet
 from ...preview.page import PAGE_STYLE, sheet_rows

@@ -11,7 +11,7 @@ from rich.table import Table
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.registry import find_container
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.versions.history import Version
+from stoker.formats.dataset.versions import Version
 
 from ..shared.console import human_bytes, plain, table
 from .annotations import annotation_facts, class_labels

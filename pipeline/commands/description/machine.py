@@ -11,7 +11,7 @@ from stoker import __version__, _native
 from stoker.errors import install_hint
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import is_native
-from stoker.formats.concurrency.cores import available_cores
+from stoker.formats.threads import available_cores
 
 from ...engines.selection.devices import this_machine
 from ...engines.selection.execution import choose_engine

@@ -54,7 +54,7 @@ def advise(
       stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 96 --bandwidth 1.2GB
       stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 32 --network 1.25GB
     """
-    from stoker.formats.files.byte_size import parse_byte_size
+    from stoker.formats.files import parse_byte_size
     from stoker.formats.open import open as open_dataset
 
     from ..description.conversion_gain import measure_gain

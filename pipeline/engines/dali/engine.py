@@ -15,7 +15,7 @@ import numpy as np
 from stoker.augment.params import ImageParams
 from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from ..base import EngineSettings, Result, Work
 from .built_pipeline import BuiltPipeline

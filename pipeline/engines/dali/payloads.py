@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.formats.codecs.decode import engine_decodes
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from ..base import EngineSettings, Status
 from ..column_arrays import pack

@@ -14,7 +14,7 @@ from stoker.augment.params import Channels, ImageParams
 from stoker.augment.reference import convert
 from stoker.augment.resampling import Interpolation
 from stoker.augment.steps import Displace
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from ..reference import ReferenceEngine
 from .mean_image import subtract_mean

@@ -15,7 +15,7 @@ from stoker import _native
 from stoker.augment.params import ImageParams
 from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import Layout
 
 from ..base import EngineSettings, Result, Status, Work

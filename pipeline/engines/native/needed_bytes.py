@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.augment.params import ImageParams
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 Int64 = npt.NDArray[np.int64]
 

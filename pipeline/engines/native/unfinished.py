@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.params import ImageParams
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 
 from ..base import ImageFormat, Result, Work
 from .engine import LAYOUT_NUMBERS, NativeEngine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.errors import ConfigError
-from stoker.formats.concurrency.cores import available_cores
+from stoker.formats.threads import available_cores
 
 from .gpus import gpu_count
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stoker.cache_folder import cache_folder
+from stoker.formats.files import cache_folder
 
 _FORMAT = 1
 _MOST = 100

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from stoker.augment.plan import ImagePlan
 from stoker.augment.steps import Displace
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
+from stoker.formats.dataset.annotations import OBJECT_COLUMNS, is_object_column
 
 from ...execution.batch import ColumnSpec
 from ...order.sample_source import SampleSource

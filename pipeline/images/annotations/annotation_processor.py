@@ -14,8 +14,8 @@ from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.params import ImageParams
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.index import Samples
 
 from ...order.sample_source import SampleSource
 from .annotation_config import AnnotationConfig, MaskConfig

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.geometry.masks import decode_runs, fill_polygons
 from stoker.augment.params import ImageParams
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 
 from .mask_drawing import MaskMemory, draw_segments
 

@@ -12,7 +12,7 @@ from stoker import _native
 from stoker.augment.geometry.annotations import shown, transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params import ImageParams
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 
 Float = npt.NDArray[np.float64]
 Owner = npt.NDArray[np.int64]

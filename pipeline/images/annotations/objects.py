@@ -14,8 +14,8 @@ from stoker.augment.geometry.annotations import area_scale, displace_boxes, disp
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, box_format, convert_boxes
 from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns import expand_ranges
 
 from .mask_drawing import MaskMemory, draw_segments
 from .object_geometry import output_boxes, output_keypoints

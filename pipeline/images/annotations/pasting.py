@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from stoker.augment.geometry.masks import mask_boxes
 from stoker.augment.params import Composition, ImageParams
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 from stoker.random import sequence, unit_interval
 
 from .mask_drawing import MaskMemory, draw_segments

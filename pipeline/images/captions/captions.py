@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError, StaleIndexError
-from stoker.formats.dataset.columns.list_column import ListColumn, expand_ranges
+from stoker.formats.dataset.columns import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
 from stoker.formats.tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from stoker.formats.tokenization.special_tokens import count_special_tokens

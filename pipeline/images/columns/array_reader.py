@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.columns.array_columns import ArrayColumn, range_columns, shape_column
+from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_column
 
 from ...adapters import Adapter
 from ...engines.shard_files import open_shards

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.array_columns import shape_column
+from stoker.formats.dataset.columns import shape_column
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
 
 from ...order.rank_draws import LastBatch

@@ -14,7 +14,7 @@ from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.columns import Origins
 from stoker.types import Size
 
 from ...engines.base import ImageFormat

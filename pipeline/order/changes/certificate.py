@@ -19,7 +19,7 @@ from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import is_native
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.verification.sha256_tree import data_tree
+from stoker.formats.sha256_tree import data_tree
 from stoker.version import __version__
 
 from ..sample_source import SampleSource

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError, DatasetError
-from stoker.formats.dataset.columns.annotations import AnnotationInfo
+from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.text.encoder import trained_column

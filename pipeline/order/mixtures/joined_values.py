@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 
 Int64 = npt.NDArray[np.int64]
 

@@ -14,14 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import CorruptRecordError, SampleError
-from stoker.formats.dataset.columns.annotation_columns import MASK_COLUMNS
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.array_columns import ArrayColumn, merged_column
-from stoker.formats.dataset.columns.list_column import ListColumn
-from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.annotations import MASK_COLUMNS, Annotations
+from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, merged_column
 from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest
-from stoker.formats.dataset.reading.samples import Samples
 
 from ..changes.weight_parts import MovingWeights
 from ..draws import MixedOrder

@@ -14,7 +14,7 @@ import pytest
 from helpers.loaders.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 
-from stoker.formats.remote import file_system
+from stoker.formats.remote import store as file_system
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
 

@@ -19,8 +19,8 @@ from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
-from stoker.formats.caching import file_fetcher
-from stoker.formats.caching.stage import stage
+from stoker.formats.remote import stage as file_fetcher
+from stoker.formats.remote.stage import stage
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_staging_resumes_after_a_kill(source: Path, tmp_path: Path, serve: Calla
     server = serve(source)
     server.concerns = lambda name, number: name == "shard-00004-of-00005.tfrecord"
     server.held.clear()
-    code = "import sys; from stoker.formats.caching.stage import stage; stage(*sys.argv[1:], connections=1)"
+    code = "import sys; from stoker.formats.remote.stage import stage; stage(*sys.argv[1:], connections=1)"
     state = tmp_path / "here" / ".stoker-stage" / ".blocks"
     child = subprocess.Popen([sys.executable, "-c", code, server.url, tmp_path / "here"])
     # Blocks are as large as usual there: a whole file is one.

@@ -12,7 +12,7 @@ import stoker
 from stoker.errors import CorruptRecordError, DatasetError, SampleError
 from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb import BadPageError, walk
-from stoker.formats.files.reading import open_regular
+from stoker.formats.files import open_regular
 
 Make = Callable[..., Path]
 

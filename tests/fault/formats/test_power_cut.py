@@ -19,11 +19,11 @@ import pytest
 from helpers.data.file_trees import read_files
 
 import stoker
-from stoker.formats.caching.stage import stage
+from stoker.formats.dataset import versions as history
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.dataset.sha256_file import SHA256_NAME
-from stoker.formats.dataset.versions import history
+from stoker.formats.dataset.versions import SHA256_NAME
 from stoker.formats.in_place import shards as external_index
+from stoker.formats.remote.stage import stage
 
 Dataset = dict[str, bytes]
 RMTREE = shutil.rmtree

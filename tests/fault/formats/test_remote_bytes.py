@@ -14,9 +14,9 @@ from helpers.data.shards.tar_shards import write_samples
 
 import stoker
 from stoker.errors import CorruptRecordError, SampleError, StokerError
-from stoker.formats.caching.stage import stage
 from stoker.formats.in_place.shards import index
-from stoker.formats.verification.verify import verify
+from stoker.formats.remote.stage import stage
+from stoker.formats.verify import verify
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

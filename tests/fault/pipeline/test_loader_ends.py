@@ -17,7 +17,7 @@ from helpers.loaders.row_loaders import load_rows
 from helpers.processes.waiting import wait_until
 
 from stoker.errors import EngineError, SampleError
-from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching.block_requests import BlockRequests
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent

@@ -11,8 +11,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
-from stoker.formats.dataset.columns.annotation_columns import to_columns
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations, to_columns
 from stoker.formats.open import open as open_dataset
 
 COLUMNS = ("image", "boxes", "box_labels", "crowd", "masks", "row", "key")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from helpers.data.datasets import jpeg
 
-from stoker.formats.dataset.columns.annotation_columns import from_columns
-from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.annotations import from_columns
+from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.sources.listing import Listing
 
 IMAGES = ("a.jpg", "b.jpg")

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 import stoker
-from stoker.formats.dataset.sha256_file import SHA256_NAME
+from stoker.formats.dataset.versions import SHA256_NAME
 
 from .results import Local, Pixels, digest
 from .sources import CLASSES, Sandbox, photograph, picture, png

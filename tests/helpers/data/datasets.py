@@ -17,10 +17,9 @@ from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.image_record import ImageRecord
 from stoker.formats.containers.registry import find_writing
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import concat_indexes, write_index
+from stoker.formats.dataset.index import Index, concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files import file_digest
 
 CLASSES = ("cat", "dog", "eel")
 

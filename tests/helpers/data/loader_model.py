@@ -16,8 +16,7 @@ import stoker
 from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.errors import SampleError
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import write_index
+from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME
 
 N = 37

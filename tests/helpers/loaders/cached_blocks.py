@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 from stoker.pipeline.caching.planned_reads import BatchReads
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stoker.augment import ImageParams
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.types import DType, Layout
 
 BatchForm = tuple[DType, Layout, ImageParams]

@@ -11,7 +11,7 @@ from helpers.processes.cpu_levels import BatchForm, digests_at_level
 
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import ImageFormat
 
 T = TypeVar("T", Samples, ImageParams)

@@ -27,7 +27,7 @@ from stoker.augment import ImageParams, RandomCrop, Resize, compile_image, refer
 from stoker.augment.params import Erase, Noise, Warp
 from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import ImageFormat
 
 Pixels = npt.NDArray[np.uint8]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import stoker
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.run_lengths import runs_of_mask
+from stoker.formats.dataset.annotations import Annotations, runs_of_mask
 
 SIDE = 16
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

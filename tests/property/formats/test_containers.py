@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers.registry import find_container, find_writing, writable
-from stoker.formats.files.reading import file_digests
+from stoker.formats.files import file_digests
 
 RECORDS = st.lists(
     st.tuples(

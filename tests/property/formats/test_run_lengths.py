@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from stoker.formats.dataset.columns.run_lengths import (
-    checked_runs,
-    decompress_runs,
-    mask_of_runs,
-    runs_of_mask,
-)
+from stoker.formats.dataset.annotations import checked_runs, decompress_runs, mask_of_runs, runs_of_mask
 
 
 def slow_compress(runs: list[int]) -> str:

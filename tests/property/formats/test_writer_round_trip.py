@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import stoker
 from stoker.augment import Resize
-from stoker.formats.dataset.columns.array_columns import ARRAY_DTYPES
+from stoker.formats.dataset.columns import ARRAY_DTYPES
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

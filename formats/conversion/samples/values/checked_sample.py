@@ -12,7 +12,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ....containers.image_record import StoredArray
-from ....dataset.columns.annotations import Annotations
+from ....dataset.annotations import Annotations
 from .columns import ColumnType, store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
 

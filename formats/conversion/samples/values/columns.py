@@ -14,10 +14,9 @@ import pyarrow as pa
 from stoker.errors import ConfigError
 
 from ....containers.image_record import StoredArray
-from ....dataset.columns.array_columns import ARRAY_DTYPES, array_types
-from ....dataset.columns.origin_columns import ORIGIN_COLUMNS
+from ....dataset.columns import ARRAY_DTYPES, ORIGIN_COLUMNS, array_types
 from ....dataset.index import KNOWN_COLUMNS
-from ....files.paths import is_unicode
+from ....files import is_unicode
 
 _RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
 _RESERVED |= {*KNOWN_COLUMNS, *ORIGIN_COLUMNS}

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ....dataset.columns.annotations import Annotations
-from ....dataset.columns.run_lengths import checked_runs, decompress_runs, runs_of_mask
+from ....dataset.annotations import Annotations, checked_runs, decompress_runs, runs_of_mask
 
 Floats = npt.NDArray[np.float32]
 Runs = npt.NDArray[np.uint32]

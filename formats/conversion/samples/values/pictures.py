@@ -14,7 +14,7 @@ from PIL import Image
 
 from stoker.errors import ConfigError
 
-from ....files.reading import open_regular, read_at
+from ....files import open_regular, read_at
 from ....sources.source_reader import SkippedError
 
 _CHANNELS = (1, 3, 4)

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
+from stoker.urls import is_url
 
-from ....remote.copies import local_copies
-from ....remote.store import is_url
+from ....remote.store import local_copies
 from ...listing import Listing
 from ...lists.file_list import resolve
 from ...source import Source

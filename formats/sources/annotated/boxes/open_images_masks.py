@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....codecs.header import MAX_PIXELS
-from ....concurrency.bounded_map import thread_map
-from ....concurrency.cores import available_cores
-from ....dataset.columns.run_lengths import runs_of_mask
+from ....dataset.annotations import runs_of_mask
+from ....threads import available_cores, thread_map
 from ...folders.source_folder import SourceFolder
 from ...lists.file_list import find_files
 from ...source_reader import SkippedError, check_image, read_source_file

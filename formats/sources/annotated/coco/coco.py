@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ....files.reading import open_regular, read_at
-from ....remote.copies import local_copies
-from ....remote.store import Store, is_url
+from ....files import open_regular, read_at
+from ....remote.store import Store, local_copies
 from ...listing import Listing, Skip
 from ...lists.file_list import NamedFiles, find_files, resolve
 from ...lists.json_stream import stream_object, unpacked

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from stoker.errors import SourceError
 
-from ....dataset.columns.annotations import AnnotationInfo
-from ....files.paths import printable_name
+from ....dataset.annotations import AnnotationInfo
+from ....files import printable_name
 
 
 class Categories:

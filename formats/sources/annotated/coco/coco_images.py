@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from ....files.paths import printable_name
-from ....remote.store import is_url
+from stoker.urls import is_url
+
+from ....files import printable_name
 from ...listing import Skip
 from .coco_categories import is_id
 from .coco_shapes import is_size

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....dataset.columns.run_lengths import checked_runs, decompress_runs
+from ....dataset.annotations import checked_runs, decompress_runs
 from ..object_issues import BadObjectError, numbers
 from ..object_table import MOST_KEYPOINTS
 

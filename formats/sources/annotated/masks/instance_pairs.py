@@ -13,8 +13,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ....concurrency.bounded_map import thread_map
-from ....concurrency.cores import available_cores
+from ....threads import available_cores, thread_map
 from ...folders.source_folder import SourceFolder
 from ...listing import ListedFiles, Listing, Skip
 from ...source_reader import SkippedError

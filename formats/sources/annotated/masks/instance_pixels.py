@@ -28,7 +28,7 @@ class Instance(NamedTuple):
     value: int  # Its value
     box: tuple[int, int, int, int]  # Left, top, right, bottom, pixels
     area: int  # Number of its pixels
-    # (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`
+    # (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.annotations`
     runs: npt.NDArray[np.uint32]
     segments: Segments  # Segments of its pixels
 

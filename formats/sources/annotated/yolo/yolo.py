@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stoker.errors import SourceError
+from stoker.urls import is_url
 
-from ....dataset.columns.annotations import AnnotationInfo
-from ....files.paths import printable_name
-from ....remote.store import is_url
+from ....dataset.annotations import AnnotationInfo
+from ....files import printable_name
 from ...folders.source_folder import SourceFolder, split_at_folder
 from ...listing import ListedFiles, Listing, Skip
 from ...no_images import no_images_error

@@ -18,8 +18,8 @@ from stoker.formats.codecs.header import MAX_PIXELS
 from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
+from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
-from stoker.formats.verification.annotations import mask_problem
 from stoker.pipeline.images.annotations.annotation_config import AnnotationConfig, MaskConfig
 from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor, decode_mask
 

@@ -18,7 +18,7 @@ import stoker
 from stoker.errors import SampleError, StokerError
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files import file_digest
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

@@ -13,8 +13,7 @@ from helpers.data.pictures import png
 from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import Resize
-from stoker.formats.dataset.columns.annotation_columns import to_columns
-from stoker.formats.dataset.columns.annotations import AnnotationInfo, Annotations
+from stoker.formats.dataset.annotations import AnnotationInfo, Annotations, to_columns
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 import stoker
-from stoker.formats.dataset.columns.run_lengths import runs_of_mask
+from stoker.formats.dataset.annotations import runs_of_mask
 
 NAMES = ["nose", "left_eye", "right_eye"]
 CATEGORIES = [

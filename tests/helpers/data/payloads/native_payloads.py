@@ -12,7 +12,7 @@ from PIL import Image
 from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -18,7 +18,7 @@ from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
 from stoker.formats.containers.protobuf import Span
 from stoker.formats.containers.registry import ContainerRow
-from stoker.formats.files.reading import file_digests
+from stoker.formats.files import file_digests
 
 MAGIC = b"TOY1"
 HEADER = struct.Struct("<II")  # bytes of the key and of the value

@@ -21,7 +21,7 @@ from helpers.processes.programs import die, end_of, fork
 
 import stoker
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.dataset.versions.naming import HISTORY_NAME
+from stoker.formats.dataset.versions import HISTORY_NAME
 
 SAMPLES = 5
 

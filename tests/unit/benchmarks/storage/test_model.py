@@ -11,7 +11,7 @@ import stoker
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.scale import measure_order, measure_reading
 from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.formats.caching.block_files import BLOCK_BYTES
+from stoker.formats.remote.block_files import BLOCK_BYTES
 
 ONE_BLOCK = Data(BLOCK_BYTES, 1 << 40)
 FAST = 1e15  # bytes per second

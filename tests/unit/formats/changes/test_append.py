@@ -15,7 +15,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
-from stoker.formats.files.publishing import folder_lock
+from stoker.formats.files import folder_lock
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

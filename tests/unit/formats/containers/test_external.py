@@ -15,12 +15,12 @@ from helpers.data.pictures import encode
 import stoker
 from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DatasetError, SourceError, StorageError
-from stoker.formats.caching.stage import stage
 from stoker.formats.containers import external as external_shards
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.lmdb import encode_datum
 from stoker.formats.containers.protobuf import encode_example
 from stoker.formats.in_place import shards as external_index
+from stoker.formats.remote.stage import stage
 from stoker.formats.remote.store import Store
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")

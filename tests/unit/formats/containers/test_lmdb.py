@@ -17,7 +17,7 @@ import pytest
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb import walk
-from stoker.formats.files.reading import open_regular
+from stoker.formats.files import open_regular
 
 # Near the sizes at which LMDB changes from leaf to overflow pages, and from one overflow page to two.
 SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 50_000]

@@ -11,7 +11,6 @@ from helpers.data.shards.toy_container import BYTE_RANGES, READ_ONLY, TOY, TOY_R
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
-from stoker.formats.caching.stage import stage
 from stoker.formats.containers import registry
 from stoker.formats.containers.registry import (
     CONTAINERS,
@@ -20,6 +19,7 @@ from stoker.formats.containers.registry import (
     writable,
 )
 from stoker.formats.in_place.shards import index
+from stoker.formats.remote.stage import stage
 
 
 @pytest.mark.parametrize("name", ["zip", "", "../os", "files"])

@@ -12,7 +12,7 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
-from stoker.formats.dataset.columns.annotations import AnnotationInfo
+from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
 # Conversions of a source keep their bytes only if this order stays; NumPy 2 made it.

@@ -17,8 +17,7 @@ from stoker import _native
 from stoker.errors import ConfigError, DatasetError, StaleIndexError
 from stoker.formats.codecs.decode import decode_rgb
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import write_index
+from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import Manifest
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

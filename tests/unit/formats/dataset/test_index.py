@@ -10,10 +10,8 @@ import pytest
 
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.index import Index
-from stoker.formats.dataset.index_writing import concat_indexes, write_index
+from stoker.formats.dataset.index import Index, Samples, concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME
-from stoker.formats.dataset.reading.samples import Samples
 
 
 def columns(n: int, start: int = 0, **more: Any) -> dict[str, Any]:

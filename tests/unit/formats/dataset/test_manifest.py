@@ -9,10 +9,10 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError
-from stoker.formats.caching import remote_dataset
 from stoker.formats.dataset import manifest as manifest_module
-from stoker.formats.dataset.columns.annotations import AnnotationInfo
+from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.remote import remote_dataset
 
 
 def manifest(**changes: Any) -> Manifest:

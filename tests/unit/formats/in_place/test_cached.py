@@ -14,7 +14,7 @@ from helpers.data.shards.tar_shards import write_samples
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
-from stoker.formats.caching.index_cache import cached_indexes
+from stoker.formats.index_cache import cached_indexes
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses", "cache")
 

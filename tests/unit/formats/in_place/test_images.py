@@ -16,7 +16,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import DatasetError, SampleError, SourceError
 from stoker.formats.in_place.images import index_images
-from stoker.formats.verification.verify import verify
+from stoker.formats.verify import verify
 
 Picture = Callable[..., bytes]
 

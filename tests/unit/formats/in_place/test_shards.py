@@ -23,7 +23,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedE
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.protobuf import Feature
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.files.publishing import folder_lock
+from stoker.formats.files import folder_lock
 from stoker.formats.in_place import shards as external_index
 from stoker.formats.in_place import shards as indexer
 from stoker.formats.in_place import shards as sample_rows

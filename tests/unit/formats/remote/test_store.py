@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stoker.errors import MissingDependencyError, StorageError
-from stoker.formats.remote.store import Store, is_url
+from stoker.formats.remote.store import Store
+from stoker.urls import is_url
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

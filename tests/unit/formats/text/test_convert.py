@@ -18,7 +18,7 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
-from stoker.formats.concurrency import bounded_map
+from stoker.formats import threads as bounded_map
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.containers.registry import find_container
 from stoker.formats.tokenization import choice

@@ -10,7 +10,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CenterCrop
-from stoker.formats.caching.remote_dataset import FileReader
+from stoker.formats.remote.remote_dataset import FileReader
 from stoker.pipeline.caching import cache_read_ahead
 
 

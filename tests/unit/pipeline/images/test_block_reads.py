@@ -10,7 +10,7 @@ import pytest
 
 import stoker
 from stoker.augment import Resize
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.reference import ReferenceEngine
 
 

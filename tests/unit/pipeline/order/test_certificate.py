@@ -19,7 +19,7 @@ import stoker
 from stoker import ImageLoader, TextLoader, _native
 from stoker.augment import CenterCrop, RandomHorizontalFlip
 from stoker.errors import ConfigError
-from stoker.formats.verification.sha256_tree import data_tree, merkle_root
+from stoker.formats.sha256_tree import data_tree, merkle_root
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.order.changes import certificate as certificates
 from stoker.pipeline.order.changes.certificate import certificate_problems

@@ -21,8 +21,8 @@ import stoker
 from stoker.bucketing import Pad
 from stoker.bucketing.batchify.sequences import Labels
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.caching.block_files import BLOCK_BYTES
-from stoker.formats.caching.cached_dataset import CachedFiles
+from stoker.formats.remote.block_files import BLOCK_BYTES
+from stoker.formats.remote.cached_dataset import CachedFiles
 from stoker.pipeline.text import token_reader
 
 WORDS = 50  # distinct words

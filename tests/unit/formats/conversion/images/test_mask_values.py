@@ -15,8 +15,8 @@ from stoker.errors import ConfigError, SourceError
 from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.mask_values import MaskRules, mask_table
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
+from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
-from stoker.formats.verification.annotations import mask_problem
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

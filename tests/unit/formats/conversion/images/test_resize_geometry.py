@@ -13,8 +13,7 @@ from stoker.formats.conversion.images.encode_image import encode_image
 from stoker.formats.conversion.images.image_objects import fit_objects
 from stoker.formats.conversion.images.resize_geometry import resize_geometry, resize_mask, resize_objects
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.dataset.columns.annotations import Annotations
-from stoker.formats.dataset.columns.run_lengths import mask_of_runs, runs_of_mask
+from stoker.formats.dataset.annotations import Annotations, mask_of_runs, runs_of_mask
 
 MODES: list[tuple[Any, int, int]] = [
     ("shorter", 40, 40),

@@ -12,8 +12,8 @@ from helpers.data.pictures import noise
 import stoker
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError, LockedError
-from stoker.formats.caching.stage import stage
-from stoker.formats.dataset.versions.history import read_versions
+from stoker.formats.dataset.versions import read_versions
+from stoker.formats.remote.stage import stage
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

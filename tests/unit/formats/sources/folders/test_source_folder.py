@@ -16,8 +16,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
+from stoker.formats.remote.listing import crawl, look_up
 from stoker.formats.remote.store import Store
-from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.detect import find_format
 from stoker.formats.sources.folders.source_folder import open_folder, split_at_folder
 from stoker.formats.sources.source import Source

@@ -26,7 +26,7 @@ from stoker.augment import (
     Resize,
 )
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.payloads import PayloadReader, Payloads

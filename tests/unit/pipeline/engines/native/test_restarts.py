@@ -16,7 +16,7 @@ from stoker.augment import CenterCrop, RandomAffine, RandomHorizontalFlip, Rando
 from stoker.augment.params import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

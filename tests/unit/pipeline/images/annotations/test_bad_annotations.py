@@ -25,7 +25,7 @@ from helpers.data.pictures import encode, png
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError
-from stoker.formats.dataset.columns.annotation_columns import to_columns
+from stoker.formats.dataset.annotations import to_columns
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.preview.scene import read_scene
 

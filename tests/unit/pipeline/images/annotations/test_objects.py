@@ -9,7 +9,7 @@ import pytest
 
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
 from stoker.augment.plan import compile_image
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.annotations import Annotations
 from stoker.pipeline.images.annotations.objects import BatchObjects, ObjectConfig, pad, transform_objects
 
 

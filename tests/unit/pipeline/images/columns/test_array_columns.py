@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
-from stoker.formats.dataset.columns.array_columns import range_columns
+from stoker.formats.dataset.columns import range_columns
 from stoker.pipeline.execution.batch import ColumnSpec
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

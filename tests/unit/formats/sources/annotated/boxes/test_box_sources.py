@@ -12,7 +12,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.dataset.columns.run_lengths import mask_of_runs
+from stoker.formats.dataset.annotations import mask_of_runs
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

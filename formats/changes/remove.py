@@ -1,0 +1,146 @@
+"""Files of keys, which ``stoker duplicates`` writes and ``stoker exclude`` reads.
+
+Each line has a key, or a key, a tab and the folder of the dataset that it belongs to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stoker.errors import ConfigError, SourceError
+
+from ..conversion.targets.index_parts import merge_parts
+from ..dataset.index import Index, open_index, write_index
+from ..dataset.manifest import IndexFile, Manifest, index_name
+from ..dataset.selection import matching
+from ..dataset.versions import NextVersion, publish_version
+from .joining import ChangeSummary, locked_dataset, staging_folder
+
+
+def read_keys(file: Path, folder: Path) -> list[str]:
+    """Return the keys in a file that belong to the dataset in ``folder``."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"the file of keys cannot be read: {error}", path=file) from error
+    pairs = [line.removesuffix("\r").rpartition("\t") for line in lines if line.strip()]
+    keys = [key or last for key, tab, last in pairs if not tab or Path(last) == folder.resolve()]
+    if pairs and not keys:
+        raise SourceError(
+            f"the file has only keys of other datasets, such as {pairs[0][2]}",
+            path=file,
+            hint=f"name the folder of that dataset, or a file with keys of {folder}",
+        )
+    return keys
+
+
+def write_keys(file: Path, keys: Iterable[tuple[str, Path]]) -> None:
+    """Write keys with the folders of their datasets."""
+    file.write_text("".join(f"{key}\t{folder.resolve()}\n" for key, folder in keys), encoding="utf-8")
+
+
+Mask = npt.NDArray[np.bool_]
+
+_CHUNK = 1 << 20  # rows
+_NOT_FOUND = "key that is not in the dataset"
+
+
+def exclude(
+    dataset: str | os.PathLike[str],
+    *,
+    keys: str | os.PathLike[str] | Iterable[str] | None = None,
+    where: str | pc.Expression | None = None,
+) -> ChangeSummary:
+    """Make a version of a dataset without some of its samples; shards and earlier versions stay as they are.
+
+    Every version can be opened: ``stoker.open(path, version=1)`` still has all samples of the first.
+
+    Args:
+        dataset: The dataset's folder.
+        keys: Keys of the samples to leave out, or a file of keys as ``stoker duplicates`` writes it: each
+            line has a key, or a key, a tab and the folder of its dataset. Lines of other datasets are
+            ignored.
+        where: A condition on the index's columns, as :meth:`stoker.Dataset.select` takes it, such as
+            ``"width < 64"``. With both arguments, all samples that either names are left out.
+
+    Raises:
+        ConfigError: Neither is given, the condition cannot be used, or it would leave out no sample or all.
+        DatasetError: There is no dataset in the folder, or it is at a URL.
+        LockedError: Another process changes the dataset.
+        SourceError: The file of keys cannot be read.
+        WriteError: The disk is full or refuses a write.
+    """
+    if keys is None and where is None:
+        raise ConfigError("exclude needs keys or a condition", hint="such as where='width < 64'")
+    with locked_dataset(dataset) as (folder, last):
+        index = open_index(folder, last)
+        listed, skipped = _listed_keys(keys, folder), {}
+        out = np.zeros(len(index), bool)
+        if listed is not None:
+            out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(listed, pa.large_string())))
+            missing = len(set(listed) - set(index.keys(np.flatnonzero(out))))
+            skipped = {_NOT_FOUND: missing} if missing else {}
+        if where is not None:
+            out |= matching(index, where)
+        _check(out, folder)
+        grown = _publish(folder, last, index, ~out, _words(keys, where, listed))
+    return ChangeSummary(
+        folder, grown.dataset_version, grown.index.rows, removed=int(out.sum()), skipped=skipped
+    )
+
+
+def _listed_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Path) -> list[str] | None:
+    if keys is None:
+        return None
+    return read_keys(Path(keys), folder) if isinstance(keys, (str, os.PathLike)) else list(keys)
+
+
+def _check(out: Mask, folder: Path) -> None:
+    if not out.any():
+        raise ConfigError(
+            "no sample would be left out: no key is in the dataset, and no sample meets the condition",
+            path=folder,
+            hint="stoker info --versions says what earlier commands have left out",
+        )
+    if out.all():
+        raise ConfigError("every sample would be left out", path=folder, hint="remove the folder instead")
+
+
+def _words(keys: object, where: object, listed: list[str] | None) -> str:
+    words = []
+    if listed is not None:
+        name = f" of {Path(keys).name}" if isinstance(keys, (str, os.PathLike)) else ""
+        number = len(set(listed))
+        words.append(f"{number:,} key{'' if number == 1 else 's'}{name}")
+    if where is not None:
+        words.append(f"where {where}")
+    return f"exclude {' and '.join(words)}"
+
+
+def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str) -> Manifest:
+    with staging_folder(folder) as staging:
+        merged = staging / "merged.arrow"
+        merge_parts(_filtered_parts(index, keep, staging), merged)
+        name = index_name(last.dataset_version + 1)
+        grown = replace(last, index=IndexFile.of(merged, int(keep.sum()), name))
+        publish_version(folder, last, NextVersion(grown, merged, words), staging)
+    return grown
+
+
+def _filtered_parts(index: Index, keep: Mask, staging: Path) -> list[Path]:
+    """Write the rows to keep as files of at most a million rows, so that memory does not grow with them."""
+    parts = []
+    for start in range(0, len(keep), _CHUNK):
+        rows = pa.array(start + np.flatnonzero(keep[start : start + _CHUNK]))
+        if len(rows):
+            parts.append(staging / f"{start}.arrow")
+            write_index(parts[-1], {name: index.arrow(name).take(rows) for name in index.types})
+    return parts

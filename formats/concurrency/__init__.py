@@ -1,1 +1,0 @@
-"""Threads and processes: how many to use, and how to run work on them."""

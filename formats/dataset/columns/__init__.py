@@ -1,1 +1,0 @@
-"""Columns of the index: strings, lists, and the annotations of objects that several columns hold."""

@@ -1,0 +1,436 @@
+"""Selection of samples and objects by position, mask, condition, class or split, for ``Dataset.select``."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import operator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stoker.errors import ConfigError, StaleIndexError
+
+from .annotations import Annotations, columns_of, from_columns
+from .columns import ListColumn, expand_ranges
+from .index import Index
+
+_NAMES = ("num_objects", "num_crowds", "smallest_object", "largest_object")
+
+
+def all_objects(index: Index, keypoints: int = 0, parts: Collection[str] = ()) -> Annotations:
+    """Return the objects of all rows of an index, with some of the optional parts; see ``from_columns``."""
+    names = columns_of(index.types, parts)
+    return from_columns({name: index.lists(name) for name in names}, len(index), keypoints)
+
+
+def columns_of_objects(
+    index: Index, condition: str, objects: npt.NDArray[np.bool_] | None
+) -> dict[str, pa.Array]:
+    """Return the facts about the objects of each image that a condition names, (N,) each, by name.
+
+    ``num_objects`` and ``num_crowds`` count; ``smallest_object`` and ``largest_object`` are areas in pixels,
+    0 for an image without objects. ``objects``, (M,) bool, has the objects that count; None for all.
+    """
+    if "object_labels" not in index.types or not any(name in condition for name in _NAMES):
+        return {}
+    if objects is None and not any(name in condition for name in _NAMES[1:]):
+        return {_NAMES[0]: pa.array(index.lists("object_labels").counts)}
+    annotations = all_objects(index)
+    if objects is not None:
+        annotations = annotations.take(objects)
+    n = len(index)
+    smallest, largest = np.full(n, np.inf), np.zeros(n)
+    np.minimum.at(smallest, annotations.owner, annotations.area)
+    np.maximum.at(largest, annotations.owner, annotations.area)
+    values: tuple[Any, ...] = (
+        np.bincount(annotations.owner, minlength=n),
+        np.bincount(annotations.owner[annotations.crowd], minlength=n),
+        np.where(np.isfinite(smallest), smallest, 0),
+        largest,
+    )
+    return dict(zip(_NAMES, map(pa.array, values), strict=True))
+
+
+Ints = npt.NDArray[np.int64]
+
+_SHOWN = 10  # names in a hint
+_TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
+    """Return the numbers of the wanted classes; ``classes`` has the names of all, by number."""
+    return [_number(classes, name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
+
+
+def _number(classes: Sequence[str], name: str) -> int:
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"classes must be names of classes, found {name!r}",
+            hint=f"Choose numbers by a condition: select('label in ({name!r},)').",
+        )
+    if name in classes:
+        return classes.index(name)
+    near = get_close_matches(name, classes, n=_SHOWN) or classes[:_SHOWN]
+    more = " ..." if len(near) == _SHOWN < len(classes) else ""
+    hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
+    raise ConfigError(f"there is no class {name!r}", hint=hint)
+
+
+def has_class(labels: ListColumn, numbers: list[int]) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether one of each sample's several labels is among ``numbers``."""
+    owner = np.repeat(np.arange(len(labels.counts)), labels.counts)
+    return np.isin(np.arange(len(labels.counts)), owner[np.isin(labels.values, numbers)])
+
+
+def names_classes(condition: str) -> list[str] | None:
+    """Return the texts that a condition compares with ``class`` or ``label``; None if it compares neither.
+
+    It is for hints, because conditions can name classes only by number.
+    """
+    compared = re.findall(r"\b(class|label)\b\s*(?:==|!=|in\b|not in\b)\s*([^)]*)", condition)
+    names = [first or second for _, values in compared for first, second in _TEXT.findall(values)]
+    return names if names or any(word == "class" for word, _ in compared) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Numbering:
+    """The classes of a selection, by their new numbers."""
+
+    classes: tuple[str, ...]  # Their names
+    numbers: Ints  # (C,) int64, their numbers in the index
+
+    @classmethod
+    def of(cls, classes: Sequence[str], numbers: Sequence[int]) -> Numbering:
+        """Return the numbering by the order of ``classes``, whose numbers in the index are ``numbers``."""
+        if len(set(numbers)) < len(numbers):
+            raise ConfigError(
+                "a class is named twice, and renumber=True gives each one number", hint="name each class once"
+            )
+        return cls(tuple(classes), np.array(numbers, np.int64))
+
+    def of_labels(self, labels: Ints) -> Ints:
+        """Return new numbers for (N,) labels of the index; -1 for a label that is not among the classes."""
+        order = np.argsort(self.numbers)
+        at = np.searchsorted(self.numbers, labels, sorter=order)
+        found = order[np.minimum(at, len(order) - 1)]
+        return np.where(self.numbers[found] == labels, found, -1)
+
+    def of_lists(self, lists: ListColumn) -> ListColumn:
+        """Return lists of several labels, without the labels that are not among the classes."""
+        labels = self.of_labels(lists.values)
+        owner = np.repeat(np.arange(len(lists)), lists.counts)[labels >= 0]
+        return ListColumn.of_counts(np.bincount(owner, minlength=len(lists)), labels[labels >= 0])
+
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
+
+
+def matching(
+    index: Index, expression: pc.Expression | str, objects: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether an expression is true for each row of an index.
+
+    Only the columns that the expression names are read.
+    """
+    # objects (M,) bool
+    condition = parse(expression) if isinstance(expression, str) else expression
+    for name in index.types:
+        if name in str(condition):
+            _check_offsets(index, name)
+    columns = {name: index.arrow(name) for name in index.types}
+    columns = {**columns_of_objects(index, str(condition), objects), **columns}
+    return matching_rows(pa.table(columns), expression)
+
+
+def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether an expression is true for each row of a table.
+
+    Raises: As :func:`matching`.
+    """
+    import pyarrow.dataset as pads  # imports pandas, 45 MB that opening a dataset does not need
+
+    condition = parse(expression) if isinstance(expression, str) else expression
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    hint = f"The columns are {', '.join(f'{name} ({column.type})' for name, column in columns.items())}"
+    try:
+        matches = pads.dataset(table).to_table(columns={"matches": condition})["matches"]
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = str(error).split(" in ")[0] if "FieldRef" in str(error) else error
+        if isinstance(expression, str) and (by_name := _hint_of_classes(expression)):
+            hint = f"{by_name} {hint}"
+        raise ConfigError(f"the condition {expression} cannot be used: {reason}", hint=hint) from error
+    if not pa.types.is_boolean(matches.type):
+        raise ConfigError(f"{expression} is no condition but {matches.type}", hint=hint)
+    return np.asarray(matches.to_numpy(), bool)
+
+
+def _check_offsets(index: Index, name: str) -> None:
+    """Check the offsets of texts and lists, which Arrow trusts; opening a large index does not check them."""
+    column = index.arrow(name)
+    if not pa.types.is_primitive(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise StaleIndexError(
+                f"the index column {name!r} is damaged: {error}",
+                path=index.path,
+                hint="stoker verify says where",
+            ) from error
+
+
+def parse(text: str) -> pc.Expression:
+    """Return the expression of PyArrow for one in words.
+
+    An expression may have names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in
+    chains; ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``,
+    in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
+    """
+    try:
+        return _translate(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise ConfigError(
+            f"the condition {text!r} is no expression: {error.msg}", hint=_hint_of_classes(text)
+        ) from error
+    except (RecursionError, MemoryError) as error:
+        raise ConfigError("the condition is nested too deeply") from error
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"the condition {text!r} cannot be used: {error}") from error
+
+
+def _hint_of_classes(text: str) -> str | None:
+    """Return the hint for a condition with names of classes; None if it has none."""
+    names = names_classes(text)
+    if names is None:
+        return None
+    return f"Choose classes by their names with select(classes={names or ['cat']}), beside any condition."
+
+
+def _translate(node: ast.expr) -> Any:
+    for node_type, translate in _NODES.items():
+        if isinstance(node, node_type):
+            return translate(node)
+    raise _not_understood(node)
+
+
+def _not_understood(node: ast.AST) -> ConfigError:
+    return ConfigError(
+        f"{ast.unparse(node)!r} is not understood in a condition",
+        hint="Use columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
+    )
+
+
+def _constant(node: ast.Constant) -> Any:
+    if not isinstance(node.value, (bool, int, float, str)):
+        raise _not_understood(node)
+    return pc.scalar(node.value)
+
+
+def _unary(node: ast.UnaryOp) -> Any:
+    operand = _translate(node.operand)
+    if isinstance(node.op, ast.Not):
+        return ~operand
+    if not isinstance(node.op, ast.USub):
+        raise _not_understood(node)
+    if isinstance(node.operand, ast.Constant):
+        return pc.negate(operand)
+    # In float64, as all arithmetic: Arrow's negative of an unsigned integer is a positive one.
+    return pc.negate(operand.cast(pa.float64(), safe=False))
+
+
+def _boolean(node: ast.BoolOp) -> Any:
+    join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+    return reduce(join, map(_translate, node.values))
+
+
+def _arithmetic(node: ast.BinOp) -> Any:
+    if type(node.op) not in _ARITHMETIC:
+        raise _not_understood(node)
+    # Arrow cuts the quotient of integers, and their product may overflow.
+    left, right = (_translate(side).cast(pa.float64(), safe=False) for side in (node.left, node.right))
+    return _ARITHMETIC[type(node.op)](left, right)
+
+
+def _compare(node: ast.Compare) -> Any:
+    operands = [node.left, *node.comparators]
+    links = zip(operands[:-1], node.ops, operands[1:], strict=True)
+    return reduce(operator.and_, (_link(*link) for link in links))
+
+
+def _link(left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> Any:
+    if isinstance(comparison, ast.In):
+        return _contains(left, right)
+    if isinstance(comparison, ast.NotIn):
+        return ~_contains(left, right)
+    if type(comparison) not in _COMPARISONS:
+        raise ConfigError("'is' is not understood in a condition", hint="Compare with ==.")
+    return _COMPARISONS[type(comparison)](_translate(left), _translate(right))
+
+
+def _contains(item: ast.expr, container: ast.expr) -> Any:
+    if isinstance(container, (ast.Tuple, ast.List, ast.Set)):
+        try:
+            values = [ast.literal_eval(element) for element in container.elts]
+        except ValueError as error:
+            raise _not_understood(container) from error
+        return _translate(item).isin(values)
+    if isinstance(item, ast.Constant) and isinstance(item.value, str):
+        return pc.match_substring(_translate(container), item.value)
+    raise _not_understood(container)
+
+
+def _call(node: ast.Call) -> Any:
+    arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    method = node.func
+    if (
+        not isinstance(method, ast.Attribute)
+        or method.attr not in _STRING_METHODS
+        or len(node.args) != 1
+        or node.keywords
+        or not all(isinstance(argument, str) for argument in arguments)
+        or not arguments
+    ):
+        raise _not_understood(node)
+    return _STRING_METHODS[method.attr](_translate(method.value), arguments[0])
+
+
+_NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
+    ast.BoolOp: _boolean,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BinOp: _arithmetic,
+    ast.Call: _call,
+    ast.Name: lambda node: pc.field(node.id),
+    ast.Constant: _constant,
+}
+
+
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectChoice:
+    """Some of the objects of a dataset."""
+
+    rules: tuple[str, ...]  # The rules that they meet, in words
+    kept: Bool  # (M,) bool, whether each object of the index is in the selection
+    starts: Int64  # (N + 1,) int64, first object of each row of the index, and M
+
+    def of_rows(self, rows: Int64) -> Bool:
+        """Return (K,) bool, whether each of the K objects of these rows is in the selection."""
+        return self.kept[expand_ranges(self.starts[rows], self.starts[rows + 1])]
+
+
+def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
+    """Return the objects of a dataset that meet a rule."""
+    objects = all_objects(index, keypoints, ("keypoints", "extra"))
+    facts: dict[str, Any] = {
+        "label": objects.labels,
+        "area": objects.area,
+        "crowd": objects.crowd,
+        "width": objects.boxes[:, 2] - objects.boxes[:, 0],
+        "height": objects.boxes[:, 3] - objects.boxes[:, 1],
+        **objects.extra,
+    }
+    if objects.keypoints is not None:
+        facts["num_keypoints"] = (objects.keypoints[..., 2] > 0).sum(axis=1)
+    table = pa.table({name: pa.array(values) for name, values in facts.items()})
+    kept = matching_rows(table, rule)
+    rules: tuple[str, ...] = (rule,)
+    if before is not None:
+        kept, rules = kept & before.kept, (*before.rules, rule)
+    starts = np.searchsorted(objects.owner, np.arange(len(index) + 1))
+    return ObjectChoice(rules, kept, starts.astype(np.int64))
+
+
+def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    """Return positions as int64."""
+    at = np.asarray(positions)
+    if at.size and at.dtype.kind not in "iu":
+        raise ConfigError(f"positions must be integers, not {at.dtype}")
+    at = at.astype(np.int64, copy=False)
+    if at.size and not 0 <= at.min() <= at.max() < n:
+        raise IndexError(f"positions go from 0 to {n - 1}, found {at.min()} to {at.max()}")
+    return at
+
+
+def selected_positions(
+    index: Index,
+    rows: npt.NDArray[np.int64],
+    which: npt.ArrayLike | str | pc.Expression,
+    objects: npt.NDArray[np.bool_] | None = None,
+) -> npt.NDArray[np.int64]:
+    """Return the positions that ``which`` of :meth:`Dataset.select` means, among (N,) int64 rows of an index.
+
+    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
+    """
+    at = np.asarray(which)
+    if isinstance(which, str) or at.dtype == object:
+        at = matching(index, which, objects)[rows]
+    if at.dtype == bool:
+        if at.shape != rows.shape:
+            raise ConfigError(f"a mask must have one entry a sample, {len(rows)}, not shape {at.shape}")
+        at = np.flatnonzero(at)
+    elif at.size and at.ndim != 1:
+        raise ConfigError(f"positions must have one dimension, not shape {at.shape}")
+    return checked_positions(at, len(rows))
+
+
+def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys.
+
+    The part of a key depends on the key and the seed alone.
+    """
+    limit = int(fraction * (1 << 64))
+    return np.fromiter((one < limit for one in _hashes(keys, seed)), bool, len(keys))
+
+
+def in_first_part_of_each(
+    keys: Sequence[str], strata: npt.NDArray[np.int64], fraction: float, seed: int
+) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
+
+    The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
+    integer (the method of the largest remainders). The first part has the lowest hashes.
+    """
+    # strata (N,)
+    hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
+    order = np.lexsort((hashes, strata))
+    counts = np.bincount(strata)
+    whole = np.floor(counts * fraction).astype(np.int64)
+    by_remainder = np.argsort(whole - counts * fraction, kind="stable")
+    whole[by_remainder[: round(len(keys) * fraction) - int(whole.sum())]] += 1
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - (np.cumsum(counts) - counts)[strata[order]]
+    return np.asarray(rank < whole[strata])
+
+
+def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    for key in keys:
+        yield int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")

@@ -1,1 +1,0 @@
-"""Selection of samples: by position, mask, condition, class or split."""

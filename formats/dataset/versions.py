@@ -1,0 +1,300 @@
+"""Versions of a dataset: their names, manifests, history and SHA-256, and the publication of the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from stoker.errors import ConfigError, DatasetError, LockedError
+from stoker.urls import is_url
+
+from ..files import (
+    folder_for_writing,
+    folder_lock,
+    move_durably,
+    open_regular,
+    read_at,
+    remove,
+    sync,
+    sync_folder,
+    write_durably,
+)
+from .manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, from_document, index_name
+
+HISTORY_NAME = "versions.jsonl"
+
+_FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
+_AT_VERSION = re.compile(r"(.+)@([1-9]\d{0,8})", re.DOTALL)
+
+
+def retired_manifest(version: int) -> str:
+    """Return the name of the manifest of a version that is not the last one."""
+    return f"dataset-v{version}.json"
+
+
+def is_of_version(name: str) -> bool:
+    """Return whether a file in a dataset's folder belongs to a version, but is not a shard."""
+    return name == HISTORY_NAME or _FILES.fullmatch(name) is not None
+
+
+def split_version(
+    path: str | os.PathLike[str], version: int | None = None
+) -> tuple[str | os.PathLike[str], int | None]:
+    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name."""
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
+        raise ConfigError(f"version must be a whole number from 1, not {version!r}")
+    match = _AT_VERSION.fullmatch(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None
+    if match is None or (not is_url(path) and Path(path).exists()):
+        return path, version
+    named = int(match[2])
+    if version not in (None, named):
+        raise ConfigError(f"the path names version {named}, and version is {version}", path=path)
+    return (match[1] if isinstance(path, str) else Path(match[1])), named
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a dataset."""
+
+    version: int  # Its number; the first is 1
+    time: str | None  # Time when it was made, in UTC as ISO 8601; None if it is not known
+    change: str  # What was done, such as ``append photos/new``
+    samples: int  # Number of its samples
+    added: int  # Number of samples that the version before did not have
+    removed: int = 0  # Number of samples of the version before that this one does not have
+
+
+def load_version(folder: Path, version: int | None = None) -> Manifest:
+    """Return the manifest of a version of the dataset in ``folder``; None for the last one."""
+    last = Manifest.load(folder)
+    if version in (None, last.dataset_version):
+        return last
+    if version > last.dataset_version:
+        raise no_version(folder, version, last.dataset_version)
+    if not (folder / retired_manifest(version)).exists():
+        raise DatasetError(
+            f"version {version} is not in the folder: {retired_manifest(version)} does not exist",
+            path=folder,
+            hint="a copy that stoker stage made has one version: stage this one, with @ and its number",
+        )
+    return Manifest.load(folder, retired_manifest(version))
+
+
+def no_version(folder: Path | str, version: int, last: int) -> DatasetError:
+    """Return the error for a version that a dataset does not have; ``last`` is its last one."""
+    return DatasetError(
+        f"the dataset has no version {version}",
+        path=folder,
+        hint=f"the last one is {last}; stoker info --versions lists them",
+    )
+
+
+def read_versions(folder: Path) -> list[Version]:
+    """Return the versions whose manifests are in a local folder, the first one first."""
+    last = Manifest.load(folder)
+    history = _read_history(folder, last.dataset_version)
+    versions: list[Version] = []
+    for number in range(1, last.dataset_version + 1):
+        name = MANIFEST_NAME if number == last.dataset_version else retired_manifest(number)
+        if (folder / name).exists():
+            before = versions[-1].samples if versions else 0
+            versions.append(history.get(number) or _from_manifest(folder, name, before))
+    return versions
+
+
+def _from_manifest(folder: Path, name: str, before: int) -> Version:
+    """Return a version as its manifest describes it, if the history has no line."""
+    manifest = Manifest.load(folder, name)
+    rows, number = manifest.index.rows, manifest.dataset_version
+    changed = (folder / name).stat().st_mtime if name == MANIFEST_NAME and number == 1 else None
+    time = None if changed is None else _iso(datetime.fromtimestamp(changed, timezone.utc))
+    made_by = str(manifest.options.get("made_by", "convert")) if number == 1 else "append"
+    return Version(number, time, made_by, rows, max(rows - before, 0), max(before - rows, 0))
+
+
+def _read_history(folder: Path, last: int) -> dict[int, Version]:
+    """Return the versions in the history, without damaged lines and unpublished versions."""
+    with suppress(OSError, UnicodeDecodeError):
+        lines = (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines()
+        versions = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
+        return {one.version: one for one in versions}
+    return {}
+
+
+def _parsed(line: str) -> Version | None:
+    try:
+        return Version(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def history_lines(folder: Path, last: Manifest, grown: Manifest, change: str, added: int) -> bytes:
+    """Return the content of ``versions.jsonl`` with a line for the next version, whose manifest is ``grown``.
+
+    The first line describes version 1, so that its time stays when its manifest gets another name.
+    """
+    versions = read_versions(folder)
+    removed = last.index.rows + added - grown.index.rows
+    following = Version(grown.dataset_version, _now(), change, grown.index.rows, added, removed)
+    return _lines(*(version for version in versions if version.version < following.version), following)
+
+
+def first_line(manifest: Manifest, change: str) -> bytes:
+    """Return the content of ``versions.jsonl`` for a first version, if its change is to be described."""
+    rows = manifest.index.rows
+    return _lines(Version(1, _now(), change, rows, rows))
+
+
+def _lines(*versions: Version) -> bytes:
+    return "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in versions).encode()
+
+
+def _now() -> str:
+    return _iso(datetime.now(timezone.utc))
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+SHA256_NAME = "sha256.json"
+
+_VERSION = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class _Digests:
+    """The content of the file: by name of the index or shard, its digest in the manifest and its SHA-256."""
+
+    version: int
+    files: Mapping[str, tuple[str, str]]
+
+
+def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
+    """Return the content of the file for a version, whose manifest has the SHA-256 of its new files.
+
+    ``before`` is the content for the version before, whose entries stay.
+    """
+    files = dict(_files(before, folder))
+    if manifest.index.sha256 is not None:
+        files[manifest.index.file] = (manifest.index.digest, manifest.index.sha256)
+    for shard in manifest.shards:
+        if shard.sha256 is not None:
+            files[shard.name] = (str(shard.digest), shard.sha256)
+    return (json.dumps({"version": _VERSION, "files": files}, indent=1) + "\n").encode()
+
+
+def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
+    """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None."""
+    sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
+    index = manifest.index
+    shards = (
+        replace(shard, sha256=sha256_of.get((shard.name, shard.digest or ""))) for shard in manifest.shards
+    )
+    index_sha256 = sha256_of.get((index.file, index.digest))
+    return replace(manifest, index=replace(index, sha256=index_sha256), shards=tuple(shards))
+
+
+def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str]]:
+    if content is None:
+        return {}
+    try:
+        digests = from_document(_Digests, json.loads(content), SHA256_NAME)
+        if digests.version != _VERSION or not all(
+            _SHA256.fullmatch(one) for _, one in digests.files.values()
+        ):
+            raise DatasetError(f"{SHA256_NAME} has another version, or a value that is no SHA-256")
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{SHA256_NAME} is damaged: {error}",
+            path=folder,
+            hint="remove this file: the digests are then computed again when they are needed",
+        ) from error
+    return digests.files
+
+
+def read_sha256(folder: Path) -> bytes | None:
+    """Return the content of the file in a dataset's folder; None if there is none."""
+    try:
+        with open_regular(folder / SHA256_NAME) as (descriptor, size):
+            return read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES))
+    except FileNotFoundError:
+        return None
+
+
+_TEMPORARY = ".index-"
+
+
+def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
+    """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
+
+    ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
+    """
+    with folder_for_writing(folder), folder_lock(folder):
+        if (folder / MANIFEST_NAME).exists():
+            raise DatasetError(
+                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+            )
+        for left in folder.glob(f"{_TEMPORARY}*"):
+            remove(left)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
+            manifest = make(Path(temporary))
+            sync(Path(temporary))
+            for file in Path(temporary).iterdir():
+                move_durably(file, folder / file.name)
+        sync_folder(folder)
+        # Last: without the manifest the folder is not a dataset.
+        write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
+    return manifest
+
+
+@dataclass(frozen=True)
+class NextVersion:
+    """A version of a dataset that is about to be published."""
+
+    manifest: Manifest  # Its manifest
+    index: Path  # Its index, synced, on the file system of the dataset
+    change: str  # What was done, for people: ``append photos/new``
+    added: int = 0  # Number of samples that were added
+
+
+def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
+    """Make the next version of a dataset, whose lock the caller holds; its shards are in place already.
+
+    A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
+    the same file system for unfinished files.
+    """
+    grown = following.manifest
+    contents = {
+        HISTORY_NAME: history_lines(folder, last, grown, following.change, following.added),
+        SHA256_NAME: sha256_content(grown, read_sha256(folder), folder),
+        retired_manifest(last.dataset_version): last.to_json().encode(),
+        MANIFEST_NAME: grown.to_json().encode(),
+    }
+    move_durably(following.index, folder / index_name(grown.dataset_version))
+    for name, content in contents.items():
+        write_durably(staging / name, content)
+        move_durably(staging / name, folder / name)
+        sync_folder(folder)
+
+
+def check_unchanged(folder: Path, last: Manifest) -> None:
+    """Raise LockedError if another process has made a version before this one had the lock."""
+    if Manifest.load(folder).fingerprint != last.fingerprint:
+        raise LockedError("another process has just changed the dataset", path=folder, hint="try again")
+
+
+def remove_remains(folder: Path, last: Manifest) -> None:
+    """Remove the files of a next version whose process was killed before the manifest was written."""
+    version = last.dataset_version + 1
+    for pattern in (f"shard-v{version}-*", index_name(version)):
+        for file in folder.glob(pattern):
+            remove(file)

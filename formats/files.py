@@ -1,0 +1,312 @@
+"""Files on a local disk: guarded reading, digests, and writing that publishes whole files only."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError, LockedError, StokerError, WriteError
+
+
+def is_regular(status: os.stat_result) -> bool:
+    """Return whether a file is a regular file, not a folder, link, FIFO, socket or device."""
+    return stat.S_ISREG(status.st_mode)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a resolved path lies in a resolved folder."""
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def leaves_folder(name: str) -> bool:
+    """Return whether a path relative to a folder is absolute or names something outside, as ``../x`` does."""
+    return os.path.normpath(name).startswith(("/", "../")) or os.path.normpath(name) == ".."
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether UTF-8 can encode a text, which may have half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def printable_name(name: str) -> str:
+    """Return a file name as text, with escapes for bytes that are not UTF-8."""
+    try:
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, and it stands for no byte
+        return name.encode("utf-8", "backslashreplace").decode()
+
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_byte_size(option: str, value: str | int) -> int:
+    """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names.
+
+    M is 10^6 and Mi is 2^20. The error names the option.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
+    if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
+        raise ConfigError(f"{option} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
+    return size
+
+
+_BLOCK = 1 << 22
+
+
+def check_named(**paths: str | os.PathLike[str] | None) -> None:
+    """Check that no path is empty, as the value of an unset shell variable is; None is allowed."""
+    for name, path in paths.items():
+        if path is not None and not os.fspath(path):
+            raise ConfigError(f"{name} is empty, and names no path", hint="the current folder is called .")
+
+
+@contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
+    """Open a regular file for reading and yield (descriptor, size in bytes)."""
+    # A FIFO without a writer would block a plain open for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        yield descriptor, status.st_size
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, offset: int, length: int) -> bytes:
+    """Return ``length`` bytes at ``offset``, or fewer at the end of the file."""
+    data = os.pread(descriptor, length, offset)
+    if len(data) == length or not data:
+        return data
+    parts = [data]
+    done = len(data)
+    while done < length and (data := os.pread(descriptor, length - done, offset + done)):
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)
+
+
+def digest_of(crc: int) -> str:
+    """Return a CRC32C as manifests state it: ``crc32c:`` and eight hexadecimal digits."""
+    return f"crc32c:{crc:08x}"
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Return the digest of a whole file, see :func:`digest_of`."""
+    crc = 0
+    for block in _blocks(path):
+        crc = crc32c(block, crc)
+    return digest_of(crc)
+
+
+class FileDigests(NamedTuple):
+    """Two digests of a file."""
+
+    crc: str  # CRC32C, see :func:`digest_of`
+    sha256: str  # SHA-256, 64 hexadecimal digits
+
+
+def file_digests(path: str | os.PathLike[str]) -> FileDigests:
+    """Return the digests of a whole file, which is read once."""
+    crc, sha256 = 0, hashlib.sha256()
+    for block in _blocks(path):
+        crc = crc32c(block, crc)
+        sha256.update(block)
+    return FileDigests(digest_of(crc), sha256.hexdigest())
+
+
+def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    with open_regular(path) as (descriptor, _):
+        offset = 0
+        while block := os.pread(descriptor, _BLOCK, offset):
+            yield block
+            offset += len(block)
+
+
+LOCK_NAME = ".stoker-lock"
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder that is written into.
+
+    The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
+    that is left over locks no other process out.
+    """
+    path = folder / LOCK_NAME
+    descriptor = _acquire(path)
+    try:
+        yield
+    finally:
+        try:  # before the lock is released, so that a process that has the file open sees that it is gone
+            with suppress(OSError):
+                path.unlink()
+        finally:
+            os.close(descriptor)
+
+
+def _acquire(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_same_file(descriptor, path):
+                return descriptor
+        except BaseException as error:  # after an interrupt, too, this process must not keep the lock
+            os.close(descriptor)
+            if isinstance(error, OSError) and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise LockedError(
+                    "another process is writing into this folder",
+                    path=path.parent,
+                    hint="wait until it has ended, or name another folder",
+                ) from error
+            raise
+        os.close(descriptor)
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def folder_for_writing(path: Path) -> Iterator[None]:
+    """Make a folder if it is missing, and remove it if the block fails and leaves nothing in it."""
+    check_target(path)
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+        raise
+
+
+def check_target(folder: Path) -> None:
+    """Check that a folder exists or can be made, and that Arrow can write into it."""
+    with suppress(OSError):  # if the folder cannot be examined, the write reports it
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise ConfigError("the target is a file, and a dataset is a folder", path=folder)
+    try:
+        os.fspath(folder.absolute()).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            "the path of the folder is not UTF-8, and an index can be written only to a path in UTF-8",
+            path=printable_name(os.fspath(folder)),
+            hint="name another folder",
+        ) from None
+
+
+@contextmanager
+def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
+    """Raise a WriteError, with advice, for an error of the operating system during a write into a folder.
+
+    ``resumes`` says whether the command resumes when it is run again.
+    """
+    try:
+        yield
+    except StokerError:
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise WriteError(
+            "the disk is full" if full else f"the dataset cannot be written: {error.strerror or error}",
+            path=error.filename or folder,
+            hint=f"{'make room' if full else 'allow the write'}, then "
+            + ("run the same command again: it resumes" if resumes else "write all samples again"),
+        ) from error
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or all files of a folder and the folder itself, to the disk."""
+    if path.is_dir():
+        for child in sorted(path.iterdir()):
+            sync(child)
+    _flush(path, 0)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    _flush(path, os.O_DIRECTORY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: Path, content: bytes | bytearray) -> None:
+    """Write a file that exists with all its content or not at all, even after a power cut."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            _write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def _write_all(descriptor: int, content: bytes | bytearray) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def move_durably(source: Path, target: Path) -> None:
+    """Rename a file or folder that has been synced; it replaces a file or folder at ``target``."""
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    source.rename(target)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder and its content, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def cache_folder() -> Path:
+    """Return the folder of Stoker's caches, which need not exist.
+
+    It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder, which is ``$XDG_CACHE_HOME`` or
+    ``~/.cache`` (XDG Base Directory Specification 0.8). As there, relative paths are ignored.
+    """
+    if (folder := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
+        return folder
+    if (folder := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():
+        return folder / "stoker"
+    return Path.home() / ".cache" / "stoker"

@@ -1,0 +1,211 @@
+"""Statistics of pixels: the means and deviations that Normalize needs, and the mean image of DIGITS."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from stoker import _native
+from stoker.errors import ConfigError, DatasetError, DecodeError
+
+from .codecs.codec import Codec
+from .codecs.decode import decode_rgb
+from .codecs.header import MAX_PIXELS
+from .codecs.npy import decode_npy
+from .dataset.dataset import Dataset
+from .threads import check_threads, thread_map
+
+_CHUNK = 16
+# Sums of squares of bytes are exact in float64 up to 2^53 / 255^2 pixels; this many fit in a cache.
+_BLOCK = 1 << 16
+_RGB = (3, "uint8")
+_BILINEAR = 1  # the number of stoker.augment's Interpolation
+
+
+@dataclass(frozen=True)
+class PixelStatistics:
+    """Statistics of all pixels of a dataset; every pixel has the same weight."""
+
+    images: int  # Number of images
+    pixels: int  # Number of pixels
+    mean: tuple[float, ...]  # Mean of each channel: of red, green and blue, or of the channels of arrays
+    std: tuple[float, ...]  # Standard deviations of the population, in the same units
+    # (H, W, C) float32 in stored levels, such as 0 to 255: the mean of all images, each resized to H x W
+    # whatever its aspect ratio
+    mean_image: npt.NDArray[np.float32]
+
+
+def pixel_statistics(
+    dataset: Dataset,
+    *,
+    mean_image_size: tuple[int, int] = (256, 256),
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PixelStatistics:
+    """Decode every image of a dataset and return statistics of the pixels.
+
+    Sums of integers are exact; sums of floats are not.
+    """
+    if dataset.manifest.sample_type != "image" or not len(dataset):
+        raise DatasetError("the dataset holds no images", path=dataset.path)
+    threads = check_threads(num_threads)
+    if min(mean_image_size) < 1:
+        raise ConfigError("both sides of mean_image_size must be at least 1")
+    total: _Sums | None = None
+    for done, part in _sums(dataset, mean_image_size, threads):
+        total = total.plus(part) if total else part
+        if progress is not None:
+            progress(done, len(dataset))
+    assert total is not None, "there is at least one image"
+    mean, std = total.moments()
+    return PixelStatistics(
+        images=len(dataset),
+        pixels=total.pixels,
+        mean=mean,
+        std=std,
+        mean_image=(total.image / len(dataset)).astype(np.float32),
+    )
+
+
+def check_mean_image(path: str | os.PathLike[str]) -> None:
+    """Check that :func:`save_mean_image` can write to a path, before the images are decoded."""
+    file = Path(path)
+    if file.suffix.lower() not in (".png", ".npy"):
+        raise ConfigError(f"a mean image is written as .png or .npy, not {file.suffix!r}", path=path)
+    if not file.parent.is_dir():
+        raise ConfigError("the folder of the mean image does not exist", path=file.parent)
+
+
+def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
+    """Write a mean image: as it is to ``.npy``, or rounded to bytes to ``.png``."""
+    # mean_image (H, W, C) float32
+    check_mean_image(path)
+    if Path(path).suffix.lower() == ".npy":
+        with Path(path).open("wb") as file:  # given only a path, NumPy adds a suffix to .NPY
+            np.save(file, mean_image)
+    elif mean_image.shape[2] != 3 or mean_image.max() > 255:
+        raise ConfigError("the mean of these arrays is no picture", path=path, hint="Write it as .npy.")
+    else:
+        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over pixels, by channel, and over images, by pixel; ``white`` is the level that counts as 1."""
+
+    white: int
+    pixels: int
+    values: list[Any]
+    squares: list[Any]
+    image: npt.NDArray[Any]
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.white,
+            self.pixels + other.pixels,
+            [a + b for a, b in zip(self.values, other.values, strict=True)],
+            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
+            self.image + other.image,
+        )
+
+    def moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the mean and the standard deviation of each channel, from a variance in integers."""
+        n = self.pixels
+        means = [value / (self.white * n) for value in self.values]
+        deviations = [
+            math.sqrt(max(n * square - value**2, 0) / n**2) / self.white
+            for value, square in zip(self.values, self.squares, strict=True)
+        ]
+        return tuple(means), tuple(deviations)
+
+
+def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
+    """Yield the sums of each chunk of images, with the number of images up to its end."""
+    form = _form(_pixels(dataset, 0))
+    starts = range(0, len(dataset), _CHUNK)
+    chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
+    sums = partial(_sum_images, dataset, size=size, form=form)
+    for chunk, chunk_sums in thread_map(sums, chunks, "pixels", threads, 2 * threads):
+        yield chunk.stop, chunk_sums
+
+
+def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
+    """Return the pixels of an image: RGB, or an array as it is stored; DecodeError names the image."""
+    samples, data = dataset.samples(range(position, position + 1)), dataset.read(position)
+    try:
+        if samples.codec[0] == Codec.NPY:
+            return np.ascontiguousarray(decode_npy(data, MAX_PIXELS))
+        return decode_rgb(data, samples.codec[0], int(samples.height[0]), int(samples.width[0]))
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _form(pixels: npt.NDArray[Any]) -> tuple[int, str]:
+    """Return the channels and the dtype of an image."""
+    return pixels.shape[2], pixels.dtype.name
+
+
+def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form: tuple[int, str]) -> _Sums:
+    channels, dtype = form
+    white = {"uint8": 255, "uint16": 65535}.get(dtype, 1)
+    image: npt.NDArray[Any] = np.zeros((*size, channels), np.int64 if form == _RGB else np.float64)
+    pixels, values, squares = 0, [0] * channels, [0] * channels
+    for position in positions:
+        array = _pixels(dataset, position)
+        if _form(array) != form:
+            described = "{} channels of {}".format(*_form(array))
+            raise dataset.error(
+                position,
+                f"the array has {described}, and the first image {channels} of {dtype}",
+                DecodeError,
+            )
+        pixels += array.shape[0] * array.shape[1]
+        image += _native.resize(array, size) if form == _RGB else _resized(array, size)
+        for channel, (value, square) in enumerate(_channel_sums(array)):
+            values[channel] += value
+            squares[channel] += square
+    return _Sums(white, pixels, values, squares, image)
+
+
+def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Return an array of any channels, (H, W, C), resized and as floats."""
+    height, width, channels = pixels.shape
+    resized = np.empty((*size, channels), np.float32)
+    whole, zero = np.array((0, 0, height, width), np.int32), np.zeros(channels, np.float32)
+    _native.resample_channels(
+        pixels,
+        resized,
+        dtype="float32",
+        planar=False,
+        crop=whole,
+        region=whole.astype(np.float64),
+        dest=np.array((0, 0, *size), np.int32),
+        flip=np.zeros(2, np.bool_),
+        interpolation=_BILINEAR,
+        scale=np.ones(channels, np.float32),
+        shift=zero,
+        fill=zero,
+    )
+    return resized
+
+
+def _channel_sums(pixels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
+    flat = pixels.reshape(-1, pixels.shape[2])
+    sums = np.zeros((2, flat.shape[1]))
+    for start in range(0, len(flat), _BLOCK):
+        block = flat[start : start + _BLOCK].T.astype(np.float64, order="C")
+        sums[0] += block.sum(axis=1)
+        # No product of matrices: BLAS would start more threads in each of these threads.
+        sums[1] += np.einsum("ij,ij->i", block, block)
+    as_number = float if pixels.dtype.kind == "f" else int
+    return [(as_number(value), as_number(square)) for value, square in sums.T]

@@ -1,0 +1,117 @@
+"""A tree of SHA-256 over the files of a dataset, which certificates of loaders hold.
+
+It is the Merkle tree of RFC 6962, section 2.1. Its leaves are the SHA-256 of the index and of each shard, or
+of each image that is a separate file. Conversions keep the leaves in ``sha256.json``. Without that file, the
+first call reads all bytes and keeps the leaves in the user's cache folder; they are valid as long as sizes
+and times of the files stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.errors import ConfigError
+
+from .containers.listing import LISTING
+from .dataset.dataset import Dataset
+from .dataset.versions import SHA256_NAME, read_sha256, with_sha256
+from .files import cache_folder, file_digests
+from .remote.cached_dataset import CachedDataset
+from .threads import check_threads
+
+
+@dataclass(frozen=True)
+class DataTree:
+    """The digest of a dataset's data."""
+
+    fingerprint: str  # Fingerprint of the whole dataset, as its manifest has it
+    leaves: int  # Number of leaves
+    bytes: int  # Bytes of the files
+    root: str  # The root of the tree, 64 hexadecimal digits
+
+
+def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None = None) -> DataTree:
+    """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
+
+    With ``anew``, all bytes are read again, and leaves that were kept are ignored.
+    """
+    manifest = dataset.manifest
+    leaves = None if anew else _leaves_of_conversion(dataset)
+    if leaves is None and isinstance(dataset, CachedDataset):
+        raise ConfigError(
+            "the bytes of a remote dataset are not all here"
+            + ("" if anew else f", and {SHA256_NAME} does not have the SHA-256 of each shard"),
+            hint="copy it to a local disk first: stoker stage",
+        )
+    if leaves is None:
+        leaves = _computed_leaves(dataset, check_threads(num_threads), anew=anew)
+    size = manifest.index.bytes + sum(shard.bytes for shard in manifest.shards)
+    root = merkle_root([bytes.fromhex(leaf) for leaf in leaves])
+    return DataTree(manifest.fingerprint, len(leaves), size, root)
+
+
+def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
+    """Return the leaves that the conversion kept; None if one is missing."""
+    if isinstance(dataset, CachedDataset):
+        location, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
+    else:
+        location, content = str(dataset.path), read_sha256(dataset.path)
+    manifest = with_sha256(dataset.manifest, content, location)
+    digests = [manifest.index.sha256, *(shard.sha256 for shard in manifest.shards)]
+    leaves = [digest for digest in digests if digest is not None]
+    return leaves if len(leaves) == len(digests) else None
+
+
+def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[str]:
+    files = [dataset.path / dataset.manifest.index.file, *dataset.data_files]
+    stamps: list[list[str | int]] = [
+        [str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns] for file in files
+    ]
+    in_files = dataset.manifest.container == LISTING.name
+    kept = cache_folder() / "sha256" / f"{dataset.manifest.fingerprint}.json"
+    leaves = None if anew or in_files else _read_kept(kept, stamps)
+    if leaves is not None:
+        return leaves
+    with ThreadPoolExecutor(num_threads) as threads:
+        leaves = [digests.sha256 for digests in threads.map(file_digests, files)]
+        if in_files:
+            whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files, None)
+            leaves += threads.map(lambda i: hashlib.sha256(whole.read(i)).hexdigest(), range(len(whole)))
+    if not in_files:
+        _keep(kept, stamps, leaves)
+    return leaves
+
+
+def merkle_root(leaves: Sequence[bytes]) -> str:
+    """Return the Merkle tree hash of RFC 6962 over at least one leaf, in hexadecimal digits."""
+
+    def tree(first: int, end: int) -> bytes:
+        if end - first == 1:
+            return hashlib.sha256(b"\x00" + leaves[first]).digest()
+        half = 1 << ((end - first - 1).bit_length() - 1)  # largest power of two below the number of leaves
+        return hashlib.sha256(b"\x01" + tree(first, first + half) + tree(first + half, end)).digest()
+
+    return tree(0, len(leaves)).hex()
+
+
+def _read_kept(path: Path, stamps: list[list[str | int]]) -> list[str] | None:
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        kept = json.loads(path.read_text("utf-8"))
+        if kept["files"] == stamps and len(kept["leaves"]) == len(stamps):
+            return [str(leaf) for leaf in kept["leaves"]]
+    return None
+
+
+def _keep(path: Path, stamps: list[list[str | int]], leaves: list[str]) -> None:
+    with contextlib.suppress(OSError):  # without a cache folder, the next call reads all bytes again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        new.write_text(json.dumps({"files": stamps, "leaves": leaves}), "utf-8")
+        new.replace(path)

@@ -1,0 +1,138 @@
+"""Threads: how many to use, and ordered or grouped tasks on them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from operator import index
+from queue import Empty, SimpleQueue
+from typing import SupportsIndex, TypeVar
+
+from stoker.errors import ConfigError
+
+Item = TypeVar("Item")
+Label = TypeVar("Label")
+Result = TypeVar("Result")
+
+
+def bounded_map(
+    pool: ThreadPoolExecutor, tasks: Iterable[tuple[Label, Callable[[], Result]]], ahead: int
+) -> Iterator[tuple[Label, Result]]:
+    """Yield the label and the result of each task, in the order of the tasks.
+
+    Tasks that have not started are cancelled as soon as the caller stops or a task raises.
+    """
+    window: deque[tuple[Label, Future[Result]]] = deque()
+    try:
+        for label, task in tasks:
+            window.append((label, pool.submit(task)))
+            if len(window) > ahead:
+                first, future = window.popleft()
+                yield first, future.result()
+        while window:
+            first, future = window.popleft()
+            yield first, future.result()
+    finally:
+        for _, future in window:
+            future.cancel()
+
+
+def thread_map(
+    function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with the result of a function, called on new threads; see :func:`bounded_map`."""
+    with ThreadPoolExecutor(threads, thread_name_prefix=f"stoker-{name}") as pool:
+        yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)
+
+
+_MOST = 4096
+_GROUPS = "/sys/fs/cgroup"
+_QUOTA_FILES = (
+    (f"{_GROUPS}/cpu.max",),  # version 2 of control groups
+    *(  # version 1
+        (f"{_GROUPS}/{name}/cpu.cfs_quota_us", f"{_GROUPS}/{name}/cpu.cfs_period_us")
+        for name in ("cpu", "cpu,cpuacct")
+    ),
+)
+
+
+def available_cores() -> int:
+    """Return the number of cores in the process's affinity mask, limited by its control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = (quota // period for quota, period in map(_quota, _QUOTA_FILES) if quota > 0 and period > 0)
+    return max(1, min([cores, *quotas]))
+
+
+def _quota(files: tuple[str, ...]) -> tuple[int, int]:
+    """Return a group's microseconds of CPU time in each period, and the period; 0, 0 without a limit."""
+    words: list[str] = []
+    try:
+        for name in files:
+            with open(name) as file:  # noqa: PTH123 - a kernel file, read as one line
+                words += file.read().split()
+        quota, period = (int(word) for word in words)
+    except (OSError, ValueError):  # the quota of version 2 may be "max"
+        return 0, 0
+    return quota, period
+
+
+def check_threads(num_threads: SupportsIndex | None, default: int | None = None) -> int:
+    """Return a number of threads: ``num_threads``, or else ``default``, or else the available cores."""
+    if num_threads is None:
+        return available_cores() if default is None else default
+    is_integer = isinstance(num_threads, SupportsIndex) and not isinstance(num_threads, bool)
+    number = index(num_threads) if is_integer else 0
+    if not 1 <= number <= _MOST:
+        raise ConfigError(f"num_threads must be an integer from 1 to {_MOST}, not {num_threads!r}")
+    return number
+
+
+_TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
+
+
+class TaskGroup:
+    """Tasks on a pool of threads that a caller waits for together.
+
+    Futures cannot be used here. A wait for them takes their locks in Python; an interrupt at that moment
+    leaves a lock taken, and the threads that end the tasks wait for it for ever.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._ended: SimpleQueue[BaseException | None] = SimpleQueue()
+        self.left = 0
+
+    def start(self, task: Callable[[], object]) -> None:
+        """Submit a task. It does not run if the pool is shut down before it starts."""
+        self._pool.submit(partial(_run, task, self._ended))
+        self.left += 1
+
+    def wait(self, show: Callable[[], None]) -> None:
+        """Wait until all tasks have ended; call ``show`` after each task and about ten times a second.
+
+        Raises: The error of the first task that fails.
+        """
+        while self.left:
+            try:
+                error = self._ended.get(timeout=_TICK)
+                self.left -= 1
+            except Empty:
+                error = None
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback would keep the data of the task alive
+            show()
+
+
+def _run(task: Callable[[], object], ended: SimpleQueue[BaseException | None]) -> None:
+    try:
+        task()
+    except BaseException as error:
+        ended.put(error)
+    else:
+        ended.put(None)

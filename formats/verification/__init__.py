@@ -1,1 +1,0 @@
-"""Verification of datasets: digests, checksums, annotations, and whether images can be decoded."""

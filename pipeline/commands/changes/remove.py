@@ -1,0 +1,32 @@
+"""The command ``stoker exclude``, which leaves samples out of a dataset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .append import print_change
+
+
+def exclude(
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    keys: Annotated[
+        str | None,
+        typer.Option(help="File with a key on each line, such as stoker duplicates --output writes."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Condition on the columns of the index, such as 'width < 64'.")
+    ] = None,
+) -> None:
+    """Leave samples out of a dataset: its next version.
+
+    Shards and earlier versions stay as they are, so version 1 still has all samples.
+
+    Examples:
+      stoker exclude shards/train --where "width < 64 or height < 64"
+      stoker exclude shards/val --keys duplicates.txt
+    """
+    from stoker.formats.changes.remove import exclude as run
+
+    print_change(run(dataset, keys=keys, where=where))

@@ -1,0 +1,317 @@
+"""Tests that files appear whole or not at all, and that a folder has one writer."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError, LockedError, StokerError, WriteError
+from stoker.formats.files import (
+    LOCK_NAME,
+    file_digest,
+    folder_lock,
+    move_durably,
+    open_regular,
+    os_errors,
+    parse_byte_size,
+    read_at,
+    remove,
+    sync,
+    write_durably,
+)
+
+
+class TestLock:
+    def test_the_lock_file_is_removed(self, tmp_path: Path) -> None:
+        with folder_lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).exists()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_second_lock_is_refused_within_a_process(self, tmp_path: Path) -> None:
+        with (
+            folder_lock(tmp_path),
+            pytest.raises(LockedError, match="another process") as caught,
+            folder_lock(tmp_path),
+        ):
+            pass
+        assert isinstance(caught.value, BlockingIOError)
+        with folder_lock(tmp_path):
+            pass
+
+    def test_the_lock_file_of_a_killed_process_does_not_lock(self, tmp_path: Path) -> None:
+        program = (
+            "import os, pathlib, signal, sys\n"
+            "from stoker.formats.files import folder_lock\n"
+            "with folder_lock(pathlib.Path(sys.argv[1])):\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
+        assert (tmp_path / LOCK_NAME).exists()
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_two_threads_never_hold_the_lock_at_once(self, tmp_path: Path) -> None:
+        holders: list[int] = []
+        counts: list[int] = []
+
+        def work() -> None:
+            for _ in range(100):
+                with suppress(LockedError), folder_lock(tmp_path):
+                    holders.append(1)
+                    counts.append(len(holders))
+                    holders.pop()
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(counts) == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_lock_file_that_is_removed_before_it_is_locked_is_made_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flock, to_remove = fcntl.flock, [tmp_path / LOCK_NAME]
+
+        def remove_then_lock(descriptor: int, operation: int) -> None:
+            while to_remove:
+                to_remove.pop().unlink()
+            flock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", remove_then_lock)
+        with folder_lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).exists()
+
+    @pytest.mark.parametrize(("owner", "call"), [(os, "fstat"), (Path, "unlink")], ids=["taken", "released"])
+    def test_an_interrupt_while_the_lock_is_taken_or_released_releases_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, call: str
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, call, Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
+                pass
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_lock_file_is_removed_while_the_lock_is_held(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unlink = Path.unlink
+
+        def checked(path: Path) -> None:
+            with path.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unlink(path)
+
+        monkeypatch.setattr(Path, "unlink", checked)
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_link_with_the_name_of_the_lock_file_is_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(OSError, match="symbolic links"), folder_lock(tmp_path):
+            pass
+        assert not (tmp_path / "elsewhere").exists()
+
+
+class TestWriting:
+    def test_a_file_is_replaced_and_no_temporary_file_is_left(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+        write_durably(tmp_path / "a", b"new" * 100)
+        assert (tmp_path / "a").read_bytes() == b"new" * 100
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+    def test_a_link_with_the_temporary_name_is_not_followed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+        (tmp_path / "target").write_bytes(b"kept")
+        (tmp_path / ".a.guessed").symlink_to(tmp_path / "target")
+        with pytest.raises(FileExistsError):
+            write_durably(tmp_path / "a", b"new")
+        assert (tmp_path / "target").read_bytes() == b"kept"
+
+    def test_short_writes_are_continued(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:3])))
+        write_durably(tmp_path / "a", b"0123456789")
+        assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+    @pytest.mark.parametrize("call", ["write", "fsync"])
+    def test_a_failure_leaves_the_old_file_and_no_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+
+        def fail(*_: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, call, fail)
+        with pytest.raises(OSError, match="Input/output"):
+            write_durably(tmp_path / "a", b"new")
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+    def test_a_file_is_synced_before_it_is_renamed_and_its_folder_after(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls: list[str] = []
+
+        def note(name: str, call: Callable[..., object]) -> Callable[..., object]:
+            def noted(*arguments: object) -> object:
+                calls.append(name)
+                return call(*arguments)
+
+            return noted
+
+        monkeypatch.setattr(os, "fsync", note("fsync", os.fsync))
+        monkeypatch.setattr(Path, "rename", note("rename", Path.rename))
+        write_durably(tmp_path / "a", b"x")
+        assert calls == ["fsync", "rename", "fsync"]
+
+
+def test_the_files_of_a_folder_are_synced_before_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shard.lmdb").mkdir()
+    (tmp_path / "shard.lmdb/data.mdb").write_bytes(b"x")
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    )
+    sync(tmp_path)
+    shard = str(tmp_path / "shard.lmdb")
+    assert synced == [f"{shard}/data.mdb", shard, str(tmp_path)]
+
+
+def test_moving_replaces_files_and_folders(tmp_path: Path) -> None:
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"of-{name}").touch()
+    move_durably(tmp_path / "source", tmp_path / "target")
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["of-source"]
+    (tmp_path / "file").touch()
+    move_durably(tmp_path / "file", tmp_path / "target")
+    assert (tmp_path / "target").is_file()
+    (tmp_path / "file").write_bytes(b"new")
+    move_durably(tmp_path / "file", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_removing_does_not_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").touch()
+    (tmp_path / "link").symlink_to("kept")
+    for name in ("link", "nothing"):
+        remove(tmp_path / name)
+    assert (tmp_path / "kept/file").exists()
+    remove(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "disk is full"), (errno.EIO, "Input/output")],
+)
+def test_errors_of_the_disk_name_the_next_step(tmp_path: Path, code: int, message: str) -> None:
+    with pytest.raises(WriteError, match=message) as caught, os_errors(tmp_path):
+        raise OSError(code, os.strerror(code), str(tmp_path / "file"))
+    assert "same command again" in str(caught.value)
+    assert caught.value.path == str(tmp_path / "file")
+
+
+def test_errors_of_stoker_are_raised_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(StokerError) as caught, os_errors(tmp_path):
+        raise LockedError("taken")
+    assert type(caught.value) is LockedError
+
+
+def test_the_digest_of_a_file_is_its_crc32c(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"123456789")
+    assert file_digest(path) == "crc32c:e3069283"  # the check value of RFC 3720's polynomial
+
+
+def test_the_digest_of_a_file_of_several_blocks_is_that_of_all_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    content = bytes(9 << 20) + b"123456789"
+    path.write_bytes(content)
+    assert file_digest(path) == f"crc32c:{crc32c(content):08x}"
+
+
+def test_a_read_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdef")
+    with open_regular(path) as (descriptor, size):
+        assert size == 6
+        assert read_at(descriptor, 2, 3) == b"cde"
+        assert read_at(descriptor, 4, 10) == b"ef"
+        assert read_at(descriptor, 9, 1) == b""
+
+
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdef")
+    pread = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda descriptor, length, offset: pread(descriptor, min(length, 2), offset)
+    )
+    with open_regular(path) as (descriptor, _):
+        assert read_at(descriptor, 0, 6) == b"abcdef"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_fifo_or_a_folder_is_refused_without_blocking(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "f"
+    make(path)
+    with pytest.raises(OSError, match=r"not a regular file|Is a directory"), open_regular(path):
+        pass
+
+
+def test_a_file_is_closed_after_the_block_and_after_an_error(
+    tmp_path: Path, open_files: Callable[[], list[Path]]
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"")
+    with open_regular(path):
+        assert open_files() == [path]
+    with pytest.raises(ZeroDivisionError), open_regular(path):
+        raise ZeroDivisionError
+    assert open_files() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("256MB", 256_000_000),
+        ("1.5 GiB", 3 << 29),
+        (1000, 1000),
+        ("7", 7),
+        ("2k", 2000),
+        ("1mib", 1 << 20),
+        ("2TB", 2 * 10**12),
+    ],
+)
+def test_a_number_of_bytes_may_have_a_unit(text: str | int, expected: int) -> None:
+    assert parse_byte_size("shard_size", text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "0", "1PB", "1e9", "256 M B"])
+def test_a_text_that_is_no_number_of_bytes_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="shard_size"):
+        parse_byte_size("shard_size", text)

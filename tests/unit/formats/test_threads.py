@@ -1,0 +1,254 @@
+"""Tests of waiting for tasks: the first error ends it, and an interrupt leaves no lock taken."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.formats import threads as cores
+from stoker.formats import threads as module
+from stoker.formats.threads import TaskGroup, available_cores, bounded_map, check_threads
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def test_wait_ends_with_the_last_task(pool: ThreadPoolExecutor) -> None:
+    done: list[int] = []
+    shown: list[int] = []
+    tasks = TaskGroup(pool)
+    for number in range(20):
+        tasks.start(partial(done.append, number))
+    assert tasks.left == 20
+    tasks.wait(lambda: shown.append(tasks.left))
+    assert sorted(done) == list(range(20))
+    assert list(dict.fromkeys(shown))[-1] == 0
+    TaskGroup(pool).wait(lambda: pytest.fail("there are none"))
+
+
+def test_the_first_error_is_raised_while_other_tasks_run(pool: ThreadPoolExecutor) -> None:
+    go = threading.Event()
+    raised = threading.Event()
+
+    def fail() -> None:
+        raised.set()
+        raise OSError("full")
+
+    tasks = TaskGroup(pool)
+    tasks.start(partial(go.wait, 60))
+    tasks.start(fail)
+    with pytest.raises(OSError, match="full"):
+        tasks.wait(lambda: None)
+    assert raised.is_set()
+    assert not go.is_set()
+    go.set()
+
+
+def test_an_error_does_not_keep_the_data_of_its_task(pool: ThreadPoolExecutor) -> None:
+    class Big:
+        def fail(self) -> None:
+            raise OSError("full")
+
+    big = Big()
+    gone = weakref.ref(big)
+    tasks = TaskGroup(pool)
+    tasks.start(big.fail)
+    gc.disable()
+    try:
+        with pytest.raises(OSError, match="full"):
+            tasks.wait(lambda: None)
+        pool.shutdown()
+        del big, tasks
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_interrupt_anywhere_in_wait_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An interrupt during the wait itself is noticed at the next tick, and there are hundreds of interrupts.
+    monkeypatch.setattr(module, "_TICK", 0.01)
+    steps = 1
+    while _interrupted_at(steps):
+        steps += 1
+    assert steps > 5
+
+
+class DaemonPool(ThreadPoolExecutor):
+    """Runs each task on a daemon thread, which the end of Python does not wait for; reports its end."""
+
+    def __init__(self, ended: SimpleQueue[None]) -> None:
+        super().__init__(1)
+        self._task_ended = ended
+
+    def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
+        future: Future[None] = Future()
+
+        def run() -> None:
+            future.set_result(task())
+            self._task_ended.put(None)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+
+def _interrupted_at(step: int) -> bool:
+    """Wait for a task, interrupted at this instruction of Python; return whether there were so many."""
+    go: SimpleQueue[None] = SimpleQueue()  # no lock of its own that an interrupt could leave taken
+    ended: SimpleQueue[None] = SimpleQueue()
+    left = step
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal left
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left == 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    tasks = TaskGroup(DaemonPool(ended))
+    tasks.start(partial(go.get, timeout=60))
+    gc.disable()  # an interrupt in a callback of the collector is lost
+    try:
+        sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks here whether opcodes are traced at all
+        sys.settrace(trace)
+        tasks.wait(partial(go.put, None))
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        gc.enable()
+        go.put(None)
+        ended.get(timeout=60)  # the thread is done with its task
+    return False
+
+
+@pytest.fixture
+def control_group(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The files of the control group by name, on a machine of six cores."""
+    files: dict[str, str] = {}
+
+    def open_file(path: str) -> io.StringIO:
+        if (name := path.removeprefix("/sys/fs/cgroup/")) in files:
+            return io.StringIO(files[name])
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.setattr(cores, "open", open_file, raising=False)
+    return files
+
+
+LIMITS = [("max", "100000", 6), ("250000", "100000", 2), ("50000", "100000", 1), ("9900000", "100000", 6)]
+
+
+@pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
+def test_the_quota_of_the_control_group_limits_the_cores(
+    control_group: dict[str, str], quota: str, period: str, expected: int
+) -> None:
+    control_group["cpu.max"] = f"{quota} {period}\n"
+    assert available_cores() == check_threads(None) == expected
+
+
+@pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
+@pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
+def test_the_quota_of_a_control_group_of_version_1_limits_the_cores(
+    control_group: dict[str, str], folder: str, quota: str, period: str, expected: int
+) -> None:
+    control_group[f"{folder}/cpu.cfs_quota_us"] = "-1\n" if quota == "max" else f"{quota}\n"
+    control_group[f"{folder}/cpu.cfs_period_us"] = f"{period}\n"
+    assert available_cores() == check_threads(None) == expected
+
+
+def test_all_cores_of_the_affinity_mask_are_available_without_a_control_group(
+    control_group: dict[str, str],
+) -> None:
+    assert available_cores() == 6
+
+
+@pytest.mark.parametrize("number", ["2", 2.0, 0, -1, 4097, True], ids=repr)
+def test_a_number_of_threads_that_is_no_integer_from_1_to_4096_is_refused(number: Any) -> None:
+    with pytest.raises(ConfigError, match="num_threads must be an integer from 1 to 4096"):
+        check_threads(number)
+
+
+def test_a_number_of_threads_may_be_numpys_and_none_takes_the_default() -> None:
+    assert (check_threads(np.int64(3)), check_threads(4096), check_threads(None, 5)) == (3, 4096, 5)
+
+
+def test_a_system_without_affinity_has_all_its_cores(
+    control_group: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 10)
+    assert available_cores() == 10
+
+
+@pytest.fixture
+def three_threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as threads:
+        yield threads
+
+
+def test_results_come_in_the_order_of_the_tasks(three_threads: ThreadPoolExecutor) -> None:
+    later_tasks_are_done = threading.Event()
+
+    def first() -> int:
+        assert later_tasks_are_done.wait(60)
+        return 0
+
+    def last() -> int:
+        later_tasks_are_done.set()
+        return 20
+
+    tasks = [(0, first), (1, lambda: 10), (2, last)]
+    assert list(bounded_map(three_threads, tasks, 5)) == [(0, 0), (1, 10), (2, 20)]
+    assert not list(bounded_map(three_threads, iter(()), 5))
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 4])
+def test_no_more_tasks_are_taken_than_may_be_in_flight(three_threads: ThreadPoolExecutor, ahead: int) -> None:
+    taken: list[int] = []
+
+    def tasks() -> Iterator[tuple[int, Callable[[], int]]]:
+        for i in range(10):
+            taken.append(i)
+            yield i, lambda: 0
+
+    for label, _ in bounded_map(three_threads, tasks(), ahead):
+        assert len(taken) == min(10, label + ahead + 1)
+
+
+def test_an_error_cancels_the_tasks_that_have_not_started(three_threads: ThreadPoolExecutor) -> None:
+    began: list[int] = []
+    go = threading.Event()
+
+    def task(number: int) -> None:
+        began.append(number)
+        if number == 0:
+            raise ValueError("broken")
+        go.wait(60)
+
+    tasks = ((i, partial(task, i)) for i in range(50))
+    with pytest.raises(ValueError, match="broken"):
+        list(bounded_map(three_threads, tasks, 20))
+    go.set()
+    three_threads.shutdown(wait=True)
+    assert len(began) < 10
