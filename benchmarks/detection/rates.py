@@ -35,17 +35,18 @@ from stoker.augment import (
 from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like
-from stoker.benchmarks.detection.torchvision_pipelines import (
+from stoker.benchmarks.images.annotation_cost import make_annotated
+from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.report.goals import Goal, show_goals
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+from ..peers.torchvision_pipelines import (
     IMAGE_PIPELINES,
     MASK_PIPELINES,
     PIPELINES,
     make_batches,
     make_mask_batches,
 )
-from stoker.benchmarks.images.annotation_cost import make_annotated
-from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import allowed_cores, describe
 
 _SIZE, _BATCH = 640, 16
 _LEAST = 0.7

@@ -117,7 +117,7 @@ class TorchLoader:
 
     def _prepare_boxes(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader of torchvision's pipeline that the recipe follows."""
-        from stoker.benchmarks.detection.torchvision_pipelines import make_batches
+        from .torchvision_pipelines import make_batches
 
         torch.manual_seed(settings.seed)
         self._loader = make_batches(source, settings)

@@ -1,11 +1,9 @@
-"""The scale of a billion samples and 1,024 ranks: opening, starting, resuming, reading ahead.
+"""The scale of a billion samples and 1,024 ranks: opening, starting and resuming.
 
     python -m stoker.benchmarks.storage.scale [--rows 20000000] [--json benchmarks/results/scale.json]
 
 The order of a billion samples needs no data and is computed in full. Opening is measured on an index of
-``--rows`` rows, whose shards are holes, and extrapolated to a billion rows. Reading ahead is simulated for a
-machine with eight of 1,024 ranks; the simulation is compared with a measurement behind an injected latency.
-This takes about two minutes and 2 GB.
+``--rows`` rows, whose shards are holes, and extrapolated to a billion rows.
 """
 
 from __future__ import annotations
@@ -27,22 +25,17 @@ from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
-from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.benchmarks.storage.tables import print_order, print_reading, print_rows, print_staging
+from stoker.pipeline.commands.shared.console import human_bytes, out, table
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.rank_draws import Schedule
 
 BILLION = 1_000_000_000
 RANKS = 1024
-RANKS_PER_MACHINE = 8
 BATCH = 64
 SAMPLE_BYTES = 110_000  # the mean of the photographs of ImageNet
 SHARD_BYTES = 4_000_000_000  # the default, 256 MB, would make more shards than a process may map
 SMALL_SHARD_BYTES = 16_000_000  # for the cost of a shard
-STEP_SECONDS = 0.25  # 256 samples per second of a rank
-DEPTHS = (1, 4, 16, 64)
-LATENCIES = (0.01, 0.1)
 
 
 def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
@@ -146,59 +139,6 @@ def _private_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
-def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200) -> list[dict[str, Any]]:
-    """Return the simulated share of time that a machine with eight of the ranks waits, by depth."""
-    data = Data(SAMPLE_BYTES)
-    figures = []
-    for order in _orders(samples):
-        for world in (RANKS_PER_MACHINE, ranks):
-            batches = _machine_batches(order, world, samples, steps)
-            for latency in LATENCIES:
-                for connections in (64, 256):
-                    stalls = [
-                        simulate(batches, data, Storage(latency, connections), STEP_SECONDS, depth)
-                        for depth in DEPTHS
-                    ]
-                    figures.append(
-                        {
-                            "order": type(order).__name__,
-                            "ranks": world,
-                            "latency": latency,
-                            "connections": connections,
-                            "stall": dict(zip(map(str, DEPTHS), stalls, strict=True)),
-                        }
-                    )
-    return figures
-
-
-def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list[npt.NDArray[np.int64]]:
-    """Return the rows that the ranks of one machine, which share a cache, read at each step."""
-    ranks = [Schedule(samples, BATCH, rank, world) for rank in range(RANKS_PER_MACHINE)]
-    return [np.concatenate([_rows(order, rank, step) for rank in ranks]) for step in range(steps)]
-
-
-def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]]:
-    """Return simulated and measured shares of waiting, for one rank and a small dataset."""
-    data, step_seconds = Data(30_000, 64_000_000), 0.05
-    figures = []
-    for order in (FullShuffle(samples, 1), BlockShuffle(samples, 1, block=256, window=4)):
-        schedule = Schedule(samples, BATCH)
-        batches = [_rows(order, schedule, step) for step in range(steps)]
-        for latency in LATENCIES:
-            for depth in (1, 16):
-                storage = Storage(latency, 64, bytes_per_second=5e9)
-                figures.append(
-                    {
-                        "order": type(order).__name__,
-                        "latency": latency,
-                        "depth": depth,
-                        "simulated": simulate(batches, data, storage, step_seconds, depth),
-                        "measured": measure(batches, data, storage, step_seconds, depth),
-                    }
-                )
-    return figures
-
-
 def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
     """Return an extrapolation to a billion rows, from measurements that differ in shards or rows.
 
@@ -214,6 +154,29 @@ def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any
     return line
 
 
+def _show_order(figures: list[dict[str, Any]]) -> None:
+    printed = table(
+        f"order of {BILLION:,} samples, {RANKS:,} ranks", "start, ms", "resume, ms", "batch, ms", "kB"
+    )
+    for row in figures:
+        times = (f"{1e3 * row[f'{name}_seconds']:.2f}" for name in ("start", "resume", "batch"))
+        printed.add_row(row["order"], *times, f"{row['bytes'] / 1e3:.0f}")
+    out.print(printed)
+
+
+def _show_rows(figures: list[dict[str, Any]]) -> None:
+    names = ("open", "loader", "first_batch", "resume")
+    printed = table("rows", "shards", "index", *(f"{name}, ms" for name in names), "private")
+    for row in figures:
+        shown = [
+            f"{1e3 * seconds:.2f}" if (seconds := row.get(f"{n}_seconds")) is not None else "" for n in names
+        ]
+        label = f"{row['rows']:,}{' (extrapolated)' if row.get('extrapolated') else ''}"
+        sizes = human_bytes(row["index_bytes"]), *shown, human_bytes(row["private_bytes"])
+        printed.add_row(label, f"{row['shards']:,}", *sizes)
+    out.print(printed)
+
+
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__, "json")
@@ -224,7 +187,7 @@ def main() -> None:
         print(json.dumps(_child(args.child)))
         return
     document: dict[str, Any] = {"machine": describe(allowed_cores()), "order": measure_order()}
-    print_order(document["order"], BILLION, RANKS)
+    _show_order(document["order"])
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         sizes = [
             (args.rows // 10, SHARD_BYTES),
@@ -233,11 +196,7 @@ def main() -> None:
         ]
         measured = [measure_rows(*size, Path(scratch)) for size in sizes]
     document["rows"] = [*measured, _extrapolate(*measured)]
-    print_rows(document["rows"])
-    document["reading"] = measure_reading()
-    print_reading(document["reading"])
-    document["staging"] = measure_staging()
-    print_staging(document["staging"])
+    _show_rows(document["rows"])
     write_json(args.json, document)
 
 

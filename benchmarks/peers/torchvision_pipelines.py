@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
+
+from .base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 
 Pipeline = Callable[[Any], list[Any]]
 """Takes the module ``torchvision.transforms.v2``, and returns transforms."""
@@ -77,7 +78,7 @@ class _Samples:
         import torch
         from torchvision import tv_tensors
 
-        from stoker.benchmarks.peers.torchvision_images import decoded
+        from .torchvision_images import decoded
 
         image = tv_tensors.Image(decoded(self.payloads.payload(index)))
         size = tuple(image.shape[-2:])
@@ -100,7 +101,7 @@ class _MaskSamples:
         import torch
         from torchvision import io, tv_tensors
 
-        from stoker.benchmarks.peers.torchvision_images import decoded
+        from .torchvision_images import decoded
 
         image = tv_tensors.Image(decoded(self.payloads.payload(index)))
         if self.masks is None:
