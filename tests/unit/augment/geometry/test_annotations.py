@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stoker.augment import (
     CenterCrop,
+    ColorJitter,
+    Normalize,
     Pad,
     RandomAffine,
+    RandomCrop,
     RandomHorizontalFlip,
+    RandomInvert,
     RandomPerspective,
+    RandomPosterize,
     RandomResizedCrop,
     RandomRotation,
     RandomVerticalFlip,
@@ -21,12 +28,14 @@ from stoker.augment.geometry.annotations import (
     apply_matrix,
     area_scale,
     forward_matrix,
+    mirrored,
     transform_boxes,
     transform_keypoints,
     transform_mask,
 )
-from stoker.augment.geometry.boxes import corners
-from stoker.augment.reference import render
+from stoker.augment.geometry.boxes import convert_boxes, corners
+from stoker.augment.params import Warp
+from stoker.augment.reference import execute, render
 
 HEIGHT, WIDTH = 150, 200
 CHAINS = {
@@ -205,3 +214,130 @@ def interior(mask):
         for dx in range(5):
             same &= padded[dy : dy + mask.shape[0], dx : dx + mask.shape[1]] == mask
     return same
+
+
+def test_boxes_move_with_the_images_that_own_them():
+    params = draw([RandomResizedCrop(64)], 5)
+    boxes = np.array([(10, 20, 150, 120), (50, 50, 90, 100), (0, 0, 200, 150)])
+    owner = np.array([4, 0, 2])
+    together, _ = transform_boxes(params, boxes, owner)
+    for box, i, got in zip(boxes, owner, together, strict=True):
+        alone, _ = transform_boxes(params, [box], np.array([i]))
+        np.testing.assert_array_equal(alone[0], got)
+
+
+def test_a_batch_without_annotations_has_empty_arrays():
+    params = draw([CenterCrop(8)])
+    boxes, keep = transform_boxes(params, np.empty((0, 4)), ONE[:0])
+    assert boxes.shape == (0, 4)
+    assert keep.shape == (0,)
+    assert transform_keypoints(params, np.empty((0, 3, 3)), ONE[:0]).shape == (0, 3, 3)
+
+
+def test_boxes_are_clipped_and_dropped():
+    params = draw([CenterCrop(100)])  # rows 25..125, columns 50..150
+    boxes = [(60, 30, 80, 50), (40, 30, 60, 50), (0, 0, 20, 20), (49, 30, 51, 50), (60, 60, 60, 90)]
+    moved, keep = transform_boxes(params, boxes, np.zeros(5, int))
+    assert moved.tolist() == [[10, 5, 30, 25], [0, 5, 10, 25], [0] * 4, [0, 5, 1, 25], [0] * 4]
+    assert keep.tolist() == [True, True, False, True, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.5, min_size=2)
+    assert keep.tolist() == [True, True, False, False, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_size=20)
+    assert keep.tolist() == [True, False, False, False, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.51)
+    assert keep.tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("box_format", ["XYXY", "XYWH", "CXCYWH"])
+def test_boxes_keep_their_format(box_format):
+    params = draw([RandomResizedCrop(64), RandomHorizontalFlip(1)], 3)
+    boxes = np.array([(10.0, 20, 150, 120)] * 3)
+    expected, _ = transform_boxes(params, boxes, np.arange(3))
+    moved, _ = transform_boxes(params, convert_boxes(boxes, "XYXY", box_format), np.arange(3), box_format)
+    np.testing.assert_allclose(convert_boxes(moved, box_format, "XYXY"), expected)
+
+
+def test_left_and_right_are_exchanged_in_a_mirrored_image_only():
+    eyes = [[(80, 60, 2), (110, 60, 1), (95, 80, 0)]]
+    swap = [1, 0, 2]
+    once = transform_keypoints(draw([CenterCrop(150), RandomHorizontalFlip(1)]), eyes, ONE, swap)
+    assert once.tolist() == [[[150 - 85, 60, 1], [150 - 55, 60, 2], [0, 0, 0]]]
+    both = [CenterCrop(150), RandomHorizontalFlip(1), RandomVerticalFlip(1)]
+    twice = transform_keypoints(draw(both), eyes, ONE, swap)
+    assert twice.tolist() == [[[150 - 55, 90, 2], [150 - 85, 90, 1], [0, 0, 0]]]
+
+
+def test_an_odd_number_of_flips_mirrors():
+    for transforms, expected in (
+        ([CenterCrop(9)], False),
+        ([CenterCrop(9), RandomVerticalFlip(1)], True),
+        ([CenterCrop(9), RandomRotation(180)], False),
+        ([CenterCrop(9), RandomRotation(180), RandomHorizontalFlip(1)], True),
+        ([CenterCrop(9), RandomVerticalFlip(1), RandomRotation(9), RandomHorizontalFlip(1)], False),
+    ):
+        assert mirrored(draw(transforms)).tolist() == [expected]
+
+
+def test_keypoints_that_were_cut_away_do_not_return_with_padding():
+    params = draw([CenterCrop(100), CenterCrop(200)])
+    points = [[(20, 75, 2), (100, 75, 2)]]
+    assert transform_keypoints(params, points, ONE).tolist() == [[[0, 0, 0], [100, 100, 2]]]
+
+
+def test_an_image_of_padding_has_no_annotations():
+    plan = compile_image([CenterCrop(9), RandomResizedCrop(4, scale=(0.05, 0.1))])
+    params = plan.draw(np.ones(64, int), np.ones(64, int), np.arange(64), 0, 0)
+    white = np.full((1, 1, 3), 255, np.uint8)
+    shown = np.array([execute(params, i, white, "uint8").any() for i in range(64)])
+    _, keep = transform_boxes(params, [(0, 0, 1, 1)] * 64, np.arange(64))
+    np.testing.assert_array_equal(keep, shown)
+    masks = [transform_mask(params, i, np.zeros((1, 1), int)) for i in range(64)]
+    np.testing.assert_array_equal([(mask == 0).any() for mask in masks], shown)
+
+
+def test_an_image_of_padding_has_the_colours_of_its_fill():
+    fill = (200, 100, 50)
+    colours = [
+        ColorJitter((1.3, 1.3), (0.6, 0.6)),
+        RandomPosterize(3, 1),
+        RandomInvert(1),
+        ColorJitter(None, (0.5, 0.5), (2, 2)),
+        Normalize(),
+    ]
+    params = draw([Pad((WIDTH, 0, 0, 0), fill), RandomCrop(20), *colours], 8)
+    assert 0 < params.empty.sum() < 8
+    plain = draw([CenterCrop(20), *colours])
+    expected = execute(plain, 0, np.full((HEIGHT, WIDTH, 3), fill, np.uint8))
+    for i in np.flatnonzero(params.empty).tolist():
+        white = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
+        np.testing.assert_allclose(execute(params, i, white), expected, atol=1e-5)
+
+
+def test_a_centre_on_an_edge_belongs_to_the_pixel_that_begins_there():
+    params, mask = draw([CenterCrop(9)]), np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
+    whole = transform_mask(params, 0, mask)
+    for shift, expected in ((-0.5, whole), (0.5, np.pad(whole[1:, 1:], (0, 1), constant_values=-1))):
+        matrix = np.array([[[1, 0, shift], [0, 1, shift], [0, 0, 1]]])
+        moved = transform_mask(replace(params, warp=Warp(matrix, (9, 9))), 0, mask, ignore=-1)
+        np.testing.assert_array_equal(moved, expected)
+
+
+@pytest.mark.parametrize("last", [[], [Normalize()], [RandomRotation(9)]])
+def test_a_black_image_is_not_empty(last) -> None:
+    params = draw([CenterCrop(100), ColorJitter(brightness=(0, 0)), *last])
+    plain = draw([CenterCrop(100), ColorJitter(brightness=(1, 1)), *last])
+    box, keypoint = [(60, 40, 90, 100)], [[(70, 50, 2)]]
+    for found, expected in zip(
+        transform_boxes(params, box, ONE), transform_boxes(plain, box, ONE), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+        assert found.all()
+    assert transform_keypoints(params, keypoint, ONE)[0, 0, 2] == 2
+    assert (transform_mask(params, 0, np.ones((HEIGHT, WIDTH), int)) == 1).any()
+
+
+def test_rounding_does_not_move_turned_boxes_out_of_the_image() -> None:
+    params = draw([Resize((32, 32)), RandomRotation(60)], n=500)
+    boxes, _ = transform_boxes(params, [(0, 0, WIDTH, HEIGHT)] * 500, np.arange(500))
+    assert boxes.min() == 0
+    assert boxes.max() == 32

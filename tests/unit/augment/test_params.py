@@ -1,5 +1,7 @@
 """Parameters of many samples at once, divided into those of batches."""
 
+from __future__ import annotations
+
 from dataclasses import fields, is_dataclass
 from typing import Any
 

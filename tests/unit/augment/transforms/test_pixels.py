@@ -9,9 +9,13 @@ import pytest
 from PIL import Image, ImageOps
 
 from stoker.augment import (
+    JPEG,
     CenterCrop,
     ColorJitter,
+    GaussianBlur,
+    GaussianNoise,
     Normalize,
+    RandomAdjustSharpness,
     RandomAutocontrast,
     RandomEqualize,
     RandomGrayscale,
@@ -22,7 +26,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.reference import execute
-from stoker.augment.steps import Affine, Autocontrast, Equalize, Posterize, Solarize
+from stoker.augment.steps import Affine, Autocontrast, Blur, Equalize, Posterize, Sharpen, Solarize
 from stoker.errors import ConfigError
 
 SIZE = (40, 50)
@@ -187,3 +191,116 @@ def test_steps_apply_to_an_empty_image():
 def test_a_bad_argument_is_named(make, name):
     with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
         make()
+
+
+KEEP_of_filters = CenterCrop(20)
+PIXELS = np.random.default_rng(0).integers(0, 256, (20, 20, 3), np.uint8)
+
+
+def draw_of_filters(*transforms, n=1):
+    return compile_image([KEEP_of_filters, *transforms]).draw(
+        np.full(n, 20), np.full(n, 20), np.arange(n), 0, 0
+    )
+
+
+def test_blur_applies_to_all_samples_with_one_sigma_for_both_axes():
+    (step,) = draw_of_filters(GaussianBlur((3, 7), (0.5, 3)), n=100).steps
+    assert step.where.all()
+    assert step.kernel_size == (7, 3)  # torchvision's argument is width, height
+    assert step.sigma.dtype == np.float32
+    assert ((step.sigma >= 0.5) & (step.sigma < 3)).all()
+    np.testing.assert_array_equal(step.sigma[:, 0], step.sigma[:, 1])
+    assert len(np.unique(step.sigma)) > 90
+
+
+def test_one_sigma_is_a_range_of_one_value():
+    assert GaussianBlur(3, 2) == GaussianBlur((3, 3), (2, 2))
+    assert (draw_of_filters(GaussianBlur(3, 2), n=5).steps[0].sigma == 2).all()
+
+
+def test_sharpness_applies_with_its_probability_and_factor():
+    (step,) = draw_of_filters(RandomAdjustSharpness(1.5, 0.3), n=4000).steps
+    assert abs(step.where.mean() - 0.3) < 0.03
+    assert (step.factor == 1.5).all()
+
+
+def test_filters_act_on_the_colours_before_them():
+    params = draw_of_filters(ColorJitter((2, 2)), RandomAdjustSharpness(2, 1), GaussianBlur(3, 1))
+    assert params.needs() == {"Affine", "Sharpen", "Blur"}
+    pixels = np.minimum(PIXELS.astype(int) * 2, 255).astype(np.uint8)
+    for step in (Sharpen(np.array([True]), np.array([2], np.float32)), params.steps[-1]):
+        pixels = step.run(0, pixels)
+    np.testing.assert_array_equal(execute(params, 0, PIXELS, "uint8", "NHWC"), pixels)
+    assert [type(step) for step in params.steps] == [Affine, Sharpen, Affine, Blur]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: GaussianBlur(4), "kernel_size"),
+        (lambda: GaussianBlur((3, 0)), "kernel_size"),
+        (lambda: GaussianBlur((3, 3, 3)), "kernel_size"),
+        (lambda: GaussianBlur(3, 0), "sigma"),
+        (lambda: GaussianBlur(3, (2, 1)), "sigma"),
+        (lambda: RandomAdjustSharpness(-1), "sharpness_factor"),
+        (lambda: RandomAdjustSharpness(1, 1.1), "p"),
+    ],
+)
+def test_a_bad_argument_is_named_of_filters(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()
+
+
+N = 3000
+
+
+def draw_of_degradations(transform, n, size=(60, 80)):
+    plan = compile_image([CenterCrop(size), transform])
+    return plan.draw(np.full(n, size[0]), np.full(n, size[1]), np.arange(n), 0, 0)
+
+
+def test_noise_has_its_mean_and_deviation_as_shares_of_the_range():
+    params = draw_of_degradations(GaussianNoise(0.1, 0.05), 2)
+    grey = np.full((60, 80, 3), 100, np.uint8)
+    first, second = (execute(params, i, grey, "uint8", "NHWC").astype(float) for i in range(2))
+    assert abs(first.mean() - 125.5) < 0.5
+    # The rounding of levels adds a variance of 1/12.
+    assert abs(first.std() - np.hypot(12.75, np.sqrt(1 / 12))) < 0.3
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.05
+
+
+def test_levels_beyond_the_range_are_clipped():
+    image = execute(
+        draw_of_degradations(GaussianNoise(0.9, 0.3), 1), 0, np.full((60, 80, 3), 200, np.uint8), "uint8"
+    )
+    assert (image == 255).mean() > 0.9
+    for arguments, message in (({"clip": False}, "clip must be True"), ({"sigma": -1}, "sigma must be")):
+        with pytest.raises(ConfigError, match=message):
+            GaussianNoise(**arguments)
+
+
+def test_every_quality_of_a_range_is_as_likely():
+    (step,) = draw_of_degradations(JPEG((30, 34)), N).steps
+    values, counts = np.unique(step.quality, return_counts=True)
+    assert values.tolist() == [30, 31, 32, 33, 34]
+    assert np.abs(counts - N / 5).max() < 5 * np.sqrt(N / 5)
+    assert (draw_of_degradations(JPEG(7), 5).steps[0].quality == 7).all()
+    for wrong in (0, 101, (50, 40), (1, 2, 3), 2.5):
+        with pytest.raises(ConfigError, match="quality must be a whole number 1 to 100"):
+            JPEG(wrong)
+
+
+def test_a_lower_quality_loses_more_and_colours_lose_their_resolution():
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 1), np.uint8).repeat(3, axis=2)
+    lost = [
+        np.abs(
+            execute(draw_of_degradations(JPEG(quality), 1), 0, pixels, "uint8", "NHWC") - pixels.astype(float)
+        ).mean()
+        for quality in (100, 80, 40, 5)
+    ]
+    assert lost[0] < 1
+    assert lost == sorted(lost)
+    stripes = np.zeros((60, 80, 3), np.uint8)
+    stripes[:, ::2, 0] = stripes[:, 1::2, 2] = 200  # red and blue in turn
+    mixed = execute(draw_of_degradations(JPEG(100), 1), 0, stripes, "uint8", "NHWC").astype(int)
+    assert np.abs(mixed[:, ::2, 0] - mixed[:, 1::2, 0]).max() < 60

@@ -1,7 +1,11 @@
-"""Interpolation of resizes: the argument, the parameters of a batch, and the reference against Pillow."""
+"""The one resampling: against its definition pixel by pixel, against Pillow, and at its limits."""
+
+from __future__ import annotations
 
 import enum
+import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -12,18 +16,144 @@ from stoker.augment import (
     RandomAffine,
     RandomApply,
     RandomChoice,
+    RandomHorizontalFlip,
     RandomResize,
     RandomResizedCrop,
+    RandomRotation,
     RandomShortestSize,
     Resize,
     ScaleJitter,
-    compile_image,
     load_recipe,
     save_recipe,
 )
+from stoker.augment.plan import compile_image
 from stoker.augment.reference import render
-from stoker.augment.resampling import SUPPORT, Interpolation
+from stoker.augment.resampling import SUPPORT, Interpolation, resample
 from stoker.errors import ConfigError
+
+BLACK = (0, 0, 0)
+
+
+def noise(height, width):
+    return np.random.default_rng(height * 100 + width).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def slope(height, width):
+    rows, columns = np.indices((height, width))
+    return np.stack((rows, columns, 200 - rows // 2 - columns // 3), axis=-1).astype(np.uint8)
+
+
+def by_definition(source, matrix, column, row, fill, window):
+    """One pixel, by sums over all integers that the filter reaches; slopes by finite differences."""
+
+    def source_point(c, r):
+        x, y, w = matrix @ (c + 0.5, r + 0.5, 1)
+        return np.array((x, y)) / w
+
+    step = 1e-6
+    dc = (source_point(column + step, row) - source_point(column - step, row)) / (2 * step)
+    dr = (source_point(column, row + step) - source_point(column, row - step)) / (2 * step)
+    support = np.maximum(1, np.hypot(dc, dr))
+    at = source_point(column, row)
+    first, last = np.floor(at - support - 1).astype(int), np.ceil(at + support + 1).astype(int)
+    top, left, bottom, right = window
+    value, total = np.zeros(3), 0.0
+    for i, j in itertools.product(range(first[0], last[0]), range(first[1], last[1])):
+        weight = math.prod(np.maximum(0, 1 - np.abs((i + 0.5, j + 0.5) - at) / support))
+        inside = left <= i < right and top <= j < bottom
+        value += weight * (source[j, i] if inside else np.array(fill))
+        total += weight
+    return value / total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_pixel_follows_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    source, fill = noise(23, 19), (10, 120, 250)
+    matrix = np.eye(3) + rng.normal(0, (0.6 if seed % 2 else 2.5), (3, 3)) * [[1, 1, 4], [1, 1, 4], [0, 0, 0]]
+    matrix[2, :2] = rng.uniform(-0.02, 0.04, 2) if seed > 2 else 0
+    window = (2, 3, 20, 18)
+    output = resample(source, matrix, (20, 21), fill, window)
+    for row, column in itertools.product(range(20), range(21)):
+        if matrix[2] @ (column + 0.5, row + 0.5, 1) > 0.05:
+            expected = by_definition(source, matrix, column, row, fill, window)
+            assert np.abs(output[row, column] - expected).max() < 0.501
+
+
+@pytest.mark.parametrize(("height", "width"), [(20, 17), (45, 70), (90, 61), (13, 200)])
+def test_along_the_axes_it_is_pillows_filter(height, width):
+    source = noise(90, 200)
+    expected = Image.fromarray(source).resize((width, height), Image.Resampling.BILINEAR)
+    output = resample(source, np.diag((200 / width, 90 / height, 1)), (height, width), BLACK)
+    # At the border Pillow leaves out what lies outside, and it computes in integers.
+    inner = (slice(2, -2), slice(2, -2))
+    assert np.abs(output.astype(int) - np.array(expected))[inner].max() <= 1
+
+
+def test_the_fill_counts_by_its_share_of_the_filter():
+    source = np.full((8, 8, 3), 200, np.uint8)
+    output = resample(source, np.diag((4.0, 1.0, 1.0)), (8, 4), BLACK)
+    # Centres 2 and 6 with a support of 4: weights 1 to 7 of 16 eighths; the first lie outside.
+    assert output[4, :, 0].tolist() == [175, 175, 25, 0]
+
+
+def test_far_away_and_behind_the_horizon_everything_is_fill():
+    assert not resample(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
+    matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
+    output = resample(np.full((40, 40, 3), 200, np.uint8), matrix, (40, 40), BLACK)
+    assert not output[10:].any()  # from the horizon on
+    assert output[:5, :15].all()
+    matrix[2] = (0, -0.5, 0.25)  # 0 at the centre of the first row
+    assert (resample(np.full((9, 9, 3), 200, np.uint8), matrix, (1, 9), (1, 2, 3)) == (1, 2, 3)).all()
+    tiny = resample(np.full((9, 9, 3), 200, np.uint8), np.diag((1e200, 1e200, 1)), (3, 3), (1, 2, 3))
+    assert (tiny == (1, 2, 3)).all()
+
+
+def test_all_geometry_is_one_resampling():
+    source = slope(150, 180)
+    chain = [
+        RandomResizedCrop(60),
+        RandomHorizontalFlip(1),
+        Resize((50, 40)),
+        RandomRotation((0, 0)),
+        Resize(20),
+    ]
+    n = 8
+    params = compile_image(chain).draw(np.full(n, 150), np.full(n, 180), np.arange(n), 0, 0)
+    plain = compile_image([*chain[:2], Resize((25, 20))]).draw(
+        np.full(n, 150), np.full(n, 180), np.arange(n), 0, 0
+    )
+    for i in range(n):
+        output, expected = render(params, i, source).astype(int), render(plain, i, source)
+        assert np.abs(output - expected)[2:-2, 2:-2].max() <= 2
+
+
+def test_nothing_outside_of_the_crop_is_seen():
+    source = np.zeros((100, 100, 3), np.uint8)
+    source[40:60, 40:60] = 255
+    params = compile_image([CenterCrop(20), RandomRotation((10, 10))]).draw(
+        np.array([100]), np.array([100]), np.array([0]), 0, 0
+    )
+    around = np.full_like(source, 77)
+    around[40:60, 40:60] = 255
+    np.testing.assert_array_equal(render(params, 0, source), render(params, 0, around))
+
+
+def test_to_source_is_where_the_pixels_come_from():
+    params = compile_image([RandomResizedCrop(30), RandomHorizontalFlip(0.5), RandomRotation(90)]).draw(
+        np.full(9, 80), np.full(9, 90), np.arange(9), 0, 0
+    )
+    source = slope(80, 90)
+    matrix = params.to_source()
+    seen = 0
+    for i in range(9):
+        x, y, _ = matrix[i] @ (15.5, 12.5, 1)
+        top, left, bottom, right = params.region[i]
+        if left + 2 < x < right - 2 and top + 2 < y < bottom - 2:
+            seen += 1
+            assert np.abs(render(params, i, source)[12, 15, :2] - (y - 0.5, x - 0.5)).max() <= 1
+    assert seen > 3
+
 
 NAMES = ["nearest", "bilinear", "bicubic", "lanczos"]
 RESIZES = [
@@ -43,7 +173,7 @@ class InterpolationMode(enum.Enum):
     HAMMING = "hamming"
 
 
-def noise(height, width):
+def noise_of_interpolation(height, width):
     return np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
 
 
@@ -98,7 +228,7 @@ def test_samples_may_have_different_interpolations():
     share = np.bincount(params.interpolation, minlength=4) / 400
     assert share == pytest.approx([1 / 8, 5 / 8, 1 / 8, 1 / 8], abs=0.06)
     assert "interpolation" in compile_image([*transforms, CenterCrop(30)]).needs
-    pixels = noise(90, 70)
+    pixels = noise_of_interpolation(90, 70)
     for number in (0, 2, 3):
         alone = render(draw([Resize((30, 30), NAMES[number])], n=1), 0, pixels)
         chosen = int(np.argmax(params.interpolation == number))
@@ -107,7 +237,7 @@ def test_samples_may_have_different_interpolations():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_random_resized_crop_is_pillows_crop_and_resize(name):
-    pixels = noise(121, 97)
+    pixels = noise_of_interpolation(121, 97)
     params = draw([RandomResizedCrop((24, 40), interpolation=name)], 12, 121, 97)
     for i, (top, left, height, width) in enumerate(params.crop.tolist()):
         part = Image.fromarray(pixels[top : top + height, left : left + width])
@@ -122,7 +252,7 @@ def test_a_random_resized_crop_is_pillows_crop_and_resize(name):
 
 @pytest.mark.parametrize("size", [(16, 40), (64, 8)])
 def test_nearest_is_pillows_where_no_centre_meets_an_edge(size):
-    pixels = noise(24, 28)
+    pixels = noise_of_interpolation(24, 28)
     expected = Image.fromarray(pixels).resize(size[::-1], Image.Resampling.NEAREST)
     np.testing.assert_array_equal(render(draw([Resize(size, "nearest")], 1, 24, 28), 0, pixels), expected)
 
@@ -131,7 +261,7 @@ def test_nearest_is_pillows_where_no_centre_meets_an_edge(size):
 @pytest.mark.parametrize("size", [37, 150])
 def test_a_crop_of_a_resized_image_reads_as_far_as_the_filter_reaches(name, size):
     """As if all of the image had been resized, but for rounding: Pillow takes corners as float32."""
-    pixels = noise(90, 61)
+    pixels = noise_of_interpolation(90, 61)
     render_all = render(draw([Resize((size, size), name)], 1, 90, 61), 0, pixels)
     params = draw([Resize((size, size), name), CenterCrop(20)], 1, 90, 61)
     margin = round((size - 20) / 2)
@@ -144,7 +274,7 @@ def test_a_crop_of_a_resized_image_reads_as_far_as_the_filter_reaches(name, size
 
 
 def test_warped_images_are_resampled_bilinearly():
-    pixels = noise(90, 70)
+    pixels = noise_of_interpolation(90, 70)
     turns = RandomApply([RandomAffine(30)], 0.5)
     params = {name: draw([Resize((40, 40), name), turns]) for name in ("bilinear", "bicubic")}
     images = {name: np.stack([render(params[name], i, pixels) for i in range(64)]) for name in params}

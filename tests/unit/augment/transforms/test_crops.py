@@ -30,7 +30,7 @@ from stoker.augment.geometry.boxes import Objects
 from stoker.augment.state import TransformState
 from stoker.errors import ConfigError
 
-THEIRS = np.load(Path(__file__).parents[4] / "data" / "torchvision-detection.npz")
+THEIRS = np.load(Path(__file__).parents[3] / "data" / "torchvision-detection.npz")
 HEIGHT, WIDTH = 100, 160
 BOXES = np.array([(20.0, 30, 60, 90), (100, 10, 150, 40)])
 N = 4000

@@ -1,4 +1,6 @@
-"""Padding that continues the image: the argument, pixels against NumPy's, and what may follow it."""
+"""Pad and RandomCrop: pixels against NumPy's padding, locations against torchvision's distribution."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -30,8 +32,92 @@ from stoker.pipeline.engines.selection.execution import check_needs, executes
 from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
 from stoker.pipeline.images.annotations.object_geometry import output_boxes, output_keypoints
 
+PIXELS = np.random.default_rng(0).integers(1, 256, (20, 30, 3), np.uint8)
+
+
+def draw(transforms, n=1, height=20, width=30):
+    return compile_image(transforms).draw(np.full(n, height), np.full(n, width), np.arange(n), 0, 0)
+
+
+def padded(pixels, left, top, right, bottom, fill=0):
+    return np.pad(pixels, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+
+
+@pytest.mark.parametrize(
+    ("padding", "sides"),
+    [(3, (3, 3, 3, 3)), ((2, 5), (2, 5, 2, 5)), ((1, 2, 3, 4), (1, 2, 3, 4)), (0, (0,) * 4)],
+)
+def test_pad_adds_pixels_on_each_side(padding, sides):
+    expected = padded(PIXELS, *sides, fill=7)
+    params = draw([Resize((20, 30)), Pad(padding, fill=7)])
+    assert params.size == expected.shape[:2]
+    np.testing.assert_array_equal(render(params, 0, PIXELS), expected)
+
+
+def test_all_padding_has_one_colour():
+    params = draw([Pad(1, fill=(1, 2, 3)), CenterCrop(40), RandomCrop(50, 5, fill=(1, 2, 3))])
+    image = render(params, 0, PIXELS)
+    assert image[0, 0].tolist() == [1, 2, 3]
+    with pytest.raises(ConfigError, match=r"fill \(0, 0, 0\) after a fill \(9, 9, 9\)\nUse one fill"):
+        compile_image([Pad(1, fill=9), RandomCrop(8, padding=1)])
+
+
+def test_random_crop_takes_every_location_alike():
+    n = 20_000
+    region = draw([RandomCrop((15, 28))], n).region
+    assert (region[:, 2:] - region[:, :2] == (15, 28)).all()
+    origins, counts = np.unique(region[:, :2], axis=0, return_counts=True)
+    assert len(origins) == 6 * 3
+    expected = n / 18
+    assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square, 17 degrees of freedom, p = 2e-4
+
+
+def test_random_crop_with_padding_cuts_the_padded_image():
+    pixels = padded(PIXELS, 4, 4, 4, 4)
+    params = draw([RandomCrop((20, 30), padding=4), RandomHorizontalFlip(0)], 200)
+    corners = set()
+    for i in range(200):
+        image = render(params, i, PIXELS)
+        top, left = 4 + params.region[i, :2].astype(int) - params.dest[i, :2]
+        corners.add((top, left))
+        np.testing.assert_array_equal(image, pixels[top : top + 20, left : left + 30])
+    assert {top for top, _ in corners} == {left for _, left in corners} == set(range(9))
+
+
+def test_an_image_that_is_too_small_is_refused_or_padded_as_needed():
+    with pytest.raises(ConfigError, match=r"size \(25, 25\) is larger than an image of 20 x 30"):
+        draw([RandomCrop(25)])
+    with pytest.raises(ConfigError, match=r"size \(25, 25\) is larger than an image of 24 x 24"):
+        compile_image([Resize((24, 24)), RandomCrop(25)])
+    params = draw([RandomCrop(25, pad_if_needed=True)], 500)
+    # Five rows are missing, so five are added above and below: 30 rows for a crop of 25.
+    top = params.region[:, 0].astype(int) - params.dest[:, 0] + 5
+    assert set(top.tolist()) == set(range(6))
+    left = params.region[:, 1].astype(int) - params.dest[:, 1]
+    assert set(left.tolist()) == set(range(6))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Pad(-1), "padding"),
+        (lambda: Pad((1, 2, 3)), "padding"),
+        (lambda: Pad(1.5), "padding"),
+        (lambda: Pad(1, fill=256), "fill"),
+        (lambda: Pad(1, fill=(1, 2)), "fill"),
+        (lambda: RandomCrop(0), "size"),
+        (lambda: RandomCrop(8, padding="4"), "padding"),
+        (lambda: RandomCrop(8, pad_if_needed=1), "pad_if_needed"),
+        (lambda: RandomCrop(8, fill=None), "fill"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()
+
+
 HEIGHT, WIDTH = 13, 17
-PIXELS = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+PIXELS_of_padding_modes = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
 KEEP = CenterCrop((HEIGHT, WIDTH))
 every_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -42,11 +128,11 @@ def is_part(image, whole):
     return (windows == image).all(axis=(-3, -2, -1)).any()
 
 
-def draw(*transforms, n=1):
+def draw_of_padding_modes(*transforms, n=1):
     return compile_image(transforms).draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), 0, 0)
 
 
-def padded(pixels, left, top, right, bottom, mode):
+def padded_of_padding_modes(pixels, left, top, right, bottom, mode):
     return np.pad(pixels, ((top, bottom), (left, right), (0, 0))[: pixels.ndim], mode=mode)
 
 
@@ -76,19 +162,25 @@ def test_padded_rows_continue_the_image_as_numpys_do(mode, extent):
 @every_mode
 @pytest.mark.parametrize("sides", [(3, 5, 2, 0), (0, 40, 27, 1), (0, 0, 0, 0)])
 def test_pad_is_numpys(mode, sides):
-    params = draw(KEEP, Pad(sides, padding_mode=mode))
-    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(PIXELS, *sides, mode))
+    params = draw_of_padding_modes(KEEP, Pad(sides, padding_mode=mode))
+    np.testing.assert_array_equal(
+        render(params, 0, PIXELS_of_padding_modes),
+        padded_of_padding_modes(PIXELS_of_padding_modes, *sides, mode),
+    )
 
 
 @every_mode
 def test_augmix_may_follow_padding(mode):
-    params = draw(KEEP, Pad((4, 3, 5, 2), padding_mode=mode), AugMix())
-    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(PIXELS, 4, 3, 5, 2, mode))
+    params = draw_of_padding_modes(KEEP, Pad((4, 3, 5, 2), padding_mode=mode), AugMix())
+    np.testing.assert_array_equal(
+        render(params, 0, PIXELS_of_padding_modes),
+        padded_of_padding_modes(PIXELS_of_padding_modes, 4, 3, 5, 2, mode),
+    )
 
 
 @every_mode
 def test_crops_and_flips_may_follow_padding(mode):
-    params = draw(
+    params = draw_of_padding_modes(
         KEEP,
         RandomHorizontalFlip(1),
         Pad((4, 3, 30, 20), padding_mode=mode),
@@ -98,30 +190,36 @@ def test_crops_and_flips_may_follow_padding(mode):
         CenterCrop((9, 8)),
         n=20,
     )
-    whole = padded(PIXELS[:, ::-1], 4, 3, 30, 20, mode)[:, ::-1]
+    whole = padded_of_padding_modes(PIXELS_of_padding_modes[:, ::-1], 4, 3, 30, 20, mode)[:, ::-1]
     for i in range(len(params)):
-        assert is_part(render(params, i, PIXELS), whole[::-1])
+        assert is_part(render(params, i, PIXELS_of_padding_modes), whole[::-1])
 
 
 @every_mode
 def test_a_resized_image_is_continued_by_its_own_pixels(mode):
-    resized = render(draw(Resize((20, 30), "bicubic")), 0, PIXELS)
-    params = draw(Resize((20, 30), "bicubic"), Pad(6, padding_mode=mode))
-    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(resized, 6, 6, 6, 6, mode))
+    resized = render(draw_of_padding_modes(Resize((20, 30), "bicubic")), 0, PIXELS_of_padding_modes)
+    params = draw_of_padding_modes(Resize((20, 30), "bicubic"), Pad(6, padding_mode=mode))
+    np.testing.assert_array_equal(
+        render(params, 0, PIXELS_of_padding_modes), padded_of_padding_modes(resized, 6, 6, 6, 6, mode)
+    )
 
 
 def test_pad_if_needed_adds_all_that_is_missing():
-    params = draw(RandomCrop(20, padding=(1, 0), pad_if_needed=True, padding_mode="reflect"), n=9)
-    whole = padded(PIXELS, 2, 7, 2, 7, "reflect")  # what is missing beside the padding, on both sides
+    params = draw_of_padding_modes(
+        RandomCrop(20, padding=(1, 0), pad_if_needed=True, padding_mode="reflect"), n=9
+    )
+    whole = padded_of_padding_modes(
+        PIXELS_of_padding_modes, 2, 7, 2, 7, "reflect"
+    )  # what is missing beside the padding, on both sides
     for i in range(9):
-        assert is_part(render(params, i, PIXELS), whole)
-    larger = draw(RandomCrop(10, pad_if_needed=True, padding_mode="edge"), n=9)
+        assert is_part(render(params, i, PIXELS_of_padding_modes), whole)
+    larger = draw_of_padding_modes(RandomCrop(10, pad_if_needed=True, padding_mode="edge"), n=9)
     assert larger.needs() == {"border"}
     np.testing.assert_array_equal(larger.border.rows, np.tile(np.arange(10), (9, 1)))
 
 
 def test_only_what_is_shown_is_read():
-    params = draw(RandomCrop(5, padding=4, padding_mode="reflect"), n=200)
+    params = draw_of_padding_modes(RandomCrop(5, padding=4, padding_mode="reflect"), n=200)
     assert (params.border.size <= 5).all()
     np.testing.assert_array_equal(params.region[:, 2:] - params.region[:, :2], params.border.size)
     assert (params.border.rows.max(axis=1) == params.border.size[:, 0] - 1).all()
@@ -132,11 +230,11 @@ def test_only_what_is_shown_is_read():
 def test_padding_of_some_samples_leaves_the_others_as_they_are(mode):
     crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode=mode)
     for transform in (RandomApply([crop]), RandomChoice([crop, RandomVerticalFlip(0)])):
-        params = draw(KEEP, transform, n=40)
-        images = np.stack([render(params, i, PIXELS) for i in range(40)])
-        alone = (images == PIXELS).all(axis=(1, 2, 3))
+        params = draw_of_padding_modes(KEEP, transform, n=40)
+        images = np.stack([render(params, i, PIXELS_of_padding_modes) for i in range(40)])
+        alone = (images == PIXELS_of_padding_modes).all(axis=(1, 2, 3))
         assert 5 < alone.sum() < 35
-        whole = padded(PIXELS, 3, 3, 3, 3, mode)
+        whole = padded_of_padding_modes(PIXELS_of_padding_modes, 3, 3, 3, 3, mode)
         assert all(is_part(image, whole) for image in images)
     rarely = compile_image([KEEP, RandomApply([crop], 0.01)])
     assert rarely.needs == {"border"}
@@ -167,18 +265,27 @@ def test_impossible_compositions_are_refused(transforms, message):
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_a_warp_is_of_the_padded_image(mode, interpolation):
     turn = RandomRotation((25, 25), interpolation, fill=77)
-    params = draw(Resize((20, 30)), Pad((3, 9, 1, 4), padding_mode=mode), turn, CenterCrop((24, 18)))
-    whole = padded(render(draw(Resize((20, 30))), 0, PIXELS), 3, 9, 1, 4, mode)
+    params = draw_of_padding_modes(
+        Resize((20, 30)), Pad((3, 9, 1, 4), padding_mode=mode), turn, CenterCrop((24, 18))
+    )
+    whole = padded_of_padding_modes(
+        render(draw_of_padding_modes(Resize((20, 30))), 0, PIXELS_of_padding_modes), 3, 9, 1, 4, mode
+    )
     alone = compile_image([CenterCrop((33, 34)), turn, CenterCrop((24, 18))])
     alone = alone.draw(np.array([33]), np.array([34]), np.zeros(1, int), 0, 0)
-    np.testing.assert_array_equal(render(params, 0, PIXELS), render(alone, 0, whole))
+    np.testing.assert_array_equal(render(params, 0, PIXELS_of_padding_modes), render(alone, 0, whole))
 
 
 def test_a_warp_of_some_samples_leaves_the_padding_of_the_others():
     crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode="reflect")
-    params = draw(crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40)
-    plain = draw(crop, RandomHorizontalFlip(), n=40)
-    same = [np.array_equal(render(params, i, PIXELS), render(plain, i, PIXELS)) for i in range(40)]
+    params = draw_of_padding_modes(
+        crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40
+    )
+    plain = draw_of_padding_modes(crop, RandomHorizontalFlip(), n=40)
+    same = [
+        np.array_equal(render(params, i, PIXELS_of_padding_modes), render(plain, i, PIXELS_of_padding_modes))
+        for i in range(40)
+    ]
     assert same == [not params.warp.applies(i, params.size) for i in range(40)]
     assert 5 < sum(same) < 35
 
@@ -204,7 +311,10 @@ ANNOTATED = [
 @pytest.mark.parametrize("transforms", ANNOTATED)
 def test_objects_lie_as_in_padding_of_one_colour(transforms):
     n = 30
-    params, expected = draw(*transforms, n=n), draw(*map(_constant, transforms), n=n)
+    params, expected = (
+        draw_of_padding_modes(*transforms, n=n),
+        draw_of_padding_modes(*map(_constant, transforms), n=n),
+    )
     boxes, owner = np.tile(np.float32([2, 3, 9, 10]), (n, 1)), np.arange(n)
     points = np.tile(np.float32([[[4, 5, 2], [12, 2, 1]]]), (n, 1, 1))
     for move in (transform_boxes, output_boxes):
@@ -228,10 +338,12 @@ def _constant(transform):
 
 @pytest.mark.parametrize("transforms", ANNOTATED)
 def test_a_mask_of_classes_is_continued_as_the_image(transforms):
-    mask = PIXELS[..., 0]  # 255, the warp's fill, for what is ignored
-    params = draw(*transforms, n=9)
+    mask = PIXELS_of_padding_modes[..., 0]  # 255, the warp's fill, for what is ignored
+    params = draw_of_padding_modes(*transforms, n=9)
     for i in range(9):
-        np.testing.assert_array_equal(transform_mask(params, i, mask), render(params, i, PIXELS)[..., 0])
+        np.testing.assert_array_equal(
+            transform_mask(params, i, mask), render(params, i, PIXELS_of_padding_modes)[..., 0]
+        )
     sizes = np.full(9, HEIGHT), np.full(9, WIDTH)
     out = np.zeros((9, *params.size), np.uint8)
     left = draw_class_masks(params, [png(mask)] * 9, *sizes, ignore=255, out=out)
