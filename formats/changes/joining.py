@@ -227,7 +227,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class ChangeSummary:
-    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.exclude`.
+    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.remove`.
 
     Attributes:
         path: The dataset's folder.

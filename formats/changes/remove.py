@@ -1,4 +1,4 @@
-"""Files of keys, which ``stoker duplicates`` writes and ``stoker exclude`` reads.
+"""Files of keys, which ``stoker duplicates`` writes and ``stoker remove`` reads.
 
 Each line has a key, or a key, a tab and the folder of the dataset that it belongs to.
 """
@@ -53,7 +53,7 @@ _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
 
 
-def exclude(
+def remove(
     dataset: str | os.PathLike[str],
     *,
     keys: str | os.PathLike[str] | Iterable[str] | None = None,
@@ -79,7 +79,7 @@ def exclude(
         WriteError: The disk is full or refuses a write.
     """
     if keys is None and where is None:
-        raise ConfigError("exclude needs keys or a condition", hint="such as where='width < 64'")
+        raise ConfigError("remove needs keys or a condition", hint="such as where='width < 64'")
     with locked_dataset(dataset) as (folder, last):
         index = open_index(folder, last)
         listed, skipped = _listed_keys(keys, folder), {}
@@ -122,7 +122,7 @@ def _words(keys: object, where: object, listed: list[str] | None) -> str:
         words.append(f"{number:,} key{'' if number == 1 else 's'}{name}")
     if where is not None:
         words.append(f"where {where}")
-    return f"exclude {' and '.join(words)}"
+    return f"remove {' and '.join(words)}"
 
 
 def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str) -> Manifest:

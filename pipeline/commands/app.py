@@ -22,7 +22,7 @@ from .cache import cache
 from .changes.append import append
 from .changes.duplicates import duplicates
 from .changes.merge import merge
-from .changes.remove import exclude
+from .changes.remove import remove
 from .convert import convert
 from .convert_text import convert_text
 from .doctor import doctor
@@ -41,7 +41,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "index": index,
     "append": append,
     "merge": merge,
-    "exclude": exclude,
+    "remove": remove,
     "duplicates": duplicates,
     "stage": stage,
     "info": info,

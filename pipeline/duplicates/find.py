@@ -75,7 +75,7 @@ class Duplicates:
         return sum(len({image.dataset for image in group}) > 1 for group in self.groups)
 
     def write(self, file: str | os.PathLike[str]) -> None:
-        """Write the keys of :attr:`surplus` to a file for :func:`stoker.exclude` of each dataset."""
+        """Write the keys of :attr:`surplus` to a file for :func:`stoker.remove` of each dataset."""
         write_keys(Path(file), ((image.key, self.paths[image.dataset]) for image in self.surplus))
 
 

@@ -139,7 +139,7 @@ class CheckpointedImages(SharedLoader):
         if planner and planner.captions:
             raise ConfigError(
                 "exclude has no substitutes for images whose captions are packed beside their patches",
-                hint="Leave the samples out of the next training: dataset.select(...), or stoker exclude.",
+                hint="Leave the samples out of the next training: dataset.select(...), or stoker remove.",
             )
 
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.changes.append import append
     from stoker.formats.changes.merge import merge
-    from stoker.formats.changes.remove import exclude
+    from stoker.formats.changes.remove import remove
     from stoker.formats.conversion.convert import convert
     from stoker.formats.conversion.samples.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
@@ -74,11 +74,11 @@ __all__ = [
     "convert_text",
     "duplicates",
     "errors",
-    "exclude",
     "formats",
     "merge",
     "mix",
     "open",
+    "remove",
     "verify",
 ]
 
@@ -103,10 +103,10 @@ _HOME = {
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
     "duplicates": "stoker.pipeline.duplicates.find",
-    "exclude": "stoker.formats.changes.remove",
     "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mixtures.mix",
     "open": "stoker.formats.open",
+    "remove": "stoker.formats.changes.remove",
     "verify": "stoker.formats.verify",
 }
 

@@ -1,4 +1,4 @@
-"""The command ``stoker exclude``, which leaves samples out of a dataset."""
+"""The command ``stoker remove``, which leaves samples out of a dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from .append import print_change
 
 
-def exclude(
+def remove(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
     keys: Annotated[
         str | None,
@@ -24,9 +24,9 @@ def exclude(
     Shards and earlier versions stay as they are, so version 1 still has all samples.
 
     Examples:
-      stoker exclude shards/train --where "width < 64 or height < 64"
-      stoker exclude shards/val --keys duplicates.txt
+      stoker remove shards/train --where "width < 64 or height < 64"
+      stoker remove shards/val --keys duplicates.txt
     """
-    from stoker.formats.changes.remove import exclude as run
+    from stoker.formats.changes.remove import remove as run
 
     print_change(run(dataset, keys=keys, where=where))

@@ -6,6 +6,6 @@ import pytest
 from helpers.processes.programs import run_program
 
 
-@pytest.mark.parametrize("change", ["append", "exclude", "merge"])
+@pytest.mark.parametrize("change", ["append", "remove", "merge"])
 def test_a_change_that_is_killed_at_any_call_leaves_the_last_version(tmp_path: Path, change: str) -> None:
     assert int(run_program("killed/changes.py", tmp_path, change, "every")) > 10

@@ -3,7 +3,7 @@
     python changes.py FOLDER CHANGE calls      at a call of every kind
     python changes.py FOLDER CHANGE every      at every call
 
-CHANGE is append, exclude, merge, or all.
+CHANGE is append, remove, merge, or all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from PIL import Image
 import stoker
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
-SAMPLES = {"append": (4, 7), "exclude": (4, 3), "merge": (0, 7)}
+SAMPLES = {"append": (4, 7), "remove": (4, 3), "merge": (0, 7)}
 
 
 def prepare(folder: Path) -> None:
@@ -39,8 +39,8 @@ def prepare(folder: Path) -> None:
 def change(what: str, folder: Path, target: Path) -> None:
     if what == "append":
         stoker.append(target, folder / "second", num_threads=1)
-    elif what == "exclude":
-        stoker.exclude(target, keys=["a/2.png"])
+    elif what == "remove":
+        stoker.remove(target, keys=["a/2.png"])
     else:
         stoker.merge([folder / "base", folder / "other"], target)
 

@@ -172,7 +172,7 @@ def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> 
 def test_a_conversion_with_overwrite_removes_all_versions(photos: Path, tmp_path: Path, scheme: str) -> None:
     folder = tmp_path / "out"
     stoker.convert(photos, f"{scheme}{folder}")
-    stoker.exclude(folder, where="label == 0")
+    stoker.remove(folder, where="label == 0")
     stoker.convert(photos, f"{scheme}{folder}", overwrite=True, seed=1)
     assert {path.name for path in folder.iterdir()} == {
         "dataset.json",

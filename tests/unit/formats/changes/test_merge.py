@@ -33,7 +33,7 @@ def test_shards_are_linked_and_classes_joined_by_name(
     assert names == ["cat", "cat", "dog", "dog", "dog", "fox", "dog"]
     assert [file.stat().st_nlink for file in dataset.data_files] == [2] * 4
     shutil.rmtree(first)
-    stoker.exclude(second, where="number == 4")
+    stoker.remove(second, where="number == 4")
     assert stoker.verify(into, decode=True).ok, "changes of the merged datasets do not reach it"
     assert stoker.open(into).mask(1)
 
@@ -46,7 +46,7 @@ def test_shards_on_another_file_system_are_referred_to_or_copied(
         raise OSError(errno.EXDEV, "another file system")
 
     first, second = write_objects("first", range(2)), write_objects("second", range(4))
-    stoker.exclude(first, keys=["k0"])
+    stoker.remove(first, keys=["k0"])
     monkeypatch.setattr(os, "link", no_link)
     stoker.merge([f"{first}@1", first, second], tmp_path / "all", copy=copy)
     dataset = stoker.open(tmp_path / "all")

@@ -1,4 +1,4 @@
-"""``stoker.exclude``: a version of a dataset without some of its samples."""
+"""``stoker.remove``: a version of a dataset without some of its samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.changes import remove as excluding
+from stoker.formats.changes import remove as removing
 
 
 def test_samples_are_left_out_by_condition_and_by_key(
@@ -17,8 +17,8 @@ def test_samples_are_left_out_by_condition_and_by_key(
 ) -> None:
     folder = write_objects("out", range(12))
     # The index is written in parts of a million rows; here in three, one of them empty.
-    monkeypatch.setattr(excluding, "_CHUNK", 5)
-    summary = stoker.exclude(
+    monkeypatch.setattr(removing, "_CHUNK", 5)
+    summary = stoker.remove(
         folder, where="num_objects == 0 or number in (5, 7, 8)", keys=["k1", "k1", "gone"]
     )
     assert (summary.version, summary.samples, summary.removed) == (2, 4, 8)
@@ -38,24 +38,24 @@ def test_lines_of_other_datasets_in_a_file_of_keys_are_ignored(
     train, val = write_objects("train", range(4)), write_objects("val", range(4))
     file = tmp_path / "keys.txt"
     file.write_text(f"k0\nk1\t{val}\r\n\nk2\t{train}\n")
-    stoker.exclude(train, keys=file)
-    stoker.exclude(val, keys=str(file))
+    stoker.remove(train, keys=file)
+    stoker.remove(val, keys=str(file))
     assert stoker.open(train).keys([0, 1]) == ["k1", "k3"]
     assert stoker.open(val).keys([0, 1]) == ["k2", "k3"]
     file.write_text(f"k3\t{val}\n")
     with pytest.raises(SourceError, match="only keys of other datasets"):
-        stoker.exclude(train, keys=file)
+        stoker.remove(train, keys=file)
 
 
 def test_an_exclusion_that_is_refused_makes_no_version(write_objects: Callable[..., Path]) -> None:
     folder = write_objects("out", range(3))
-    with pytest.raises(ConfigError, match="exclude needs keys or a condition"):
-        stoker.exclude(folder)
+    with pytest.raises(ConfigError, match="remove needs keys or a condition"):
+        stoker.remove(folder)
     with pytest.raises(ConfigError, match="no sample would be left out"):
-        stoker.exclude(folder, keys=["k9"])
+        stoker.remove(folder, keys=["k9"])
     with pytest.raises(ConfigError, match="every sample would be left out"):
-        stoker.exclude(folder, where="width > 0")
+        stoker.remove(folder, where="width > 0")
     with pytest.raises(ConfigError, match=r"No match for.*\n.*number \(int64\)"):
-        stoker.exclude(folder, where="widht < 64")
+        stoker.remove(folder, where="widht < 64")
     assert stoker.open(folder).manifest.dataset_version == 1
     assert not list(folder.glob(".*"))

@@ -26,8 +26,8 @@ RELEASED = Path(__file__).resolve().parents[3] / "data/releases/0.1.0/objects"
 def changed(make_dataset: Callable[..., Path]) -> Path:
     """A dataset of three versions, of 6, 5 and 3 samples."""
     folder = make_dataset()
-    stoker.exclude(folder, keys=["k0"])
-    stoker.exclude(folder, where="key in ('k1', 'k4')")
+    stoker.remove(folder, keys=["k0"])
+    stoker.remove(folder, where="key in ('k1', 'k4')")
     return folder
 
 
@@ -35,8 +35,8 @@ def test_the_history_has_time_change_and_counts_of_each_version(changed: Path) -
     found = read_versions(changed)
     assert [(one.version, one.change, one.samples, one.added, one.removed) for one in found] == [
         (1, "convert", 6, 6, 0),
-        (2, "exclude 1 key", 5, 0, 1),
-        (3, "exclude where key in ('k1', 'k4')", 3, 0, 2),
+        (2, "remove 1 key", 5, 0, 1),
+        (3, "remove where key in ('k1', 'k4')", 3, 0, 2),
     ]
     assert all(one.time and one.time.endswith("Z") for one in found)
 
@@ -128,7 +128,7 @@ def test_every_version_of_a_dataset_has_the_sha256_of_its_files(
     assert stored(merged) == computed(merged)
     stoker.append(first, [{"image": written.read(1), "label": 1, "key": "appended"}])
     assert stored(first) == computed(first)
-    stoker.exclude(first, keys=["appended"])
+    stoker.remove(first, keys=["appended"])
     assert stored(first) == computed(first)
     assert len(json.loads((first / SHA256_NAME).read_text())["files"]) == 3 + 3, (
         "earlier versions keep theirs"
@@ -141,7 +141,7 @@ def test_an_entry_of_a_file_that_was_replaced_does_not_count(photos: Path, tmp_p
     stoker.convert(photos, tmp_path / "b", seed=1)
     (tmp_path / "a" / SHA256_NAME).write_bytes((tmp_path / "b" / SHA256_NAME).read_bytes())
     assert set(stored(tmp_path / "a").values()) == {None}
-    stoker.exclude(tmp_path / "a", where="label == 0")
+    stoker.remove(tmp_path / "a", where="label == 0")
     assert list(stored(tmp_path / "a").values()) == [computed(tmp_path / "a")["index-v2.arrow"], None]
 
 

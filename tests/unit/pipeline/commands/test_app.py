@@ -273,13 +273,13 @@ def test_commands_make_and_show_versions_of_a_dataset(
     (photos / "a" / "0.jpg").rename(photos / "a" / "new.jpg")
     output = run_main("append", train, photos)
     assert re.search(r"version 2: 12 samples, 6 added", output)
-    assert "version 3: 6 samples, 6 left out" in run_main("exclude", train, "--where", "shard == 1")
+    assert "version 3: 6 samples, 6 left out" in run_main("remove", train, "--where", "shard == 1")
     (tmp_path / "keys.txt").write_text("a/2.jpg\ngone\n")
     assert "skipped 1: key that is not in the dataset" in run_main(
-        "exclude", train, "--keys", tmp_path / "keys.txt"
+        "remove", train, "--keys", tmp_path / "keys.txt"
     )
     output = run_main("info", train, "--versions")
-    assert re.search(r"exclude where shard == 1 +3 +\d\S+Z +6 +0 +6\b", output)
+    assert re.search(r"remove where shard == 1 +3 +\d\S+Z +6 +0 +6\b", output)
     facts = json.loads(run_main("info", train, "--versions", "--json"))
     assert facts["dataset_version"] == 4
     assert [version["samples"] for version in facts["versions"]] == [6, 12, 6, 5]
@@ -298,4 +298,4 @@ def test_duplicates_are_listed_for_exclude(run_main: RunMain, photos: Path, tmp_
     assert page.read_text().count("<img") == 2
     groups = json.loads(run_main("duplicates", train, "--json"))["groups"]
     assert [image["key"] for image in groups[0]] == ["a/0.jpg", "a/copy.jpg"]
-    assert "version 2: 6 samples, 1 left out" in run_main("exclude", train, "--keys", keys)
+    assert "version 2: 6 samples, 1 left out" in run_main("remove", train, "--keys", keys)

@@ -73,14 +73,14 @@ def test_exclude_takes_the_written_keys(photographs: list[Path], tmp_path: Path)
         tmp_path / "photos", {"a": photographs[0], "b": photographs[0], "c": photographs[9]}
     )
     stoker.duplicates(str(folder)).write(tmp_path / "keys.txt")
-    stoker.exclude(folder, keys=tmp_path / "keys.txt")
+    stoker.remove(folder, keys=tmp_path / "keys.txt")
     assert stoker.open(folder).keys([0, 1]) == ["a", "c"]
     assert stoker.duplicates(folder).groups == ()
 
 
 def test_versions_and_folders_of_images_are_compared(photographs: list[Path], tmp_path: Path) -> None:
     folder = convert_images(tmp_path / "photos", {"a": photographs[0], "b": photographs[9]})
-    stoker.exclude(folder, keys=["a"])
+    stoker.remove(folder, keys=["a"])
     plain = tmp_path / "plain" / "class"
     plain.mkdir(parents=True)
     (plain / "copy.jpg").write_bytes(photographs[0].read_bytes())

@@ -33,14 +33,14 @@ def test_a_loader_goes_on_with_the_version_of_its_state(
 ) -> None:
     folder = make_dataset()
     if version == 2:
-        stoker.exclude(folder, keys=["k0"])
+        stoker.remove(folder, keys=["k0"])
     first = load(folder)
     next(iter(first))
     state = first.state_dict()
     assert state.get("dataset_version", 1) == version
     first.load_state_dict(state)
     rest = [*keys(first), *keys(first)]
-    stoker.exclude(folder, keys=["k5"])
+    stoker.remove(folder, keys=["k5"])
     later = load(folder)
     later.load_state_dict(state)
     assert later.dataset.manifest.dataset_version == version
@@ -53,10 +53,10 @@ def test_a_state_without_a_version_finds_the_one_it_belongs_to(
     make_dataset: Callable[..., Path], load: Callable[..., Any]
 ) -> None:
     folder = make_dataset()
-    stoker.exclude(folder, keys=["k0"])
+    stoker.remove(folder, keys=["k0"])
     state = load(folder).state_dict()
     del state["dataset_version"]  # as 0.1.0 wrote it, whose writers made versions, too
-    stoker.exclude(folder, keys=["k1"])
+    stoker.remove(folder, keys=["k1"])
     later = load(folder)
     later.load_state_dict(state)
     assert len(later.dataset) == 5
@@ -67,7 +67,7 @@ def test_a_loader_that_was_given_a_version_keeps_it(
 ) -> None:
     folder = make_dataset()
     state = load(folder).state_dict()
-    stoker.exclude(folder, keys=["k0"])
+    stoker.remove(folder, keys=["k0"])
     mixed = stoker.mix([(stoker.open(folder), 1), (stoker.open(folder), 1)])
     message = (
         r"the state is of version 1 of the dataset, and the loader has version (2|\[2, 2\])\n.*version=1"
@@ -90,7 +90,7 @@ def test_a_text_loader_goes_on_with_the_version_of_its_state(tmp_path: Path) -> 
         state = loader.state_dict()
         loader.load_state_dict(state)
         rest = [np.asarray(batch[0]).tolist() for batch in loader]
-    stoker.exclude(tmp_path / "text", where="text_length > 3")
+    stoker.remove(tmp_path / "text", where="text_length > 3")
     with stoker.TextLoader(tmp_path / "text", **options) as loader:
         loader.load_state_dict(state)
         assert [np.asarray(batch[0]).tolist() for batch in loader] == rest
@@ -101,7 +101,7 @@ def test_a_loader_of_a_remote_dataset_goes_on_with_the_version_of_its_state(
 ) -> None:
     folder = make_dataset()
     state = load(f"file://{folder}", cache=tmp_path / "cache").state_dict()
-    stoker.exclude(folder, keys=["k0"])
+    stoker.remove(folder, keys=["k0"])
     later = load(f"file://{folder}", cache=tmp_path / "cache")
     assert len(later.dataset) == 5
     later.load_state_dict({**state, "dataset_version": 1})

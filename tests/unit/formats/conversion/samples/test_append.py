@@ -86,7 +86,7 @@ def test_a_writer_appends_to_a_conversion_and_adds_classes(photos: Path, tmp_pat
 
 def test_appended_samples_do_not_take_the_keys_of_excluded_ones(tmp_path: Path) -> None:
     write(tmp_path / "out", range(4), classes=["cat", "dog"])
-    stoker.exclude(tmp_path / "out", keys=["00000001"])
+    stoker.remove(tmp_path / "out", keys=["00000001"])
     write(tmp_path / "out", range(4, 6), append=True)
     assert stoker.open(tmp_path / "out").keys([2, 3, 4]) == ["00000003", "00000004", "00000005"]
 
