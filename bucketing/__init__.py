@@ -7,32 +7,32 @@
         rows, (_, length) = plan.batch(step, rank)
         batch = Pad()([tokens[row] for row in rows], length)
 
-The folders; each imports only those before it:
+The modules; each imports only those above it:
 
-    boundaries  the padded length of each bucket
-    samplers    which samples share a batch, at which step and on which rank
-    packing     which sequences share a packed row, and packing and bucketing of streams
-    batchify    functions that turn the samples of a batch into arrays
-    masking     tokens that are hidden, for a model to restore
-    report      padding, shapes, randomness and balance of a plan
+    boundaries      the padded length of each bucket
+    plan            which samples form each batch of an epoch, on which rank
+    groups          cuts ordered samples into batches of one shape
+    samplers        plans of an epoch from lengths, and states of checkpoints
+    aspect_shapes   shapes for images of many aspect ratios, and samplers by shape
+    packing         which sequences share a packed row; vector_packing for several fields
+    streaming       packing and bucketing of a stream of unknown length
+    layout          sequences in padded or packed rows
+    batchify        functions that turn the samples of a batch into arrays; preference for pairs
+    masking         tokens that are hidden, for a model to restore
+    reports         padding, shapes, randomness and balance of a plan; plots draws them
 """
 
-from .batchify.context import BatchContext
-from .batchify.fields import Batchify, Dict, List, Stack, Tuple
-from .batchify.preference import PreferencePairs
-from .batchify.ragged import Packed, Ragged
-from .batchify.sequences import Flatten, Pack, Pad
-from .boundaries.bucket_boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
-from .masking.mask_tokens import MaskTokens
-from .masking.span_corruption import SpanCorruption
-from .packing.plan import PackingPlan, pack
-from .packing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
-from .report.plan_report import PlanReport, compare, report_plan
-from .report.plot import plot_report
-from .samplers.batch_sampler import BatchSampler
-from .samplers.by_length import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
-from .samplers.plan import Batch, BatchPlan
-from .samplers.rank_batches import RankBatches
+from .batchify import BatchContext, Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
+from .boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
+from .layout import Packed, Ragged
+from .masking import MaskTokens, SpanCorruption
+from .packing import PackingPlan, pack
+from .plan import Batch, BatchPlan, RankBatches
+from .plots import plot_report
+from .preference import PreferencePairs
+from .reports import PlanReport, compare, report_plan
+from .samplers import BatchSampler, FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
+from .streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
 
 __all__ = [
     "Batch",

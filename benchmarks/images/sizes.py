@@ -30,8 +30,7 @@ from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.report.machine import allowed_cores, describe
-from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
-from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
+from stoker.bucketing.aspect_shapes import ShapeBucketSampler, nearest_shapes
 
 _AFTER = [RandomHorizontalFlip(), Normalize()]
 _CROP = [RandomResizedCrop(224), *_AFTER]

@@ -35,12 +35,12 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
-from stoker.bucketing.boundaries.bucket_boundaries import Method
+from stoker.bucketing.boundaries import Method
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.text.planning.batching_config import BatchingConfig
-from stoker.pipeline.text.planning.planner import TextPlanner
+from stoker.pipeline.text.batching import BatchingConfig
+from stoker.pipeline.text.planner import TextPlanner
 
 Lengths = npt.NDArray[np.int64]
 

@@ -36,12 +36,8 @@ from stoker.bucketing import (
     bucket_boundaries,
     pack,
 )
-from stoker.bucketing.report.randomness import (
-    effective_partners,
-    intraclass_correlation,
-    lag1_autocorrelation,
-)
-from stoker.bucketing.samplers.batch_sampler import BatchSampler
+from stoker.bucketing.reports import effective_partners, intraclass_correlation, lag1_autocorrelation
+from stoker.bucketing.samplers import BatchSampler
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]

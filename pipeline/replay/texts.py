@@ -11,7 +11,7 @@ import numpy as np
 from ..preview.decoding import dataset_decoder
 from ..preview.page import html_page
 from ..text.config import TextLoaderConfig
-from ..text.planning.schedule import TextSchedule
+from ..text.schedule import TextSchedule
 
 _STYLE = "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
 

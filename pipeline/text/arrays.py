@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import list_of_names
 from stoker.bucketing import (
     BatchContext,
     Batchify,
@@ -21,16 +22,16 @@ from stoker.bucketing import (
     Ragged,
     SpanCorruption,
 )
-from stoker.bucketing.batchify.context import Contextual
-from stoker.bucketing.batchify.ragged import Padded
-from stoker.bucketing.batchify.sequences import Labels, Output
-from stoker.bucketing.batchify.windows import StreamWindows
+from stoker.bucketing.batchify import Contextual, Labels, Output
+from stoker.bucketing.layout import Padded
 from stoker.errors import ConfigError
 
+from ..order.sample_source import SampleSource, batchable_columns
+from .batching import BatchingConfig
 from .context_slices import ContextSlices
-from .masking import Mask
-from .planning.planner import TextPlanner
-from .token_reader import TokenReader
+from .planner import TextPlanner, TokenSlices
+from .streams import StreamWindows
+from .token_reader import Mask, TokenReader
 
 _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
@@ -181,3 +182,58 @@ def probe_arrays(
     arrays = maker(sequences, groups, (1, *widths), context)
     shapes = {name: tuple(size if fixed else None for size in np.shape(arrays[name])[1:]) for name in arrays}
     return {name: (np.asarray(value).dtype.name, shapes[name]) for name, value in arrays.items()}
+
+
+def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
+    """(B, most) int64: the sample of each segment of B packed rows, and -1 after the last."""
+    assert slices.groups is not None, "called only with packing"
+    counts = np.diff(slices.groups)
+    table = np.full((len(counts), most), -1, np.int64)
+    table[np.arange(most) < counts[:, None]] = slices.positions
+    return table
+
+
+def rows_of_tokens(slices: TokenSlices) -> npt.NDArray[np.int64]:
+    """(B, L) int64: the sample of each token of B rows of streams, which have L + 1 tokens."""
+    assert slices.groups is not None, "called only for streams"
+    each = np.repeat(slices.positions, slices.lengths[:, 0]).reshape(len(slices.groups) - 1, -1)
+    return np.ascontiguousarray(each[:, :-1])
+
+
+def document_begins(slices: TokenSlices) -> npt.NDArray[np.bool_]:
+    """(B, L) bool: the first tokens of documents, and of streams, in B rows of streams."""
+    assert slices.groups is not None, "called only for streams"
+    lengths = slices.lengths[:, 0]
+    begins = np.zeros(int(lengths.sum()), np.bool_)
+    begins[(np.cumsum(lengths) - lengths)[slices.opens]] = True
+    return np.ascontiguousarray(begins.reshape(len(slices.groups) - 1, -1)[:, :-1])
+
+
+def column_names(
+    columns: Sequence[str] | None,
+    arrays: Mapping[str, Any],
+    dataset: SampleSource,
+    batching: BatchingConfig,
+    *,
+    fields: Sequence[str],
+    possible: set[str],
+) -> tuple[str, ...]:
+    """Names of the columns of a batch."""
+    names = tuple(arrays) if columns is None else list_of_names("columns", columns)
+    if batching.last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    known = {*arrays, "mask", "row"}
+    if batching.stream is not None:
+        known = {*arrays, "row", "begins"}
+    elif batching.pack is None:
+        known |= batchable_columns(dataset)
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"columns: there is no {name!r} of the fields {', '.join(fields)}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known | possible))}; fields= says which fields are read.",
+            )
+    if not names:
+        raise ConfigError("columns must name at least one column")
+    return names

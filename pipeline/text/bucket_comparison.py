@@ -18,8 +18,8 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
-from stoker.bucketing.boundaries.bucket_boundaries import Method
-from stoker.bucketing.samplers.batch_sampler import BatchSampler
+from stoker.bucketing.boundaries import Method
+from stoker.bucketing.samplers import BatchSampler
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column

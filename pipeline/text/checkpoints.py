@@ -23,8 +23,8 @@ from ..order.changes.substitutes import groups_of
 from ..order.epoch_order import Order
 from ..order.sample_source import SampleSource
 from .config import TextLoaderConfig, ids_dtype
-from .planning.planner import Begun
-from .planning.schedule import Leaving, TextSchedule
+from .planner import Begun
+from .schedule import Leaving, TextSchedule
 
 _WHOLE: tuple[int, History, Begun | None] = (0, (), None)
 

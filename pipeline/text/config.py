@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import Batchify, PreferencePairs
-from stoker.bucketing.batchify.sequences import Labels
+from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import expand_ranges
 
@@ -21,14 +21,12 @@ from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import Order
 from ..order.sample_source import SampleSource, value_dtype
 from ..order.sampling import Repeated, Sampler, make_loader_order
-from .arrays import ArrayMaker, array_names, default_batchify, probe_arrays
-from .columns import column_names
+from .arrays import ArrayMaker, array_names, column_names, default_batchify, probe_arrays
+from .batching import BatchingConfig
 from .context_slices import check_lengths, make_slices
-from .masking import Mask, fit_mask
-from .planning.batching_config import BatchingConfig
-from .planning.planner import TextPlanner
-from .planning.stream_planner import StreamPlanner
-from .token_reader import TokenReader
+from .planner import TextPlanner
+from .streams import StreamPlanner
+from .token_reader import Mask, TokenReader, fit_mask
 
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 

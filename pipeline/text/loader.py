@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries, MaskTokens, SpanCorruption
-from stoker.bucketing.batchify.sequences import Labels
-from stoker.bucketing.samplers.batch_sampler import Balance
+from stoker.bucketing.batchify import Labels
+from stoker.bucketing.groups import LastGroup
+from stoker.bucketing.packing import TooLong
+from stoker.bucketing.samplers import Balance
 
 from .. import adapters
 from ..caching.cache_prefetcher import CachePrefetcher, make_cache_prefetcher, resolve
@@ -29,12 +31,12 @@ from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, open_source
+from .batching import BatchingConfig, as_buckets
 from .checkpoints import CheckpointedText
 from .config import ids_dtype, make_config
 from .context_slices import SliceForm
-from .planning.batching_config import BatchingConfig, LastGroup, TooLong, as_buckets
-from .planning.schedule import TextSchedule
 from .producer import TOGETHER, TextBatchProducer
+from .schedule import TextSchedule
 
 
 class TextLoader(CheckpointedText):

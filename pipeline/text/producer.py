@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import Batch, BatchContext
-from stoker.bucketing.batchify.ragged import Padded
+from stoker.bucketing.layout import Padded
 from stoker.errors import SampleError
 
 from ..adapters import Adapter
@@ -26,11 +26,11 @@ from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
-from .columns import document_begins, rows_of_segments, rows_of_tokens
+from .arrays import document_begins, rows_of_segments, rows_of_tokens
 from .config import TextLoaderConfig
-from .planning.epoch import TextEpoch, TokenSlices
-from .planning.schedule import TextSchedule
-from .reading import PayloadLocations
+from .planner import TextEpoch, TokenSlices
+from .schedule import TextSchedule
+from .token_reader import PayloadLocations
 
 TOGETHER = 1 << 17
 """Tokens of batches that are started together: Python takes about as long for one batch as for many."""

@@ -2,29 +2,169 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker._native import read_tokens
 from stoker.arguments import list_of_names
-from stoker.bucketing import Ragged
-from stoker.bucketing.batchify.ragged import Padded
-from stoker.bucketing.packing.plan import TooLong
+from stoker.bucketing import MaskTokens, Ragged, SpanCorruption
+from stoker.bucketing.layout import Padded
+from stoker.bucketing.masking import WordParts
+from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
+from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS
+from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS, SpecialTokens, count_special_tokens
+from stoker.formats.tokenization.tokenizers import ByteTokenizer
+from stoker.formats.tokenization.word_parts import read_word_parts
 
 from ..engines.shard_files import open_shards
 from ..order.sample_source import SampleSource
-from .masking import special_tokens_of
-from .planning.epoch import TokenSlices
-from .reading import PayloadLocations, ReadAhead, trained_tokens
+from .batching import BatchingConfig
+from .planner import TokenSlices
 
 Int64 = npt.NDArray[np.int64]
+
+_PART = 128 << 10  # bytes; the kernel reads as much for one request anyway
+_SHARE = 8  # of the memory: smaller datasets stay in the page cache
+
+
+class PayloadLocations(NamedTuple):
+    """The byte ranges of the payloads of N samples in the data files, from the index."""
+
+    positions: Int64  # (N,) int64, positions of the samples in the dataset
+    shard: npt.NDArray[np.int32]  # (N,) int32, number of the data file
+    offset: Int64  # (N,) int64, bytes from the beginning of the file
+    length: Int64  # (N,) int64, bytes
+    crc: npt.NDArray[np.uint32]  # (N,) uint32, CRC32C of the payload
+    tokens: Int64  # (N, F) int64, tokens in each of F stored fields
+
+    def part(self, each: slice) -> PayloadLocations:
+        """The byte ranges of some of the payloads."""
+        return PayloadLocations._make(column[each] for column in self)
+
+
+class ReadAhead:
+    """The parts of data files that the kernel has not been asked to read ahead.
+
+    A request costs a microsecond or more, even for bytes in memory. A dataset that takes a small share of the
+    memory needs one request for each part. A larger one needs a request for each payload, because the kernel
+    may have dropped it.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        parts = [size // _PART + 1 for size in sizes]
+        self._sizes = np.array(sizes, np.int64)
+        self._first = np.concatenate(([0], np.cumsum(parts, dtype=np.int64)))[:-1]
+        stays = sum(sizes) * _SHARE <= _memory()
+        self._asked = np.zeros(sum(parts) if stays else 0, np.bool_)
+
+    def needed(
+        self, shard: npt.NDArray[np.int32], offset: Int64, length: Int64
+    ) -> tuple[npt.NDArray[np.int32], Int64, Int64]:
+        """Return the ranges to request: file, first byte and bytes of each."""
+        # shard (P,) int32, offset (P,) int64, length (P,) int64
+        if not len(self._asked):
+            return shard, offset, length
+        first, last = offset // _PART, (offset + length) // _PART
+        base = self._first[shard]
+        new = ~(self._asked[base + first] & self._asked[base + last]) | (last - first > 1)
+        self._asked[(base + first)[new]] = True
+        self._asked[(base + last)[new]] = True
+        shard, begin = shard[new], first[new] * _PART
+        end = np.minimum((last[new] + 1) * _PART, self._sizes[shard])
+        return shard, begin, end - begin
+
+
+def _memory() -> int:
+    """Bytes of memory; 0 if the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def trained_tokens(
+    runs: ListColumn, begins: Int64, tokens: Int64, closing: Int64, *, bounds: Int64
+) -> npt.NDArray[np.bool_]:
+    """(T,) bool, the tokens of P slices that a model is trained on."""
+    # begins (P,) int64, tokens (P,) int64, closing (P,) int64, bounds (P + 1,) int64
+    which = np.repeat(np.arange(len(runs)), runs.counts // 2)
+    first, end = runs.values.astype(np.int64).reshape(-1, 2).T
+    lengths = np.diff(bounds)
+    steps = np.zeros(int(bounds[-1]) + 1, np.int64)
+    # The tokens of a slice are those from its beginning, and the closing tokens of the sequence.
+    for origin, low, high in (
+        (begins, np.zeros_like(lengths), lengths - closing),
+        (tokens - lengths, lengths - closing, lengths),
+    ):
+        within = low[which], high[which]
+        begin = np.clip(first - origin[which], *within) + bounds[which]
+        stop = np.clip(end - origin[which], *within) + bounds[which]
+        np.add.at(steps, begin, 1)
+        np.add.at(steps, stop, -1)
+    return np.asarray(np.cumsum(steps[:-1]) > 0)
+
+
+Mask = MaskTokens | SpanCorruption
+"""A mask of sequences, before they are padded or packed."""
+
+
+def fit_mask(
+    mask: Any, dataset: SampleSource, fields: Sequence[str], batching: BatchingConfig
+) -> Mask | None:
+    """Return the mask, with values of the dataset's tokenizer for arguments that are None."""
+    if mask is None:
+        return None
+    if isinstance(mask, MaskTokens):
+        return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
+    if not isinstance(mask, SpanCorruption):
+        raise ConfigError(
+            f"mask must be a MaskTokens or a SpanCorruption of stoker.bucketing, found {mask!r}",
+            hint="For your own masks give batchify: a function with a parameter context.",
+        )
+    if len(fields) > 1:
+        raise ConfigError(
+            f"SpanCorruption makes inputs and targets of one field, found {', '.join(fields)}",
+            hint=f"Choose one: fields=({fields[0]!r},).",
+        )
+    if batching.stream is not None:
+        raise ConfigError(
+            "SpanCorruption takes whole sequences, which stream cuts", hint="Give pack in place of stream."
+        )
+    if batching.too_long == "split":
+        raise ConfigError(
+            'SpanCorruption takes whole sequences, which too_long="split" cuts',
+            hint='Give too_long="truncate", or split the documents at the conversion.',
+        )
+    return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
+
+
+def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
+    """Numbers of special tokens before and after each text of a dataset.
+
+    A chat has the special tokens of its template inside, and none around.
+    """
+    options = dataset.manifest.options
+    if options.get("chat_template"):
+        return NO_SPECIAL_TOKENS
+    opening, closing = NO_SPECIAL_TOKENS
+    if options.get("tokenizer_digest"):
+        opening, closing = count_special_tokens(dataset.datasets[0].tokenizer_file())
+    return SpecialTokens(opening + bool(options.get("bos")), closing + bool(options.get("eos")))
+
+
+def _word_parts(dataset: SampleSource) -> WordParts:
+    if dataset.manifest.options.get("tokenizer_digest"):
+        return WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file()))
+    return WordParts(tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size)), None)
+
 
 _WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."

@@ -124,7 +124,7 @@ def buckets(
     out.print(_by_bucket(reports[method], method))
     write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
     if png is not None:
-        from stoker.bucketing.report.plot import plot_report
+        from stoker.bucketing.plots import plot_report
 
         plot_report(reports[method], lengths, png, title=f"{Path(dataset).name}: {method}")
 

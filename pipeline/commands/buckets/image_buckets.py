@@ -9,8 +9,8 @@ import numpy.typing as npt
 from rich.table import Table
 
 from stoker.bucketing import PlanReport
-from stoker.bucketing.report.shape_report import RatioReport, ShapeReport, report_ratio_groups
-from stoker.bucketing.samplers.by_aspect import RatioGroupSampler
+from stoker.bucketing.aspect_shapes import RatioGroupSampler
+from stoker.bucketing.reports import RatioReport, ShapeReport, report_ratio_groups
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
@@ -58,7 +58,7 @@ def compare_images(
     out.print(_by_shape(reports[method], method))
     write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
     if png is not None:
-        from stoker.bucketing.report.plot import plot_shapes
+        from stoker.bucketing.plots import plot_shapes
 
         plot_shapes(reports[method], sizes, png, title=f"{dataset.path.name}: {method}")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import Pack, Packed, Pad, Ragged
-from stoker.bucketing.batchify.sequences import Output
+from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions

@@ -13,8 +13,7 @@ from stoker.arguments import optional_number, whole_number
 from stoker.augment.description import is_finite
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.crops import CoverCrop
-from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
-from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
+from stoker.bucketing.aspect_shapes import ShapeBucketSampler, best_shapes, candidate_shapes, nearest_shapes
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Size

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
-from stoker.bucketing.report.shape_report import ShapeReport, report_shapes
-from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
+from stoker.bucketing.aspect_shapes import ShapeBucketSampler, best_shapes, candidate_shapes
+from stoker.bucketing.reports import ShapeReport, report_shapes
 
 from .aspect_buckets import AspectBuckets
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import BatchPlan
-from stoker.bucketing.samplers.batch_sampler import BatchSampler
+from stoker.bucketing.samplers import BatchSampler
 from stoker.types import Layout, Size
 
 from ...execution.epochs.epoch_cache import SharedEpochs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from stoker.bucketing.samplers.by_aspect import RatioGroupSampler, ratio_groups
+from stoker.bucketing.aspect_shapes import RatioGroupSampler, ratio_groups
 
 from ...execution.epochs.history import History
 from ...execution.ranks.ranks import Ranks
@@ -18,7 +18,7 @@ from .padding import Padding
 class RatioGroups:
     """The groups that torchvision's ``aspect_ratio_group_factor`` describes."""
 
-    factor: int  # See :func:`stoker.bucketing.samplers.by_aspect.ratio_groups`
+    factor: int  # See :func:`stoker.bucketing.aspect_shapes.ratio_groups`
     padding: Padding  # How images of different sizes form a batch
     label: ClassVar[str] = "Groups of aspect ratios"
 

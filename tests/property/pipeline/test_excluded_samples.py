@@ -16,8 +16,7 @@ from helpers.data.shards import text_shards
 import stoker
 from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
-from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
-from stoker.bucketing.samplers.by_aspect import ratio_groups
+from stoker.bucketing.aspect_shapes import nearest_shapes, ratio_groups
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.images.sizes.patches.patches import patch_grids
 from stoker.pipeline.replay.run import replay

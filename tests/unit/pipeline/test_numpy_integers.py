@@ -14,7 +14,7 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop
 from stoker.bucketing import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
-from stoker.bucketing.packing.streaming import StreamingBuckets, StreamingPacker
+from stoker.bucketing.streaming import StreamingBuckets, StreamingPacker
 from stoker.errors import ConfigError
 
 

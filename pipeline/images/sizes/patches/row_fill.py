@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.bucketing.report.row_report import RowReport, report_rows
+from stoker.bucketing.reports import RowReport, report_rows
 from stoker.formats.dataset.dataset import Dataset
 
 from ...captions.captions import find_captions

@@ -15,8 +15,8 @@ from stoker.bucketing import BatchPlan, SortedBucketSampler
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.text.planning.batching_config import BatchingConfig
-from stoker.pipeline.text.planning.planner import TextPlanner
+from stoker.pipeline.text.batching import BatchingConfig
+from stoker.pipeline.text.planner import TextPlanner
 
 N = 53
 LENGTHS = 1 + np.arange(N)[:, None] * 17 % 30

@@ -129,7 +129,7 @@ def test_the_longest_sample_has_a_bucket_even_if_the_first_epoch_does_not_draw_i
 def test_draws_do_not_depend_on_the_size_of_chunks(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(load(mixture))
     # The chunks of the product are longer than any epoch of a test.
-    monkeypatch.setattr("stoker.pipeline.text.planning.planner._CHUNK", 7)
+    monkeypatch.setattr("stoker.pipeline.text.planner._CHUNK", 7)
     assert rows(load(mixture)) == whole
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stoker.pipeline.text.reading import ReadAhead
+from stoker.pipeline.text.token_reader import ReadAhead
 
 PART = 128 << 10
 SIZES = [10 * PART + 5, 3 * PART]

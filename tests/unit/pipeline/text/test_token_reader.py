@@ -19,7 +19,7 @@ from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.bucketing import Pad
-from stoker.bucketing.batchify.sequences import Labels
+from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.remote.block_files import BLOCK_BYTES
 from stoker.formats.remote.cached_dataset import CachedFiles

@@ -13,7 +13,7 @@ import pytest
 from helpers.command_line import run
 
 from stoker import ImageLoader
-from stoker.bucketing.samplers.by_aspect import ratio_groups
+from stoker.bucketing.aspect_shapes import ratio_groups
 from stoker.errors import CheckpointError, ConfigError
 
 OPTIONS: dict[str, Any] = {

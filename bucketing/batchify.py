@@ -1,0 +1,461 @@
+"""The epoch, step and samples of a batch, for batchify functions and masks that draw random numbers.
+
+A batchify function that has a parameter ``context`` gets a :class:`BatchContext`; others do not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+from stoker.random import hash_words
+
+from .layout import Layout, Packed, Padded, Ragged, Side, as_packed, as_ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class BatchContext:
+    """The epoch, the step and the samples of a batch of P sequences.
+
+    Attributes:
+        epoch: Number of the epoch.
+        step: Number of the step in the epoch, the same on all ranks. It counts on after a resume.
+        rows: (P,) int64, the number of each sequence's sample, as the column ``row`` has it.
+        begins: (P,) int64, the first token of each sequence in its sample; above 0 only if it was split.
+        draws: (P,) int64, the number of the draw in the epoch. A sample that is drawn twice has two.
+        seed: Seed of the loader.
+    """
+
+    epoch: int
+    step: int
+    rows: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.int64]
+    draws: npt.NDArray[np.int64]
+    seed: int
+
+    def random_words(self, stream: int) -> npt.NDArray[np.uint64]:
+        """(P,) uint64 random words, a function of the seed, the epoch and each sequence.
+
+        They do not depend on the step, the rank, or the other sequences of the batch.
+
+        Args:
+            stream: Any integer; another one gives independent words.
+        """
+        return hash_words((self.seed, self.epoch, stream), self.rows, self.begins, self.draws)
+
+
+class Contextual:
+    """A batchify function that is called with a context only if ``function`` has such a parameter."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        try:
+            self._takes_context = "context" in inspect.signature(function).parameters
+        except (TypeError, ValueError):  # a compiled function without a signature
+            self._takes_context = False
+
+    def __call__(self, samples: Any, length: Any, context: BatchContext | None) -> Any:
+        """Return what the function makes of the samples of a batch."""
+        if self._takes_context:
+            return self._function(samples, length, context=context)
+        return self._function(samples, length)
+
+
+class Batchify(Protocol):
+    """A function that turns the samples of a batch into arrays.
+
+    If it has a parameter ``context``, :class:`stoker.TextLoader` gives it the batch's
+    :class:`~stoker.bucketing.BatchContext`: epoch, step and rows.
+    """
+
+    def __call__(self, samples: Any, length: Any = None) -> Any:
+        """Return the arrays of one batch; sequences are padded to ``length``, where it is given."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Stacks samples of one shape into an array with a new first axis.
+
+    Attributes:
+        dtype: Type of the array; None keeps that of the samples.
+    """
+
+    dtype: npt.DTypeLike | None = None
+
+    def __call__(self, samples: Sequence[npt.ArrayLike], length: int | None = None) -> npt.NDArray[Any]:
+        """Return (N, ...) for N samples of shape (...); an array of that shape stays as it is."""
+        return np.asarray(samples, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class List:
+    """Keeps samples as they are, in a list."""
+
+    def __call__(self, samples: Sequence[Any], length: int | None = None) -> list[Any]:
+        """Return a list of the same objects."""
+        return list(samples)
+
+
+class Tuple:
+    """Applies one function to each field of samples that are tuples.
+
+    Args:
+        functions: One for each field, in their order.
+    """
+
+    def __init__(self, *functions: Batchify) -> None:
+        self._functions = [Contextual(function) for function in functions]
+
+    def __call__(
+        self,
+        samples: Sequence[Sequence[Any]] | tuple[Any, ...],
+        length: int | Sequence[int | None] | None = None,
+        context: BatchContext | None = None,
+    ) -> tuple[Any, ...]:
+        """Return a tuple with one result for each field."""
+        columns = samples if isinstance(samples, tuple) else tuple(map(list, zip(*samples, strict=True)))
+        lengths = (length,) * len(columns) if length is None or isinstance(length, int) else tuple(length)
+        if not len(columns) == len(self._functions) == len(lengths):
+            raise ConfigError(
+                f"{len(self._functions)} functions, {len(columns)} fields and {len(lengths)} lengths",
+                hint="Give one function, and one length if any, for each field of a sample.",
+            )
+        return tuple(
+            function(column, each, context)
+            for function, column, each in zip(self._functions, columns, lengths, strict=True)
+        )
+
+
+class Dict:
+    """Applies one function to each field of samples that are dicts.
+
+    A result that is itself a dict, such as that of Pad, is merged into the batch. ``prefix`` of Pad, Flatten
+    and Pack keeps the names of two fields apart.
+
+    Args:
+        functions: A function by the name of its field; fields without a function are left out.
+    """
+
+    def __init__(self, functions: Mapping[str, Batchify]) -> None:
+        self._functions = {name: Contextual(function) for name, function in functions.items()}
+
+    def __call__(
+        self,
+        samples: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+        length: int | Mapping[str, int] | None = None,
+        context: BatchContext | None = None,
+    ) -> dict[str, Any]:
+        """Return a dict of arrays."""
+        merged: dict[str, Any] = {}
+        for name, function in self._functions.items():
+            column = samples[name] if isinstance(samples, Mapping) else [sample[name] for sample in samples]
+            each = length.get(name) if isinstance(length, Mapping) else length
+            result = function(column, each, context)
+            parts = result if isinstance(result, dict) else {name: result}
+            twice = merged.keys() & parts.keys()
+            if twice:
+                raise ConfigError(
+                    f"two fields give arrays of one name: {sorted(twice)}", hint="Give one field a prefix."
+                )
+            merged.update(parts)
+        return merged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .layout import Ragged
+
+
+def pad_arrays(
+    samples: Ragged | Sequence[npt.ArrayLike],
+    axis: int,
+    length: int | None,
+    *,
+    pad_to_multiple_of: int,
+    value: float,
+    dtype: npt.DTypeLike | None,
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """Return the samples in one array, padded at the end of an axis; and (N,) int32, their lengths there."""
+    arrays = [np.asarray(samples[i]) for i in range(len(samples))]
+    if not arrays:
+        raise ConfigError("a batch needs at least one sample")
+    first = arrays[0].shape
+    if not -len(first) <= axis < len(first):
+        raise ConfigError(f"axis must be one of a sample of shape {first}, found {axis}")
+    axis %= len(first)
+    for number, array in enumerate(arrays):
+        if array.ndim != len(first) or _others(array.shape, axis) != _others(first, axis):
+            raise ConfigError(
+                f"samples may differ along axis {axis} alone: the first has shape {first}, and sample "
+                f"{number} has {array.shape}"
+            )
+    lengths = np.array([array.shape[axis] for array in arrays], np.int32)
+    longest = int(lengths.max())
+    width = -(-longest // pad_to_multiple_of) * pad_to_multiple_of if length is None else length
+    if longest > width:
+        raise ConfigError(
+            f"sample {int(lengths.argmax())} has length {longest} along axis {axis}, more than the {width} "
+            "it is padded to"
+        )
+    shape = (len(arrays), *first[:axis], width, *first[axis + 1 :])
+    padded = np.full(shape, value, dtype or np.result_type(*arrays))
+    within = (slice(None),) * axis
+    for target, array in zip(padded, arrays, strict=True):
+        index = (*within, slice(array.shape[axis]))
+        target[index] = array
+    return padded, lengths
+
+
+def _others(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Output = Literal[
+    "input_ids",
+    "attention_mask",
+    "lengths",
+    "position_ids",
+    "segment_ids",
+    "labels",
+    "loss_weights",
+    "cu_seqlens",
+    "max_seqlen",
+    "cu_seq_lens_q",
+    "cu_seq_lens_k",
+    "max_length_q",
+    "max_length_k",
+]
+"""Names of the arrays that Pad, Flatten and Pack make. The last four are cu_seqlens and max_seqlen by their
+names in models of Hugging Face (FlashAttentionKwargs of transformers)."""
+
+LossWeights = Literal["tokens", "sequences"]
+
+Labels = Literal["causal", "seq2seq"]
+"""What "labels" are for. "causal" models predict each token from those before it in the same row, so that the
+first token of a sequence has no label. "seq2seq" are the targets of encoder-decoders, which predict all."""
+
+
+_OF_PADDED = {"input_ids", "attention_mask", "lengths", "position_ids", "labels"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tokens:
+    """The options that Pad, Flatten and Pack share.
+
+    Attributes:
+        outputs: Names of the arrays to make, of :data:`Output`.
+        prefix: Text before the names of the arrays.
+        value: Token id of padding. It is only written: a token with this id is still a token.
+        dtype: Type of the token ids; None keeps that of the samples.
+        pad_to_multiple_of: A length that is not given is rounded up to a multiple of this.
+        position_start: First position id of each sequence (2 for RoBERTa).
+        ignore_index: Label where nothing is predicted.
+        loss_weights: With "tokens" the weight of each label is 1, with "sequences" the weights of a
+            sequence add up to 1.
+        labels: See :data:`Labels`; ``loss_weights`` follow.
+    """
+
+    outputs: Sequence[Output] = ("input_ids", "attention_mask")
+    prefix: str = ""
+    value: float = 0
+    dtype: npt.DTypeLike | None = None
+    pad_to_multiple_of: int = 1
+    position_start: int = 0
+    ignore_index: int = -100
+    loss_weights: LossWeights = "tokens"
+    labels: Labels = "causal"
+
+    def __post_init__(self) -> None:
+        unknown = set(self.outputs) - set(get_args(Output))
+        if unknown:
+            raise ConfigError(f"outputs must be among {get_args(Output)}, found {sorted(unknown)}")
+        if self.loss_weights not in get_args(LossWeights):
+            raise ConfigError(
+                f"loss_weights must be one of {get_args(LossWeights)}, found {self.loss_weights!r}"
+            )
+        if self.labels not in get_args(Labels):
+            raise ConfigError(f"labels must be one of {get_args(Labels)}, found {self.labels!r}")
+        if self.pad_to_multiple_of < 1:
+            raise ConfigError(f"pad_to_multiple_of must be at least 1, found {self.pad_to_multiple_of}")
+
+    def _width(self, longest: int, length: int | None) -> int:
+        return (
+            max(-(-longest // self.pad_to_multiple_of), 1) * self.pad_to_multiple_of
+            if length is None
+            else length
+        )
+
+    def _arrays(self, layout: Layout, max_sequences: int | None = None) -> dict[str, Any]:
+        causal = self.labels == "causal"
+        make: dict[Output, Callable[[], Any]] = {
+            "input_ids": lambda: layout.tokens(self.value, self.dtype),
+            "attention_mask": lambda: layout.mask,
+            "lengths": lambda: layout.filled.astype(np.int32),
+            "position_ids": lambda: layout.position_ids(self.position_start),
+            "segment_ids": layout.segment_ids,
+            "labels": lambda: layout.labels(self.ignore_index, self.dtype, causal=causal),
+            "loss_weights": lambda: layout.loss_weights(
+                by_sequence=self.loss_weights == "sequences", causal=causal
+            ),
+            "cu_seqlens": lambda: layout.cu_seqlens(max_sequences),
+            "max_seqlen": lambda: layout.max_seqlen(max_sequences),
+        }
+        for side in "qk":
+            make[cast("Output", f"cu_seq_lens_{side}")] = make["cu_seqlens"]
+            make[cast("Output", f"max_length_{side}")] = make["max_seqlen"]
+        return {self.prefix + name: make[name]() for name in self.outputs}
+
+
+@dataclass(frozen=True)
+class Pad(_Tokens):
+    """Pads sequences to rows of one length; or arrays of any rank along one axis, as in GluonNLP.
+
+    Attributes:
+        side: Side of the row that is padded.
+        axis: Axis of the samples that is padded at its end, such as 0 of speech features (frames, channels).
+            The result is then one array, (N, ...), of the samples' dtype or ``dtype``, filled with ``value``;
+            ``outputs`` and what belongs to tokens have no effect. None pads sequences of tokens.
+        ret_length: With an axis: whether the result is the array and the lengths, (N,) int32.
+        round_to: The name of ``pad_to_multiple_of`` in GluonNLP.
+    """
+
+    side: Side = field(default="right", kw_only=True)
+    axis: int | None = field(default=None, kw_only=True)
+    ret_length: bool = field(default=False, kw_only=True)
+    round_to: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.round_to is not None:
+            if self.pad_to_multiple_of not in (1, self.round_to):
+                raise ConfigError(
+                    f"round_to and pad_to_multiple_of are two names of one option, found {self.round_to} and "
+                    f"{self.pad_to_multiple_of}",
+                    hint="Give one of them.",
+                )
+            object.__setattr__(self, "pad_to_multiple_of", self.round_to)
+        if self.ret_length and self.axis is None:
+            raise ConfigError(
+                "ret_length needs an axis", hint='For tokens give outputs=("input_ids", "lengths").'
+            )
+        super().__post_init__()
+        if self.side not in get_args(Side):
+            raise ConfigError(f"side must be one of {get_args(Side)}, found {self.side!r}")
+
+    def __call__(self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None) -> Any:
+        """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
+
+        With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
+        """
+        if self.axis is not None:
+            padded, lengths = pad_arrays(
+                samples,
+                self.axis,
+                length,
+                pad_to_multiple_of=self.pad_to_multiple_of,
+                value=self.value,
+                dtype=self.dtype,
+            )
+            return (padded, lengths) if self.ret_length else padded
+        ragged = as_ragged(samples)
+        packed = Packed(ragged, np.arange(len(ragged) + 1))
+        return self._arrays(Layout(packed, self._width(int(ragged.lengths.max()), length), self.side))
+
+    @property
+    def takes_padded(self) -> bool:
+        """Whether :meth:`of_padded` makes all outputs."""
+        plain = self.axis is None and self.side == "right" and self.dtype is None
+        return plain and set(self.outputs) <= _OF_PADDED
+
+    def of_padded(self, padded: Padded) -> dict[str, Any]:
+        """Return what a call returns for the sequences of padded rows, without moving their tokens.
+
+        Args:
+            padded: Sequences, padded with ``value``.
+        """
+        rows, lengths, trained = padded
+        position_ids = np.arange(self.position_start, self.position_start + rows.shape[1], dtype=np.int32)
+        mask = np.less(np.arange(rows.shape[1]), lengths[:, None])
+        make: dict[Output, Callable[[], Any]] = {
+            "input_ids": lambda: rows,
+            "attention_mask": lambda: mask,
+            "lengths": lambda: lengths.astype(np.int32),
+            "position_ids": lambda: mask * position_ids,
+            "labels": lambda: self._labels(rows, mask, trained),
+        }
+        return {self.prefix + name: make[name]() for name in self.outputs}
+
+    def _labels(
+        self, rows: npt.NDArray[Any], mask: npt.NDArray[np.bool_], trained: npt.NDArray[np.bool_] | None
+    ) -> npt.NDArray[Any]:
+        if trained is not None:
+            chosen = np.zeros_like(mask)
+            chosen[mask] = trained
+            mask = chosen
+        labels = np.where(mask, rows, rows.dtype.type(self.ignore_index))
+        if self.labels == "causal":
+            labels[:, 0] = self.ignore_index
+        return labels
+
+
+@dataclass(frozen=True)
+class Flatten(_Tokens):
+    """Puts sequences end to end, for variable-length attention.
+
+    Attributes:
+        max_sequences: With this limit, ``cu_seqlens`` has the fixed shape (max_sequences + 2,) and
+            ``max_seqlen`` is the padded length. If ``length`` is given too, all shapes are static.
+    """
+
+    outputs: Sequence[Output] = ("input_ids", "cu_seqlens", "max_seqlen", "position_ids")
+    max_sequences: int | None = field(default=None, kw_only=True)
+
+    def __call__(
+        self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None
+    ) -> dict[str, Any]:
+        """Return arrays by name: (T,), but see :meth:`Layout.cu_seqlens`; max_seqlen is an int."""
+        ragged = as_ragged(samples)
+        packed = Packed(ragged, np.array([0, len(ragged)]))
+        arrays = self._arrays(Layout(packed, self._width(len(ragged.values), length)), self.max_sequences)
+        return {
+            name: array[0] if isinstance(array, np.ndarray) and array.ndim == 2 else array
+            for name, array in arrays.items()
+        }
+
+
+@dataclass(frozen=True)
+class Pack(_Tokens):
+    """Packs several sequences into each row of one capacity.
+
+    Attention stays within a sequence if a model compares ``segment_ids``, or takes ``cu_seqlens`` of the
+    flattened rows.
+
+    Attributes:
+        max_sequences: As in :class:`Flatten`, for each row: cu_seqlens is (B * (max_sequences + 1) + 1,).
+    """
+
+    outputs: Sequence[Output] = ("input_ids", "segment_ids", "position_ids")
+    max_sequences: int | None = field(default=None, kw_only=True)
+
+    def __call__(
+        self, samples: Packed | Sequence[Sequence[npt.ArrayLike]], length: int | None = None
+    ) -> dict[str, Any]:
+        """Return arrays by name: (B, length), but lengths are (B,); see Flatten for the other two."""
+        packed = as_packed(samples)
+        tokens = np.diff(packed.sequences.offsets[packed.groups])
+        return self._arrays(Layout(packed, self._width(int(tokens.max()), length)), self.max_sequences)

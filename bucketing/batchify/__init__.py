@@ -1,1 +1,0 @@
-"""Batchify functions, which turn the samples of a batch into padded or packed arrays."""

@@ -1,1 +1,0 @@
-"""Boundaries of length buckets, chosen by rule or by exact optimisation."""

@@ -1,1 +1,0 @@
-"""Masks, which hide tokens that a model is to predict: single tokens and words, or spans."""

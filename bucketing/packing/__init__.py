@@ -1,1 +1,0 @@
-"""Packing of several sequences into each row of a fixed capacity, and streams of sequences."""

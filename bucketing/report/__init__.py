@@ -1,1 +1,0 @@
-"""Reports on a plan: padding, shapes, randomness, and balance of the ranks."""

@@ -1,0 +1,302 @@
+"""How sequences form batches: arguments of a text loader, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.arguments import optional_number, whole_number
+from stoker.bucketing import (
+    BatchSampler,
+    BucketBoundaries,
+    FixedBucketSampler,
+    SortedBucketSampler,
+    TokenBudgetSampler,
+)
+from stoker.bucketing.boundaries import as_edges
+from stoker.bucketing.groups import LastGroup
+from stoker.bucketing.packing import TooLong
+from stoker.bucketing.samplers import Balance
+from stoker.errors import ConfigError
+
+Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
+
+
+FEW_BUCKETS = 8  # of "auto", for samples of one field
+
+_COUNTS = (
+    *("batch_size", "max_tokens", "pad_to_multiple_of", "max_sequences", "max_length", "samples_per_epoch"),
+    "stream",
+)
+_CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
+
+
+@dataclass(frozen=True)
+class BatchingConfig:
+    """How sequences form batches. States record the names of the attributes."""
+
+    batch_size: int | None  # Samples, or packed rows, of a batch on one rank
+    max_tokens: int | None  # Tokens of a batch on one rank, padding included
+    batch_sampler: Callable[..., BatchSampler] | None  # Function that makes the sampler of batches
+    buckets: Buckets  # Number of buckets, or their boundaries
+    pad_to_multiple_of: int  # Padded lengths are multiples of this
+    # Tokens of a packed row, one number for all fields or one for each; None does not pack
+    pack: int | tuple[int, ...] | None
+    max_sequences: int | None  # Largest number of sequences in a packed row; None sets no limit
+    max_length: int | None  # Largest number of tokens of a sequence; None sets no limit
+    too_long: TooLong  # What happens to a longer sequence
+    shuffle: bool  # Whether batches are drawn anew in each epoch; False keeps the order of the dataset
+    # Samples of an epoch that is cut from an infinite stream; None for all draws once
+    samples_per_epoch: int | None
+    seed: int  # Seed of all draws
+    last_batch: LastGroup  # What happens to samples that do not fill a batch
+    # The cost that is about equal on all ranks at each step; None deals samples in order
+    balance: Balance | None
+    stream: int | None = None  # Tokens that a row takes of its stream at each step; None makes no streams
+
+    def __post_init__(self) -> None:
+        if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
+            raise ConfigError(
+                "one of batch_size, max_tokens and batch_sampler decides the size of batches",
+                hint="Give exactly one of them.",
+            )
+        for name in _COUNTS:
+            object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))
+        object.__setattr__(self, "pack", _as_capacity(self.pack))
+        object.__setattr__(self, "seed", whole_number("seed", self.seed))
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
+        if not isinstance(self.shuffle, bool):
+            raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
+        self._check_stream()
+        self._check_pack()
+        self._check_padding()
+        if self.pack is None and self.buckets is None and self.max_tokens is not None:
+            raise ConfigError(
+                "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
+            )
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the number of fields decides the way of batching."""
+        return isinstance(self.buckets, str) and self.pack is None and self.batch_sampler is None
+
+    @property
+    def boundaries(self) -> npt.NDArray[np.int64] | None:
+        """(K,) or (K, D) int64, the boundaries that ``buckets`` gives; None if it gives none."""
+        buckets = self.buckets
+        return None if buckets is None or isinstance(buckets, (int, str)) else as_edges(buckets)
+
+    @property
+    def _gives_buckets(self) -> bool:
+        return self.boundaries is not None or self.buckets not in (None, "auto", FEW_BUCKETS)
+
+    def _check_stream(self) -> None:
+        if self.stream is None:
+            return
+        others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
+        others |= {"balance": self.balance, "max_sequences": self.max_sequences}
+        without_effect = [name for name, value in others.items() if value is not None]
+        without_effect += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
+        without_effect += ["pad_to_multiple_of"] * (self.pad_to_multiple_of != 1)
+        if without_effect:
+            raise ConfigError(
+                f"{without_effect[0]} has no effect beside stream, whose rows are full",
+                hint=f"Leave out {without_effect[0]}, and give batch_size.",
+            )
+        if self.last_batch == "pad":
+            raise ConfigError(
+                "streams end together, and no sample is repeated",
+                hint='Give last_batch="partial" for a last step of fewer tokens, or "drop".',
+            )
+
+    def _check_pack(self) -> None:
+        if self.pack is None:
+            if self.too_long == "split":
+                raise ConfigError("too_long='split' needs pack", hint="Give pack, or too_long='truncate'.")
+            if self.max_sequences is not None:
+                raise ConfigError("max_sequences needs pack", hint="Give pack, or leave max_sequences out.")
+            return
+        if self.batch_sampler is not None:
+            raise ConfigError(
+                "packed rows all have one length, which leaves a batch_sampler no choice",
+                hint="Give batch_size.",
+            )
+
+    def _check_padding(self) -> None:
+        """Refuse arguments that would have no effect beside the others."""
+        edges = self.boundaries
+        if self.pack is not None or self.batch_sampler is not None:
+            if self._gives_buckets:
+                other = "batch_sampler" if self.pack is None else "pack"
+                raise ConfigError(f"buckets has no effect beside {other}", hint="Leave out one of them.")
+        elif self.too_long == "truncate" and self.max_length is None and edges is None:
+            raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
+        if self.batch_sampler is not None and self.pad_to_multiple_of != 1:
+            raise ConfigError(
+                "pad_to_multiple_of has no effect beside batch_sampler",
+                hint="Give it to the sampler: partial(SortedBucketSampler, ..., pad_to_multiple_of=8).",
+            )
+        widths = np.atleast_1d(self.pack or self.pad_to_multiple_of) if edges is None else edges
+        if (widths % self.pad_to_multiple_of).any():
+            name = "buckets" if self.pack is None else "pack"
+            raise ConfigError(
+                f"{name} must be multiples of pad_to_multiple_of={self.pad_to_multiple_of}, "
+                f"found {widths.tolist()}",
+                hint=f"They are the padded lengths: round {name} up, or leave out pad_to_multiple_of.",
+            )
+
+
+def _as_capacity(pack: Any) -> int | tuple[int, ...] | None:
+    if isinstance(pack, (list, tuple, np.ndarray)) and len(pack):
+        return tuple(whole_number("pack", each, 1) for each in pack)
+    return optional_number("pack", pack, 1)
+
+
+def as_buckets(buckets: Any) -> Buckets:
+    """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays."""
+    if isinstance(buckets, str) and buckets != "auto":
+        raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {buckets!r}')
+    if isinstance(buckets, np.integer):
+        return int(buckets)
+    return np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets
+
+
+Int64 = npt.NDArray[np.int64]
+
+_WINDOW = 100  # batches of a window that a k-d split orders; states depend on the number
+
+
+def make_batch_sampler(
+    batching: BatchingConfig,
+    lengths: npt.NDArray[Any],
+    boundaries: Int64 | None,
+    balance: Balance | Int64 | None,
+    world_size: int,
+) -> BatchSampler:
+    """Return the sampler that groups samples or packed rows into batches."""
+    # lengths (M, D), boundaries (K, D) int64
+    flat = flat_lengths(lengths)
+    shared: dict[str, Any] = {
+        "seed": batching.seed,
+        "world_size": world_size,
+        "membership": "fresh" if batching.shuffle else "ordered",
+        "shuffle": batching.shuffle,
+        "last_batch": batching.last_batch,
+        "balance": balance,
+    }
+    if batching.batch_sampler is not None:
+        return _given_sampler(batching.batch_sampler, flat, shared)
+    budget, size = batching.max_tokens, batching.batch_size or 0
+    if boundaries is not None:
+        edges = flat_lengths(boundaries)
+        if budget is not None:
+            return TokenBudgetSampler(flat, budget, edges, **shared)
+        return FixedBucketSampler(flat, edges, size, **shared)
+    shared["pad_to_multiple_of"] = batching.pad_to_multiple_of
+    if budget is not None:
+        window = max(1, _WINDOW * budget * len(flat) // max(1, int(flat.sum())))
+        return TokenBudgetSampler(flat, budget, window=window, **shared)
+    if batching.is_auto or batching.shuffle:
+        window = _WINDOW if batching.is_auto else 1
+        return SortedBucketSampler(flat, size, window=window, **shared)
+    # A sampler that sorts would change the order within a batch; one bucket of all samples keeps it.
+    longest = flat_lengths(lengths.max(axis=0, keepdims=True))
+    return FixedBucketSampler(flat, longest, size, pad_to="batch", **shared)
+
+
+def flat_lengths(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Lengths of one field as (N,), as samplers take them; of several fields as (N, D)."""
+    return table[:, 0] if table.shape[1] == 1 else table
+
+
+def _given_sampler(make: Any, lengths: npt.NDArray[Any], shared: dict[str, Any]) -> BatchSampler:
+    fixed = sorted(shared.keys() & make.keywords.keys()) if isinstance(make, partial) else []
+    if fixed:
+        raise ConfigError(
+            f"batch_sampler fixes {', '.join(fixed)}, which the loader sets",
+            hint="Give seed, world_size, shuffle, last_batch and balance to the loader; membership follows "
+            "shuffle. To set one otherwise, give a function that changes the keyword arguments it gets.",
+        )
+    sampler = make(lengths, **shared)
+    if not isinstance(sampler, BatchSampler):
+        raise ConfigError(
+            f"batch_sampler must make a stoker.bucketing.BatchSampler, found {sampler!r}",
+            hint="Give a class of stoker.bucketing, or a functools.partial of one.",
+        )
+    if sampler.lengths.shape != lengths.shape:
+        raise ConfigError(
+            f"batch_sampler must cover the samples of the epoch: it got lengths of shape {lengths.shape}, "
+            f"and its sampler has {sampler.lengths.shape}",
+            hint="Give the sampler a length or a cost for each sample; choose samples with dataset.select() "
+            "or sampler=.",
+        )
+    if sampler.world_size != shared["world_size"]:
+        raise ConfigError(
+            f"batch_sampler must plan for {shared['world_size']} ranks, found {sampler.world_size}",
+            hint="Pass on the keyword arguments that the loader calls it with.",
+        )
+    return sampler
+
+
+def limited_lengths(
+    lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int, *, are_planned: bool
+) -> npt.NDArray[Any]:
+    """Return the lengths, (N, D), after truncation; packing itself splits long sequences."""
+    # lengths (N, D)
+    if batching.max_length is not None:
+        longest = np.full(lengths.shape[1], batching.max_length)
+        if are_planned and (capacity := row_capacity(batching, lengths.shape[1])):
+            longest = np.minimum(longest, capacity)
+    elif not are_planned:
+        if batching.too_long == "truncate":
+            raise ConfigError('too_long="truncate" needs a largest length here', hint="Give max_length.")
+        return lengths
+    elif capacity := row_capacity(batching, lengths.shape[1]):
+        longest = np.array(capacity)
+    elif batching.boundaries is None:
+        return lengths
+    else:
+        longest = length_table(batching.boundaries)[-1]
+    if batching.too_long == "error" and (lengths > longest).any():
+        row = int((lengths > longest).any(axis=1).argmax())
+        raise ConfigError(
+            f"sample {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
+            hint='Truncate with too_long="truncate", or leave out samples with dataset.select().',
+        )
+    if batching.too_long != "truncate":
+        return lengths
+    if special_tokens and longest.min() <= special_tokens:
+        raise ConfigError(
+            f"truncation to {int(longest.min())} tokens leaves no room beside the {special_tokens} special "
+            "tokens of the tokenizer",
+            hint="Truncate to more tokens.",
+        )
+    limited: npt.NDArray[Any] = np.minimum(lengths, longest)
+    return limited
+
+
+def length_table(edges: Int64) -> Int64:
+    """Boundaries as (K, D), also for one field."""
+    return edges.reshape(len(edges), -1)
+
+
+def row_capacity(batching: BatchingConfig, fields: int) -> tuple[int, ...] | None:
+    """Tokens of a packed row in each planned field; None without packing."""
+    if batching.pack is None:
+        return None
+    if fields > 1 and batching.too_long == "split":
+        raise ConfigError('too_long="split" takes one field', hint="Choose one: fields=('answer',)")
+    capacity = (batching.pack,) * fields if isinstance(batching.pack, int) else batching.pack
+    if len(capacity) != fields:
+        raise ConfigError(
+            f"pack has {len(capacity)} lengths, and rows have {fields}",
+            hint="Give one length for all fields, or one for each.",
+        )
+    return capacity

@@ -1,0 +1,49 @@
+"""The k-d split: batches of samples with several lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
+from stoker.bucketing import SortedBucketSampler, TokenBudgetSampler, bucket_boundaries, report_plan
+from stoker.bucketing.groups import kd_order
+
+
+def padded(lengths: np.ndarray, order: np.ndarray, size: int) -> int:
+    groups = [lengths[order[at : at + size]] for at in range(0, len(order), size)]
+    return int(sum(len(group) * group.max(axis=0).sum() for group in groups))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize(("n", "size"), [(1, 4), (4, 4), (5, 4), (37, 1), (1000, 7)])
+def test_the_order_has_every_sample_once_and_pads_less_than_the_sum(n: int, size: int, columns: int) -> None:
+    lengths = np.random.default_rng(n).integers(1, 90, (n, columns))
+    order = kd_order(lengths, size)
+    assert sorted(order.tolist()) == list(range(n))
+    by_sum = np.argsort(-lengths.sum(axis=1), kind="stable")
+    assert padded(lengths, order, size) <= padded(lengths, by_sum, size)
+    if n == 1000 and columns == 2:
+        assert (
+            2 * (padded(lengths, order, size) - lengths.sum()) < padded(lengths, by_sum, size) - lengths.sum()
+        )
+
+
+def test_halves_are_those_of_the_better_length() -> None:
+    lengths = np.array([[9, 1], [9, 8], [8, 1], [8, 8]])  # the second length halves them without padding
+    assert [sorted(half) for half in kd_order(lengths, 2).reshape(2, 2).tolist()] == [[1, 3], [0, 2]]
+
+
+def test_windows_of_pairs_take_the_split_and_say_so_in_their_fingerprint() -> None:
+    lengths = np.random.default_rng(3).integers(1, 300, (960, 2))
+    pairs = SortedBucketSampler(lengths, 8, window=40, seed=1)
+    assert report_plan(pairs.plan(0), lengths).padding < 15
+    same = SortedBucketSampler(lengths[:, 0], 8, window=40, seed=1)
+    assert (pairs.rule, same.rule) == ("k-d split", "")
+
+
+def test_a_budget_of_pairs_pads_half_of_what_buckets_pad() -> None:
+    pairs = np.stack([gsm8k_lengths("question"), gsm8k_lengths("answer")], axis=1)
+    windows = report_plan(TokenBudgetSampler(pairs, 4096, window=4000).plan(), pairs)
+    buckets = report_plan(TokenBudgetSampler(pairs, 4096, bucket_boundaries(pairs, 8)).plan(), pairs)
+    assert 2 * windows.padding < buckets.padding

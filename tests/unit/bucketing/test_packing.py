@@ -1,0 +1,192 @@
+"""Packing of one field: efficiency, the lower bound, too long sequences and plans in files."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
+from stoker.bucketing import FixedBucketSampler, PackingPlan, pack
+from stoker.bucketing.packing import least_bins
+from stoker.errors import ConfigError, DatasetError
+
+ANSWER = gsm8k_lengths("answer")
+
+
+def best_fit_one_by_one(lengths, capacity, max_sequences=None):
+    """Return the tokens of each bin, packed sequence by sequence."""
+    bins: list[list[int]] = []
+    for length in sorted(lengths, reverse=True):
+        fits = [
+            one
+            for one in bins
+            if sum(one) + length <= capacity and (max_sequences is None or len(one) < max_sequences)
+        ]
+        if fits:
+            max(fits, key=sum).append(length)
+        else:
+            bins.append([length])
+    return sorted(sum(one) for one in bins)
+
+
+def l2_as_written(lengths, capacity):
+    """Return the bound L2 of Martello and Toth, threshold by threshold."""
+    best = 0
+    for t in range(capacity // 2 + 1):
+        large = [x for x in lengths if x > capacity - t]
+        medium = [x for x in lengths if capacity - t >= x > capacity / 2]
+        small = [x for x in lengths if capacity / 2 >= x >= t]
+        rest = sum(small) - (len(medium) * capacity - sum(medium))
+        best = max(best, len(large) + len(medium) + max(0, -(-rest // capacity)))
+    return best
+
+
+def test_gsm8k_is_packed_nearly_as_well_as_the_bound_allows():
+    plan = pack(ANSWER, 256)
+    assert (len(plan), plan.least) == (1513, 1510)
+    assert round(100 * plan.efficiency, 2) == 99.77
+    assert np.sort(plan.rows).tolist() == list(range(len(ANSWER)))
+    assert (ANSWER[plan.rows] == plan.lengths).all()
+    assert plan.filled.max() <= 256
+    assert not plan.begins.any()
+
+
+@pytest.mark.parametrize("capacity", [216, 256, 1000])
+def test_the_histogram_packs_as_one_by_one(capacity):
+    some = ANSWER[:600]
+    assert sorted(pack(some, capacity).filled.tolist()) == best_fit_one_by_one(some.tolist(), capacity)
+
+
+def test_a_row_holds_at_most_max_sequences():
+    plan = pack(ANSWER, 512, max_sequences=5)
+    assert np.diff(plan.offsets).max() == 5
+    assert np.sort(plan.rows).tolist() == list(range(len(ANSWER)))
+    assert len(plan) >= plan.least >= -(-len(ANSWER) // 5)
+    assert len(pack(ANSWER, 512, max_sequences=1)) == len(ANSWER)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_l2_is_martello_and_toths(seed):
+    rng = np.random.default_rng(seed)
+    capacity = int(rng.integers(5, 40))
+    lengths = rng.integers(1, capacity + 1, 30)
+    assert least_bins(np.bincount(lengths, minlength=capacity + 1)) == l2_as_written(
+        lengths.tolist(), capacity
+    )
+
+
+def test_halves_share_a_bin():
+    plan = pack([5, 5, 5, 5], 10)
+    assert len(plan) == plan.least == 2
+    assert pack([6, 6, 5], 10).least == 3
+
+
+def test_what_is_too_long_is_an_error_that_names_the_row():
+    with pytest.raises(ConfigError, match="row 2 has 7 tokens, more than the capacity of 5"):
+        pack([1, 5, 7], 5)
+
+
+def test_what_is_too_long_is_truncated():
+    plan = pack([1, 5, 7], 5, too_long="truncate")
+    assert sorted(plan.lengths.tolist()) == [1, 5, 5]
+
+
+def test_what_is_too_long_is_split():
+    plan = pack([1, 12, 3], 5, too_long="split")
+    pieces = sorted(zip(plan.rows.tolist(), plan.begins.tolist(), plan.lengths.tolist(), strict=True))
+    assert pieces == [(0, 0, 1), (1, 0, 5), (1, 5, 5), (1, 10, 2), (2, 0, 3)]
+    assert plan.lengths.sum() == 16
+
+
+def test_a_seed_gives_new_partners_at_the_same_efficiency():
+    plain, first, second = pack(ANSWER, 256), pack(ANSWER, 256, seed=1), pack(ANSWER, 256, seed=1, epoch=1)
+
+    def partners(plan):
+        return {frozenset(plan.rows[a:b].tolist()) for a, b in pairwise(plan.offsets.tolist())}
+
+    assert len(first) == len(second) == len(plain)
+    assert partners(first) == partners(pack(ANSWER, 256, seed=1))
+    assert len(partners(first) & partners(second)) < len(first) / 5
+
+
+def test_packed_rows_make_batches_like_any_samples():
+    plan = pack(ANSWER, 256)
+    batches = FixedBucketSampler(
+        plan.filled, np.array([256]), 16, world_size=4, last_batch="pad", balance="tokens"
+    ).plan()
+    assert batches.shapes() == [(16, 256)]
+    assert len(batches) == -(-len(plan) // 64)
+
+
+def test_a_plan_survives_a_file(tmp_path):
+    plan = pack(ANSWER, 100, too_long="split")
+    plan.save(tmp_path / "plan.npz")
+    loaded = PackingPlan.load(tmp_path / "plan.npz")
+    for name in ("rows", "begins", "lengths", "offsets"):
+        assert getattr(loaded, name).tolist() == getattr(plan, name).tolist()
+    assert (loaded.capacity, loaded.least) == (100, plan.least)
+    pieces = loaded.pieces(3)
+    assert loaded.lengths[pieces].sum() == loaded.filled[3]
+
+
+def test_a_file_that_is_no_plan_is_refused(tmp_path):
+    path = tmp_path / "plan.npz"
+    for write in (
+        lambda: path.write_bytes(b"not a plan"),
+        lambda: np.savez(path, rows=np.arange(3)),
+        lambda: np.savez(path, rows=np.array([{"a": 1}], dtype=object)),
+    ):
+        write()
+        with pytest.raises(DatasetError, match="no packing plan"):
+            PackingPlan.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offsets": np.array([0, 1])},
+        {"offsets": np.array([1, 2, 3])},
+        {"offsets": np.array([0, 2, 1, 3])},
+        {"rows": np.array([0, 1])},
+        {"rows": np.array([-1, 1, 2])},
+        {"lengths": np.array([200, 200, 3])},
+        {"capacity": np.array(2)},
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_refused(tmp_path, change):
+    plan = {
+        "rows": np.arange(3),
+        "begins": np.zeros(3, int),
+        "lengths": np.array([4, 4, 2]),
+        "offsets": np.array([0, 1, 3]),
+        "capacity": np.array(10),
+        "least": np.array(1),
+    }
+    np.savez(tmp_path / "plan.npz", **plan)
+    PackingPlan.load(tmp_path / "plan.npz")
+    np.savez(tmp_path / "plan.npz", **plan | change)
+    with pytest.raises(DatasetError, match="contradicts itself"):
+        PackingPlan.load(tmp_path / "plan.npz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (([3, 0], 5), {}),
+        (([[1, 2]], (5,)), {}),
+        (([1], 0), {}),
+        (([1], 5), {"max_sequences": 0}),
+        (([1], 5), {"too_long": "drop"}),
+        (([1], 5), {"seed": -1}),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, options):
+    with pytest.raises(ConfigError):
+        pack(*arguments, **options)
+
+
+def test_a_packed_row_out_of_range_is_refused():
+    with pytest.raises(ConfigError, match="packed row"):
+        pack([1], 5).pieces(1)
