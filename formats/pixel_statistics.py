@@ -17,9 +17,8 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 
-from .codecs.codec import Codec
+from .codecs.codec import MAX_PIXELS, Codec
 from .codecs.decode import decode_rgb
-from .codecs.header import MAX_PIXELS
 from .codecs.npy import decode_npy
 from .dataset.dataset import Dataset
 from .threads import check_threads, thread_map

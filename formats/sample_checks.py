@@ -12,11 +12,10 @@ import numpy.typing as npt
 from stoker._native import bands_match, crc32c
 from stoker.errors import ConfigError, DatasetError, DecodeError, StaleIndexError, StokerError
 
-from .codecs.codec import Codec
+from .codecs.codec import CODECS, MAX_PIXELS, Codec
 from .codecs.decode import decode_rgb
-from .codecs.header import MAX_PIXELS, read_header
+from .codecs.header import open_mask, read_header
 from .codecs.npy import decode_npy
-from .codecs.registry import CODECS, open_mask
 from .containers.base import PayloadFiles, Record
 from .containers.image_record import FeatureNames, LeftOutError
 from .containers.registry import find_container

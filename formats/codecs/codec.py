@@ -1,9 +1,27 @@
-"""Numbers of image codecs, as the index column ``codec`` has them."""
+"""The table of image codecs: numbers of the index column ``codec``, with what is known without a file.
+
+C++ has another table (``native/decode/codecs.h``) and decodes the codecs in ``_native.DECODED_CODECS``.
+This module loads neither NumPy nor Pillow, because the help of the command line needs it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Literal
+
+MAX_PIXELS = 178_956_970
+"""Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
+
+SIGNATURE_BYTES = 32
+"""Bytes at the start of a file that :func:`is_image_start` needs."""
+
+NPY_SIGNATURE = b"\x93NUMPY"
+
+HEIC_SIGNATURE = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.DOTALL)
+"""The first bytes of a HEIC file: its brand (ISO/IEC 23008-12, annex B)."""
 
 
 class Codec(IntEnum):
@@ -22,6 +40,88 @@ class Codec(IntEnum):
     NPY = 8
     """An array of NumPy: (H, W, C) or (H, W), uint8, uint16 or float32."""
     OTHER = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCodec:
+    """The properties of a codec; :mod:`.header` checks files for damage, and :mod:`.decode` decodes them."""
+
+    # Names of the engines, besides the native one, that decode payloads themselves
+    engines: frozenset[str] = frozenset()
+    pillow_formats: tuple[str, ...] = ()  # Pillow's names of the formats that this codec stands for
+    suffixes: tuple[str, ...] = ()  # Suffixes of such files, in lower case
+    signature: bytes | None = None  # A regular expression for the first :data:`SIGNATURE_BYTES` of such files
+    # Bytes that a pixel of a raw payload may have: 1, 3 or both; empty for encoded images
+    bytes_of_pixel: tuple[int, ...] = ()
+    # Whether C++ refuses damage that Pillow does not see, so that the error of C++ counts
+    strict: bool = False
+    lossy: bool = False  # Whether encoding changes pixels; masks may not use it
+    # Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG
+    resized_as_jpeg: bool = False
+    # What C++ returns when images are written in this codec: a finished JPEG, or raw pixels. None for codecs
+    # that are only read
+    written_as: Literal["jpeg", "raw"] | None = None
+    # Average of photographs in a codec that is written, to plan the sizes of shards
+    bytes_per_pixel: float = 0.0
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether payloads are pixels, not encoded images."""
+        return bool(self.bytes_of_pixel)
+
+
+CODECS: dict[Codec, ImageCodec] = {
+    Codec.JPEG: ImageCodec(
+        engines=frozenset({"dali"}),
+        pillow_formats=("JPEG", "MPO"),
+        suffixes=(".jpg", ".jpeg"),
+        signature=rb"\xff\xd8\xff",
+        strict=True,
+        lossy=True,
+        resized_as_jpeg=True,
+        written_as="jpeg",
+        bytes_per_pixel=0.3,
+    ),
+    Codec.PNG: ImageCodec(
+        pillow_formats=("PNG",),
+        suffixes=(".png",),
+        signature=rb"\x89PNG\r\n\x1a\n",
+        written_as="raw",
+        bytes_per_pixel=1.2,
+    ),
+    Codec.WEBP: ImageCodec(
+        pillow_formats=("WEBP",), suffixes=(".webp",), signature=rb"RIFF.{4}WEBP", resized_as_jpeg=True
+    ),
+    Codec.BMP: ImageCodec(pillow_formats=("BMP", "DIB"), suffixes=(".bmp",), signature=rb"BM"),
+    Codec.GIF: ImageCodec(pillow_formats=("GIF",), suffixes=(".gif",), signature=rb"GIF8[79]a"),
+    Codec.TIFF: ImageCodec(pillow_formats=("TIFF",), suffixes=(".tif", ".tiff"), signature=rb"II\*\0|MM\0\*"),
+    Codec.RAW: ImageCodec(bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
+    Codec.PLANES: ImageCodec(bytes_of_pixel=(1, 3)),
+    # No suffix: an array beside images is not an image.
+    Codec.NPY: ImageCodec(signature=re.escape(NPY_SIGNATURE)),
+    # PPM, JPEG 2000 as a file or a codestream, AVIF and HEIC.
+    Codec.OTHER: ImageCodec(
+        pillow_formats=("PPM", "JPEG2000", "AVIF", "HEIF"),
+        suffixes=(".avif", ".jp2", ".heic", ".heif"),
+        signature=HEIC_SIGNATURE.pattern
+        + rb"|P[1-6]|\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51|.{4}ftyp.*avi",
+    ),
+}
+
+PILLOW_CODECS = {name: codec for codec, row in CODECS.items() for name in row.pillow_formats}
+"""The codec of each format that Pillow may open."""
+
+BYTES_PER_PIXEL = {"keep": CODECS[Codec.JPEG].bytes_per_pixel} | {
+    codec.name.lower(): row.bytes_per_pixel for codec, row in CODECS.items() if row.written_as
+}
+"""Values of the option ``encoding``, with the average bytes of a pixel of photographs."""
+
+_SIGNATURES = re.compile(b"|".join(row.signature for row in CODECS.values() if row.signature), re.DOTALL)
+
+
+def is_image_start(start: bytes) -> bool:
+    """Return whether a file with these first bytes, :data:`SIGNATURE_BYTES` or all of it, may be an image."""
+    return _SIGNATURES.match(start) is not None
 
 
 def is_pixel_shape(shape: Sequence[int]) -> bool:

@@ -1,51 +1,56 @@
-"""Decoding of whole images to RGB, and the codecs that each engine decodes."""
+"""Decoding of payloads to pixels, where engines do not do it, and re-encoding of images for conversions."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageChops
 
 from stoker import _native
-from stoker.errors import ImageTooLargeError
+from stoker.errors import DecodeError, ImageTooLargeError
 
-from .codec import Codec
-from .header import MAX_PIXELS
-from .npy import decode_npy, read_npy_header
-from .registry import (
-    CODECS,
-    decode_natively,
-    exif_orientation,
-    has_sixteen_bits,
-    open_image,
-    to_grey16,
-    to_rgb,
-    turned,
-)
+from .codec import CODECS, MAX_PIXELS, Codec
+from .header import exif_orientation, open_image, turned
+from .npy import decode_npy, npy_to_rgb, read_npy_header
+
+Pixels = npt.NDArray[np.uint8]
+DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
+
+# Pillow's modes of 16-bit grey. Of 16-bit colours it takes the higher bytes by itself. Before version 11 it
+# gives 16-bit grey of some formats the mode "I", which otherwise has 32 bits.
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+_SIXTEEN_BITS_AS_I = ("PNG", "PPM", "JPEG2000")
+
+_MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
+"""The mode that an image of each of Pillow's modes is converted to; all other modes become RGB."""
 
 
-def decode_rgb(
-    data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS
-) -> npt.NDArray[np.uint8]:
+class PixelCountError(ValueError):
+    """Raw pixels are more or fewer than the index says."""
+
+
+def decode_rgb(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a payload to (H, W, 3) uint8 RGB, its EXIF orientation applied."""
-    row = CODECS[Codec(codec)]
     if not is_native(codec):
-        return row.decode(data, height, width, max_pixels)
+        return decode_for_reference(data, codec, height, width, max_pixels)
     try:
-        return decode_natively(data, height, width, max_pixels)
+        return _decode_natively(data, height, width, max_pixels)
     except ValueError:
-        if row.strict:
+        if CODECS[Codec(codec)].strict:
             raise
-        return row.decode(data, height, width, max_pixels)  # its errors are the same with every engine
+        # Its errors are the same with every engine.
+        return decode_for_reference(data, codec, height, width, max_pixels)
 
 
 def decode_for_reference(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS
-) -> npt.NDArray[np.uint8]:
+) -> Pixels:
     """Decode a payload in Python, for the reference engine; see :func:`decode_rgb`."""
-    return CODECS[Codec(codec)].decode(data, height, width, max_pixels)
+    return _DECODERS.get(Codec(codec), _decode_with_pillow)(data, height, width, max_pixels)
 
 
 def is_native(codec: int) -> bool:
@@ -66,20 +71,13 @@ def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np
     return np.isin(codecs, numbers)
 
 
-Pixels = npt.NDArray[np.uint8]
-DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
-
-_MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
-"""The mode that an image of each of Pillow's modes is converted to; all other modes become RGB."""
-
-
 def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied.
 
     Of a JPEG that stores luma (Y of JFIF 1.02), grey is the luma. Of other images it is Pillow's mode "L" of
     RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, with the weights of ITU-R BT.601.
     """
-    shown = Image.fromarray(CODECS[Codec(codec)].decode(data, height, width, max_pixels))
+    shown = Image.fromarray(decode_for_reference(data, codec, height, width, max_pixels))
     if codec == Codec.JPEG:
         image = open_image(data)
         if image.mode != "CMYK":
@@ -93,35 +91,35 @@ def decode_channels(
 ) -> DeepPixels:
     """Decode a payload to (H, W, C) uint8, or the dtype of its stored form; its EXIF orientation is applied.
 
-    The arguments are those of :func:`.decode.decode_rgb`. With ``alpha``, the result is RGB and alpha, which
-    is 255 if the image has none. Otherwise its channels and bits are those of :func:`stored_form`.
+    With ``alpha``, the result is RGB and alpha, which is 255 if the image has none. Otherwise its channels
+    and bits are those of :func:`stored_form`.
     """
     if codec == Codec.NPY and not alpha:
         return decode_npy(data, max_pixels)
     if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES, Codec.NPY):
         rgb = decode_rgb(data, codec, height, width, max_pixels)
         return _with_alpha(rgb) if alpha else rgb[..., : stored_form(data, codec, height, width).channels]
-    return _decode_with_pillow(data, max_pixels, alpha)
-
-
-def _decode_with_pillow(data: Any, max_pixels: int, alpha: bool) -> DeepPixels:
     try:
         with open_image(data) as image:
-            if image.width * image.height > max_pixels:
-                raise ImageTooLargeError(f"{image.height}x{image.width} pixels")
-            orientation, mode = exif_orientation(data, image), _stored_mode(image)
-            if alpha and (mode in ("LA", "RGBA") or "transparency" in image.info):
-                return np.array(turned(image, orientation).convert("RGBA"))
-            if alpha or mode == "RGB":
-                rgb = to_rgb(image, orientation)
-                return _with_alpha(rgb) if alpha else rgb
-            if has_sixteen_bits(image):
-                return to_grey16(image, orientation)
-            if mode == "L":
-                return to_rgb(image, orientation)[..., :1]
-            return np.array(turned(image, orientation).convert(mode))
+            _check_size(image.height, image.width, max_pixels)
+            return _pillow_channels(image, exif_orientation(data, image), alpha=alpha)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(str(error)) from error
+
+
+def _pillow_channels(image: Image.Image, orientation: int, *, alpha: bool) -> DeepPixels:
+    mode = _stored_mode(image)
+    if alpha and (mode in ("LA", "RGBA") or "transparency" in image.info):
+        return np.array(turned(image, orientation).convert("RGBA"))
+    if alpha:
+        return _with_alpha(_pillow_rgb(image, orientation))
+    if mode == "RGB":
+        return _pillow_rgb(image, orientation)
+    if _has_sixteen_bits(image):
+        return np.asarray(turned(image, orientation)).astype(np.uint16)[..., np.newaxis]
+    if mode == "L":
+        return _pillow_rgb(image, orientation)[..., :1]
+    return np.array(turned(image, orientation).convert(mode))
 
 
 class StoredForm(NamedTuple):
@@ -143,7 +141,7 @@ def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
         header = read_npy_header(data)
         return StoredForm(header.shape[2], 8 * header.dtype.itemsize)
     with open_image(data) as image:
-        bits = 16 if has_sixteen_bits(image) else 8
+        bits = 16 if _has_sixteen_bits(image) else 8
         return StoredForm(Image.getmodebands(_stored_mode(image)), bits)
 
 
@@ -154,8 +152,125 @@ def _stored_mode(image: Image.Image) -> str:
     return "L" if image.mode.startswith(("I", "F")) else _MODES.get(image.mode, "RGB")
 
 
+def _has_sixteen_bits(image: Image.Image) -> bool:
+    return image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format in _SIXTEEN_BITS_AS_I)
+
+
 def _with_alpha(rgb: Pixels) -> Pixels:
     """Return RGB with an opaque fourth channel."""
     rgba = np.full((*rgb.shape[:2], 4), 255, np.uint8)
     rgba[..., :3] = rgb
     return rgba
+
+
+def _check_size(height: int, width: int, max_pixels: int) -> None:
+    if height * width > max_pixels:
+        raise ImageTooLargeError(f"{height}x{width} pixels")
+
+
+def _decode_natively(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
+    """Decode an image of a codec that has a header, in C++."""
+    _check_size(height, width, max_pixels)
+    payload, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
+    return _decode_raw(payload, height, width, max_pixels)
+
+
+def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
+    """Decode an image of any format of Pillow; of an animation the first frame."""
+    try:
+        with open_image(data) as image:
+            _check_size(image.height, image.width, max_pixels)
+            return _pillow_rgb(image, exif_orientation(data, image))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageTooLargeError(str(error)) from error
+
+
+def _pillow_rgb(image: Image.Image, orientation: int) -> Pixels:
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation.
+
+    Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all but
+    the darkest 256 levels white. Transparency is left out.
+    """
+    shown = turned(image, orientation)
+    if _has_sixteen_bits(image):
+        grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(grey[..., np.newaxis], 3, axis=2)
+    if shown.mode in ("I", "F"):
+        numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
+        raise DecodeError(f"the pixels are {numbers}, and nothing says which values are black and white")
+    if shown.mode == "CMYK" and image.format in ("JPEG", "MPO") and "adobe" not in image.info:
+        shown = ImageChops.invert(shown)  # Pillow assumes Adobe's inverted inks in every CMYK JPEG
+    return np.array(shown.convert("RGB"))
+
+
+def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
+    """Decode with Pillow, and refuse a JPEG that lacks pixels, which Pillow silently makes grey."""
+    pixels = _decode_with_pillow(data, height, width, max_pixels)
+    _decode_natively(data, height, width, max_pixels)
+    return pixels
+
+
+def _decode_raw(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
+    """Return a view of raw pixels."""
+    _check_size(height, width, max_pixels)
+    pixels = np.frombuffer(data, np.uint8)
+    if pixels.size != height * width * 3:
+        raise PixelCountError("the image has another size than the index says")
+    return pixels.reshape(height, width, 3)
+
+
+def _decode_planes(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
+    """Decode the pixels of Caffe's Datum: one plane is grey, and three are blue, green and red."""
+    _check_size(height, width, max_pixels)
+    planes = np.frombuffer(data, np.uint8).reshape(-1, height, width)
+    if len(planes) not in (1, 3):
+        raise ValueError(f"{len(planes)} planes of {height} x {width} pixels, not 1 or 3")
+    return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
+
+
+_DECODERS: dict[Codec, Callable[[Any, int, int, int], Pixels]] = {
+    Codec.JPEG: _decode_jpeg,
+    Codec.RAW: _decode_raw,
+    Codec.PLANES: _decode_planes,
+    Codec.NPY: npy_to_rgb,
+}
+"""Decoders in Python, given the payload, the height and width of the index, and the most pixels."""
+
+
+class TranscodeRules(NamedTuple):
+    """How an image is re-encoded."""
+
+    mode: str  # How it is resized: none, shorter, longer, squash, crop, fill
+    height: int  # Pixels; of the shorter or longer side if ``mode`` is one of these
+    width: int  # Pixels, in the same way
+    quality: int  # Quality of JPEG, 1 to 100
+    subsampling: str  # Subsampling of JPEG: 444, 422 or 420
+    max_pixels: int  # Most pixels of the image
+    restarts: bool  # Whether a JPEG gets restart markers
+
+
+def target_codec(codec: Codec, encoding: str) -> Codec:
+    """Return the codec of a re-encoded image, by the option ``encoding`` or, for "keep", by its codec."""
+    if encoding != "keep":
+        return Codec[encoding.upper()]
+    return Codec.JPEG if CODECS[codec].resized_as_jpeg else Codec.PNG
+
+
+def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
+    """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied."""
+    row = CODECS[target]
+    if row.written_as is None:
+        raise ValueError(f"images are not written as {target.name}")
+    how = (*rules[:3], row.written_as, *rules[3:])
+    if is_native(codec):
+        payload, height, width = _native.transcode(data, *how)
+    else:
+        pixels = decode_rgb(data, codec, 0, 0, rules.max_pixels)
+        payload, height, width = _native.transcode_pixels(pixels, *how)
+    return _compress_png(payload, height, width) if target == Codec.PNG else payload, height, width
+
+
+def _compress_png(pixels: bytes, height: int, width: int) -> bytes:
+    stream = io.BytesIO()
+    Image.frombytes("RGB", (width, height), pixels).save(stream, "PNG")
+    return stream.getvalue()

@@ -1,26 +1,55 @@
-"""Headers of encoded images: codec, size and orientation, read without decoding a pixel."""
+"""Headers of encoded images: codec, size, orientation and damage, read without decoding a pixel.
+
+The only module that opens images with Pillow.
+"""
 
 from __future__ import annotations
 
+import io
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError, SourceError
 
-from .codec import Codec, is_pixel_shape
-from .npy import NPY_SIGNATURE, read_npy_header
-from .registry import PILLOW_CODECS, exif_orientation, open_image
+from .codec import (
+    HEIC_SIGNATURE,
+    MAX_PIXELS,
+    NPY_SIGNATURE,
+    PILLOW_CODECS,
+    SIGNATURE_BYTES,
+    Codec,
+    is_pixel_shape,
+)
+from .npy import npy_damage, read_npy_header
 
-MAX_PIXELS = 178_956_970
-"""Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
+_WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_MASK_FORMATS = ("PNG", "TIFF", "BMP", "DIB", "GIF", "PPM", "JPEG2000")
+"""Pillow's names of the formats that keep the values of a mask, and can have one number for each pixel."""
 
-_WIDTH, _HEIGHT = 0x0100, 0x0101  # tags of TIFF
+_STARTS = (1 << 10, 8 << 10, 64 << 10, 1 << 20)  # a camera's EXIF has up to 64 KiB
+_TAIL = 2 << 10  # an eXIf chunk after the pixels is shorter, unless it holds a thumbnail
+_JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
+_END_OF_JPEG = b"\xff\xd9"
+_CUT_OFF = "the file ends before the image does"
 
 
 @dataclass(frozen=True)
@@ -31,6 +60,72 @@ class ImageHeader:
     height: int  # Pixels, after the EXIF orientation has been applied
     width: int  # Pixels, after the EXIF orientation has been applied
     orientation: int  # EXIF orientation, 1 to 8; 1 if it has none
+
+
+def open_image(data: Any) -> Image.Image:
+    """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header.
+
+    Only formats of the table of codecs are opened, and none that runs another program, such as EPS.
+    """
+    if HEIC_SIGNATURE.match(bytes(memoryview(data)[:SIGNATURE_BYTES])):
+        _register_heic()
+    return Image.open(io.BytesIO(data), formats=_pillow_formats())
+
+
+def _register_heic() -> None:
+    """Let Pillow open HEIC by the package pillow-heif; DecodeError if it is not installed."""
+    try:
+        import pillow_heif
+    except ImportError as error:
+        raise DecodeError(
+            "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
+        ) from error
+    if "HEIF" not in _pillow_formats():
+        pillow_heif.register_heif_opener()
+        _pillow_formats.cache_clear()
+
+
+def open_mask(data: Any) -> Image.Image:
+    """Open an encoded mask with Pillow; see :func:`open_image`."""
+    known = [name for name in _MASK_FORMATS if name in _pillow_formats()]
+    try:
+        return Image.open(io.BytesIO(data), formats=known)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"it is damaged, or in none of the formats of masks: {', '.join(known)}") from error
+
+
+@cache
+def _pillow_formats() -> tuple[str, ...]:
+    """Return the known formats that this build of Pillow can open."""
+    Image.init()
+    return tuple(name for name in PILLOW_CODECS if name in Image.OPEN)
+
+
+def exif_orientation(data: Any, image: Image.Image) -> int:
+    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none.
+
+    It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
+    an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as DALI's,
+    do not, so these do not count here.
+    """
+    codec, _, _, orientation, _ = _native.probe(data)
+    if codec != Codec.OTHER:
+        return int(orientation)
+    if isinstance(image, TiffImageFile):
+        value = image.tag_v2.get(_ORIENTATION, 1)
+    else:
+        exif = Image.Exif()
+        exif.load(image.info.get("exif", b""))
+        value = exif.get(_ORIENTATION, 1)
+    return int(value) if value in range(1, 9) else 1
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Return an image, opened and not yet loaded, turned by its EXIF orientation."""
+    if isinstance(image, TiffImageFile):  # Pillow turns it when it loads it, by XMP if there is no tag
+        image.info.pop("xmp", None)
+        return ImageOps.exif_transpose(image)
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
 
 
 def read_header(data: Any) -> ImageHeader:
@@ -71,19 +166,12 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
         raise DecodeError(f"the header is damaged: {error}") from error
 
 
-Read = Callable[[int, int], bytes]
+def read_partial_header(read: Callable[[int, int], bytes], length: int) -> tuple[ImageHeader, bytes | None]:
+    """Return the header of an image in a large file, and the bytes of the image if all had to be read.
 
-_STARTS = (1 << 10, 8 << 10, 64 << 10, 1 << 20)  # a camera's EXIF has up to 64 KiB
-_TAIL = 2 << 10  # an eXIf chunk after the pixels is shorter, unless it holds a thumbnail
-_JPEG = b"\xff\xd8\xff"
-_PNG = b"\x89PNG\r\n\x1a\n"
-_HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
-
-
-def read_partial_header(read: Read, length: int) -> tuple[ImageHeader, bytes | None]:
-    """Return the header of an encoded image, and its bytes if all of them had to be read.
-
-    ``read`` returns bytes of the image, given an offset and a length.
+    ``read`` returns bytes of the image, given an offset and a length. A JPEG and most WebP files say
+    everything before their pixels. A PNG may have its orientation after them. Other formats may have their
+    size anywhere, so their images are read whole.
     """
     for most in _STARTS:
         if most >= length:
@@ -100,7 +188,7 @@ def read_partial_header(read: Read, length: int) -> tuple[ImageHeader, bytes | N
     return read_header(whole), whole
 
 
-def _from_start(start: bytes, read: Read, length: int) -> ImageHeader | None:
+def _from_start(start: bytes, read: Callable[[int, int], bytes], length: int) -> ImageHeader | None:
     """Return the header in the first bytes of an image; None if they are not enough."""
     if start.startswith(_JPEG):
         return read_header(start)
@@ -127,16 +215,13 @@ def _webp_header(start: bytes) -> ImageHeader | None:
     return ImageHeader(Codec.WEBP, height, width, 1) if width and height else None
 
 
-_CHANNELS = (3, 1)
-
-
 def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> ImageHeader:
-    """Return the header of raw pixels, uint8, rows from the top.
+    """Return the header of raw pixels in a record of another program, uint8, rows from the top.
 
     ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
     decides between one and three.
     """
-    fitting = [channels for channels in _CHANNELS if prod(shape) * channels == length]
+    fitting = [channels for channels in (3, 1) if prod(shape) * channels == length]
     if any_channels and fitting:
         shape = (*shape, fitting[0])
     words = " x ".join(map(str, shape))
@@ -154,3 +239,60 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
             hint="check the size that is stated for it",
         )
     return ImageHeader(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)
+
+
+def grey_bits(data: bytes, codec: Codec) -> int:
+    """Return the bits of a pixel of a grey PNG, of colour type 0 (PNG 1.2, 4.1.1); 0 for other images."""
+    return data[24] if codec == Codec.PNG and not data[25] else 0
+
+
+def _jpeg_damage(data: bytes) -> str:
+    """Check that a JPEG has an end marker after its pixels."""
+    # Cameras append other data after the end marker.
+    if data.endswith(_END_OF_JPEG) or data.find(_END_OF_JPEG, _start_of_scan(data)) >= 0:
+        return ""
+    return _CUT_OFF
+
+
+def _start_of_scan(data: bytes) -> int:
+    """Return where the entropy-coded data begin; a thumbnail before them also has an end marker."""
+    at = 2
+    while 0 <= at < len(data) - 4:
+        marker = data[at + 1]
+        if data[at] != 0xFF:
+            at = data.find(b"\xff", at)
+        elif marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:
+            at += 1 if marker == 0xFF else 2
+        elif marker == 0xDA:
+            return at
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return len(data)
+
+
+def _png_damage(data: bytes) -> str:
+    """Check that no chunk of a PNG ends early, and that all of them match their checksums."""
+    at, chunk = 8, b""
+    while chunk != b"IEND":
+        length, chunk = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        end = at + 8 + length
+        if end + 4 > len(data):
+            return _CUT_OFF
+        if zlib.crc32(memoryview(data)[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            return f"the checksum of its chunk {chunk.decode('ascii', 'replace')} does not match"
+        at = end + 4
+    return ""
+
+
+def _webp_damage(data: bytes) -> str:
+    """Check that a WebP is as long as its header says."""
+    return "" if int.from_bytes(data[4:8], "little") + 8 <= len(data) else _CUT_OFF
+
+
+DAMAGE_CHECKS: dict[Codec, Callable[[bytes], str]] = {
+    Codec.JPEG: _jpeg_damage,
+    Codec.PNG: _png_damage,
+    Codec.WEBP: _webp_damage,
+    Codec.NPY: npy_damage,
+}
+"""Functions that say why a file is not whole, or return an empty text. Other codecs must be decoded."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.arguments import renamed_option
 
-from ..codecs.header import MAX_PIXELS
+from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
 from ..sources.format_names import SourceFormatName
 from .execution import Engine, Summary

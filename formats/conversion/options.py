@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..codecs.header import MAX_PIXELS
-from ..codecs.transcode import BYTES_PER_PIXEL
+from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER, find_writing
 from ..sources.format_names import SourceFormatName
 from ..tokenization.captions import CaptionOptions

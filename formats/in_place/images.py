@@ -19,8 +19,7 @@ from stoker.arguments import check_progress
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from ..codecs.codec import Codec
-from ..codecs.header import MAX_PIXELS
+from ..codecs.codec import MAX_PIXELS, Codec
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..containers.registry import is_local_shard
 from ..dataset.index import Index, write_index

@@ -12,8 +12,8 @@ from functools import lru_cache
 from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.urls import is_url
 
-from ..codecs.header import ImageHeader, read_header
-from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
+from ..codecs.codec import SIGNATURE_BYTES, is_image_start
+from ..codecs.header import DAMAGE_CHECKS, ImageHeader, read_header
 from ..containers.recordio import LENGTH_BYTES, join_pieces
 from ..files import is_regular, read_at
 from ..remote.store import Store
@@ -155,7 +155,7 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
         raise SkippedError("broken image", error.message) from error
     if header.height * header.width > max_pixels:
         raise SkippedError("too many pixels", f"{header.width} x {header.height}, more than {max_pixels}")
-    find_damage = CODECS[header.codec].damage
-    if find_damage is not None and (damage := find_damage(data)):
+    check = DAMAGE_CHECKS.get(header.codec)
+    if check is not None and (damage := check(data)):
         raise SkippedError("broken image", damage)
     return header

@@ -7,7 +7,7 @@
 // folder. The number of the codec is that of formats/codecs/codec.py. Python reads from the table which codecs C++ decodes
 // (DECODED_CODECS), and sends this decoder all payloads of the codec. So the decoder must read all variants.
 // A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. It must read every
-// file of the codec that Pillow reads, and return the pixels of to_rgb in formats/codecs/registry.py. Pixels that
+// file of the codec that Pillow reads, and return the pixels of decode_rgb in formats/codecs/decode.py. Pixels that
 // are decoded at a reduced size (can_reduce) may differ: `exact=True` turns it off.
 //
 // The class also has a static `CheckResult check(const EncodedImage& image)`, which checks a payload without

@@ -8,15 +8,15 @@ import numpy.typing as npt
 
 from stoker._native import Shards
 from stoker.errors import ImageTooLargeError
-from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.codec import CODECS, Codec
 from stoker.formats.codecs.decode import (
+    PixelCountError,
     decode_channels,
     decode_for_reference,
     decode_grey,
     decode_rgb,
     is_native,
 )
-from stoker.formats.codecs.registry import CODECS, PixelCountError
 from stoker.formats.dataset.index import Samples
 from stoker.types import Color
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.arguments import optional_number, whole_number
 from stoker.augment.geometry.boxes import BoxFormat
-from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.codecs.codec import MAX_PIXELS
 from stoker.types import Color, DType, Layout
 
 from .. import adapters

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError, DecodeError
-from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.codecs.codec import MAX_PIXELS
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.formats.dataset.dataset import Dataset

@@ -7,10 +7,8 @@ from typing import NamedTuple
 from stoker import _native
 
 from ...codecs.codec import Codec
-from ...codecs.decode import decode_rgb
-from ...codecs.header import ImageHeader
-from ...codecs.registry import CODECS
-from ...codecs.transcode import TranscodeRules, target_codec, transcode
+from ...codecs.decode import TranscodeRules, decode_rgb, target_codec, transcode
+from ...codecs.header import DAMAGE_CHECKS, ImageHeader
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING, ConvertOptions
 
@@ -35,7 +33,7 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     try:
         is_as_asked = options.mode == "none" and target == header.codec and not options.compresses_again
         if options.keeps_images or is_as_asked:
-            if CODECS[header.codec].damage is None:  # only decoding shows whether it is whole
+            if header.codec not in DAMAGE_CHECKS:  # only decoding shows whether it is whole
                 decode_rgb(data, header.codec, header.height, header.width)
             return _kept(data, header, restarts=bool(options.restarts))
         return _transcode(data, header, target, options)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from stoker.errors import DecodeError
 
-from ...codecs.registry import SIGNATURE_BYTES, is_image_start
+from ...codecs.codec import SIGNATURE_BYTES, is_image_start
 from ...dataset.annotations import MASK_COLUMNS, Annotations, from_columns
 from ...dataset.columns import ListColumn, origin_columns
 from ...dataset.manifest import TOKENIZER_NAME

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from ...codecs.registry import CODECS, open_mask
+from ...codecs.codec import CODECS
+from ...codecs.header import grey_bits, open_mask
 from ...dataset.annotations import Annotations
 from ...sources.annotated.masks.mask_pixels import mask_values
 from ...sources.source_reader import SkippedError, check_image
@@ -125,10 +126,9 @@ def encode_mask(
             "mask of another size than its image",
             f"{header.width} x {header.height} and {source[1]} x {source[0]}",
         )
-    codec = CODECS[header.codec]
-    if codec.lossy:
+    if CODECS[header.codec].lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
-    bits = codec.grey_bits(data) if codec.grey_bits else 0
+    bits = grey_bits(data, header.codec)
     if bits == 8 and geometry.is_identity and rules.keeps_bytes:
         return data
     values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from stoker.errors import SourceError, StokerError
 from stoker.processes import Cleanup, OwnerProcess
 
-from ...codecs.header import MAX_PIXELS
+from ...codecs.codec import MAX_PIXELS
 from ...containers.registry import DEFAULT_CONTAINER
 from ...files import check_named
 from ...sources.listing import Skip

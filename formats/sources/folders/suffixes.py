@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ...codecs.registry import CODECS
+from ...codecs.codec import CODECS
 
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""

@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-// Takes the higher 8 of 16 bits, and ignores transparency, as formats/codecs/registry.py says.
+// Takes the higher 8 of 16 bits, and ignores transparency, as formats/codecs/decode.py says.
 class PngDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image);

@@ -10,7 +10,7 @@
 namespace stoker {
 
 // Decodes the part of the image in the window, and the rows above it, from which it is predicted. Transparency is
-// ignored, as formats/codecs/registry.py says. Pixels that the first image of an animation does not cover are black.
+// ignored, as formats/codecs/decode.py says. Pixels that the first image of an animation does not cover are black.
 class WebpDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image);

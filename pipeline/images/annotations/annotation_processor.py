@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.params import ImageParams
 from stoker.errors import DecodeError, SampleError
-from stoker.formats.codecs.registry import open_mask
+from stoker.formats.codecs.header import open_mask
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.index import Samples
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....codecs.header import MAX_PIXELS
+from ....codecs.codec import MAX_PIXELS
 from ....dataset.annotations import runs_of_mask
 from ....threads import available_cores, thread_map
 from ...folders.source_folder import SourceFolder

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....codecs.header import MAX_PIXELS
-from ....codecs.registry import CODECS, open_mask
+from ....codecs.codec import CODECS, MAX_PIXELS
+from ....codecs.header import grey_bits, open_mask
 from ...listing import ListedFiles
 from ...source_reader import SkippedError, check_image, read_source_file
 
@@ -22,10 +22,9 @@ def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
 def checked_values(data: bytes) -> npt.NDArray[Any]:
     """Return the values of the file of a mask, (H, W) uint8 or uint16, after checks of the file."""
     header = check_image(data, MAX_PIXELS)
-    codec = CODECS[header.codec]
-    if codec.lossy:
+    if CODECS[header.codec].lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
-    return mask_values(data, (codec.grey_bits(data) if codec.grey_bits else 0) or 8)
+    return mask_values(data, grey_bits(data, header.codec) or 8)
 
 
 def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:

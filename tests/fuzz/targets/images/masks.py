@@ -14,7 +14,7 @@ from PIL import Image
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, compile_image
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.errors import SampleError
-from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.codecs.codec import MAX_PIXELS
 from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry

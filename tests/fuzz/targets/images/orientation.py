@@ -17,8 +17,7 @@ from stoker import _native
 from stoker.errors import DecodeError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
-from stoker.formats.codecs.header import read_header
-from stoker.formats.codecs.registry import turned
+from stoker.formats.codecs.header import read_header, turned
 
 _SIZE = (20, 30)
 _PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*_SIZE, 3), np.uint8))

@@ -16,7 +16,7 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import DecodeError, ImageTooLargeError
-from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.codec import CODECS, Codec
 from stoker.formats.codecs.decode import (
     decode_channels,
     decode_for_reference,
@@ -25,7 +25,6 @@ from stoker.formats.codecs.decode import (
     engine_decodes,
     stored_form,
 )
-from stoker.formats.codecs.registry import CODECS
 
 _WRITABLE = (Codec.JPEG, Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF, Codec.OTHER)
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
