@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from .base import Engine, EngineSettings
-from .dali import DaliEngine
+from .dali.engine import DaliEngine
 from .native.channel_engine import ChannelEngine
 from .native.engine import NativeEngine
 from .native.unfinished import PIXELS_DTYPE, PIXELS_LAYOUT, UnfinishedEngine

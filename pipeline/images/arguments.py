@@ -26,11 +26,12 @@ from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, make_loader_order, open_source
 from .annotations.objects import ObjectConfig
 from .bad_samples import BadSamplePolicy, OnError
+from .batch_transforms import Transforms
 from .captions.captions import find_captions
 from .captions.tokens import Tokens
 from .columns.array_reader import ArrayConfig, ArrayForm
 from .columns.column_names import column_names
-from .columns.image_column import CompileTransforms, Transforms, plan_columns
+from .columns.image_column import CompileTransforms, plan_columns
 from .config import ImageLoaderConfig
 from .sizes.size_arguments import with_captions, with_planner
 from .sizes.size_plan import SizePlan

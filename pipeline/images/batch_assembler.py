@@ -20,10 +20,10 @@ from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .annotations.objects import pad
 from .batch_transforms import function_name
-from .columns import source_columns
 from .columns.array_reader import BatchArrays
 from .columns.contents import Contents, ImageContents
 from .columns.image_column import ImageColumn
+from .columns.source_columns import SOURCE_SIZE, TO_SOURCE
 from .config import ImageLoaderConfig
 from .planned_batches import PlannedBatch
 from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
@@ -161,7 +161,7 @@ class BatchAssembler:
         values: Array | list[str]
         if name == "mask":  # belongs to the index in the batch, even if a good sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
-        elif name == source_columns.SIZE:
+        elif name == SOURCE_SIZE:
             values = self._config.dataset.origins(planned.positions[chosen]).sizes
         elif name == "row":
             values = planned.positions[chosen]
@@ -174,7 +174,7 @@ class BatchAssembler:
         of_images = {
             "mask": contents.patches,
             "segmentation": contents.masks,
-            source_columns.MATRIX: contents.to_source,
+            TO_SOURCE: contents.to_source,
             IMAGE_SIZE: None if contents.image_size is None else contents.image_size.astype(np.int64),
         }.get(kind)
         ragged = contents.image_size if column.ragged else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,14 @@ from stoker.augment.batch import AllColumns, BatchParams, BatchTransform
 from stoker.augment.description import Description
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.nested import RandomChoice
+from stoker.augment.views import Views
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
 # Description is the base of transforms of images and of batches, as mypy infers for a list of both.
 AnyTransform = Description | Callable[[Any], Any]
+Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
+"""A list of transforms, or lists and views by the names of their columns."""
 
 _CHOICE = -1_000_000
 """Key of the choice of the first RandomChoice of a batch; the indices of transforms are above it."""

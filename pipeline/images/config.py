@@ -28,7 +28,7 @@ from .batch_transforms import BatchTransformPlan
 from .captions.captions import Captions
 from .columns.array_reader import ArrayConfig
 from .columns.image_column import ImageColumn
-from .columns.source_columns import SIZE
+from .columns.source_columns import SOURCE_SIZE
 from .sizes.patches.patch_columns import patch_column_spec
 from .sizes.size_plan import SizePlan
 
@@ -128,8 +128,8 @@ class ImageLoaderConfig:
             return captions
         if name == "label" and (self.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
-        known = {"mask": "bool", "row": "int64", SIZE: "int64"}
-        shape = (2,) if name == SIZE else ()
+        known = {"mask": "bool", "row": "int64", SOURCE_SIZE: "int64"}
+        shape = (2,) if name == SOURCE_SIZE else ()
         return ColumnSpec(name, known.get(name) or value_dtype(self.dataset, name), shape)
 
     def draw_epoch(self, epoch: int) -> int:

@@ -14,7 +14,7 @@ from stoker.types import Color, DType, Layout
 from .. import adapters
 from ..caching.cache_prefetcher import resolve
 from ..cluster.ray_workers import RayWorkers
-from ..engines.dali import DaliOptions
+from ..engines.dali.options import DaliOptions
 from ..execution.ranks.ranks import find_ranks
 from ..order.epoch_order import BlockShuffle
 from ..order.rank_draws import LastBatch
@@ -23,9 +23,9 @@ from ..order.sampling import Sampler
 from .annotations.objects import ObjectConfig, ObjectForm
 from .arguments import ColumnArguments, EpochArguments, make_config
 from .bad_samples import OnError, make_bad_sample_policy
+from .batch_transforms import Transforms
 from .captions.tokens import Tokens
 from .columns.array_reader import ArrayForm
-from .columns.image_column import Transforms
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
 from .sizes.schedules import Sizes

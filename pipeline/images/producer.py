@@ -30,7 +30,7 @@ from .block_reads import block_reads
 from .columns.array_reader import ArrayReader
 from .columns.contents import Contents
 from .columns.image_column import ImageColumn
-from .columns.source_columns import MATRIX
+from .columns.source_columns import TO_SOURCE
 from .completion import BatchCompletion, CollectedBatch
 from .config import ImageLoaderConfig
 from .drawn_batches import DrawnBatch, ParameterDraws
@@ -72,7 +72,7 @@ class ImageBatchProducer:
         # The prefetcher walks through a separate plan, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
         self._cache_prefetcher = cache_prefetcher
-        self._leads_back = [f"{column.prefix}{MATRIX}" in config.columns for column in config.images]
+        self._leads_back = [f"{column.prefix}{TO_SOURCE}" in config.columns for column in config.images]
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
 
     def start(self) -> bool:

@@ -22,7 +22,7 @@ from .batch_pictures import images_of_patches, picture_of, texts_of_captions
 from .pictures import Picture
 
 if TYPE_CHECKING:
-    from ..images.columns.image_column import Transforms
+    from ..images.batch_transforms import Transforms
 
 Rows = list[tuple[Picture, ...]]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 

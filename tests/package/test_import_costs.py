@@ -65,8 +65,8 @@ def test_an_error_names_the_package_that_is_missing() -> None:
     code = f"""{HIDE_FRAMEWORKS}
 from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
-from stoker.pipeline.engines.selection import devices
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines import devices
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat
 assert not devices.has_dali()
 for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):

@@ -13,7 +13,8 @@ from stoker.augment import RandomResizedCrop
 from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.gpu.ways import has_passed
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
-from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
+from stoker.pipeline.engines.dali.engine import DaliEngine
+from stoker.pipeline.engines.dali.options import DaliOptions
 from stoker.pipeline.images.engine.typical_samples import largest_size
 
 _ALLOWED = 1.5

@@ -10,8 +10,8 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, l
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
+from ...images.batch_transforms import Transforms
 from ...images.captions.tokens import Tokens
-from ...images.columns.image_column import Transforms
 from ...images.sizes.aspect_buckets import AspectBuckets
 from ...images.sizes.patches.patches import Patches
 from ...images.sizes.schedules import RandomSizes, Sizes

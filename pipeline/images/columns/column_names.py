@@ -17,9 +17,9 @@ from ..captions.captions import MASK, Captions
 from ..sizes.padding import IMAGE_SIZE
 from ..sizes.patches.patch_columns import patch_column_names
 from ..sizes.size_plan import SizePlan
-from . import source_columns
 from .array_reader import ArrayConfig
 from .image_column import ImageColumn
+from .source_columns import SOURCE_SIZE, TO_SOURCE
 
 
 def column_names(
@@ -62,7 +62,7 @@ def column_names(
     of_samples = {
         "row",
         "mask",
-        source_columns.SIZE,
+        SOURCE_SIZE,
         *batchable_columns(dataset),
         *arrays.columns,
         *of_captions,
@@ -77,7 +77,7 @@ def column_names(
 def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
     """The column of images, and all columns that may follow it."""
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
-    follow += [source_columns.MATRIX, *([IMAGE_SIZE] if column.plan.pad_to_multiple_of else [])]
+    follow += [TO_SOURCE, *([IMAGE_SIZE] if column.plan.pad_to_multiple_of else [])]
     return [column.name, *(f"{column.prefix}{name}" for name in follow)]
 
 

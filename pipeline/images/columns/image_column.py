@@ -22,15 +22,13 @@ from ...execution.batch import ColumnSpec
 from ...order.sample_source import SampleSource
 from ..annotations.annotation_config import AnnotationConfig, make_annotation_config
 from ..annotations.objects import ObjectConfig
-from ..batch_transforms import AnyTransform, BatchTransformPlan, function_name, split_transforms
+from ..batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
 from ..sizes.padding import IMAGE_SIZE, Padding
-from . import source_columns
+from .source_columns import TO_SOURCE
 
 Int64 = npt.NDArray[np.int64]
 CompileTransforms = Callable[..., ImagePlan]
 """Checks a list of transforms of images, as :func:`compile_image` does for images of a dtype and form."""
-Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
-"""A list of transforms, or lists and views by the names of their columns."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class ImageColumn:
             return bare if self.mask else None
         if bare == IMAGE_SIZE and self.plan.pad_to_multiple_of:
             return bare
-        if bare == source_columns.MATRIX:
+        if bare == TO_SOURCE:
             return bare
         return bare if bare in self.annotations.columns else None
 
@@ -114,7 +112,7 @@ class ImageColumn:
             return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
         if part == IMAGE_SIZE:
             return ColumnSpec(name, "int64", (2,), views=self.views)
-        if part == source_columns.MATRIX:
+        if part == TO_SOURCE:
             return ColumnSpec(name, "float64", (3, 3), views=self.views)
         spec = self.annotations.spec(name, part, dataset, size, self.views)
         return replace(spec, ragged=spec.ragged or (self.ragged and part == "segmentation"))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-MATRIX = "to_source"
+TO_SOURCE = "to_source"
 """Name of the column of matrices; it follows images, so that views have one each."""
-SIZE = "source_size"
+SOURCE_SIZE = "source_size"
 """Name of the column of heights and widths; it belongs to samples."""

@@ -17,7 +17,7 @@ from ...adapters import Adapter, Framework
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ...engines.ablated_stage import NO_STAGE, AblatedStage
 from ...engines.base import Engine, EngineSettings
-from ...engines.dali import DaliOptions
+from ...engines.dali.options import DaliOptions
 from ...engines.registry import make_engine
 from ...engines.selection.devices import device_name, this_machine
 from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs

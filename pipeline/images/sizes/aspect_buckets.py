@@ -21,7 +21,7 @@ from stoker.types import Size
 from ...execution.epochs.history import History
 from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
-from ..columns.image_column import Transforms
+from ..batch_transforms import Transforms
 from .image_planner import ImagePlanner, PlannedSchedule
 
 Int64 = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ from ...execution.epochs.history import History
 from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
 from ...order.rank_draws import LastBatch, Schedule
-from ..columns.image_column import Transforms
+from ..batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from helpers.processes.waiting import wait_until
 from stoker.augment import ImagePlan
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.adapters.numpy import Adapter
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")

@@ -11,7 +11,7 @@ import pytest
 from stoker.augment import RandomVerticalFlip, Resize, compile_image
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import Work
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 
 needs_dali = pytest.mark.skipif(
     find_spec("nvidia") is None or find_spec("nvidia.dali") is None,

@@ -15,7 +15,7 @@ from stoker.augment.params import ImageParams
 from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 
 BORDER = 4
 

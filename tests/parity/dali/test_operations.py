@@ -43,7 +43,7 @@ from helpers.decoding.dali_reference import truth
 
 from stoker.augment.params import ImageParams
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.dali.steps import STEPS as DALI_STEPS
 from stoker.pipeline.engines.selection.execution import check_needs
 

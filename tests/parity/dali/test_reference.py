@@ -48,7 +48,7 @@ from helpers.decoding.dali_reference import assert_close, check, execute, inside
 
 from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 
 CROP = (RandomResizedCrop(64), RandomHorizontalFlip())
 

@@ -17,8 +17,8 @@ from ....execution.epochs.epoch_cache import SharedEpochs
 from ....execution.epochs.history import History
 from ....execution.ranks.ranks import Ranks
 from ....order.changes.substitutes import Fitting
+from ...batch_transforms import Transforms
 from ...captions.captions import Captions
-from ...columns.image_column import Transforms
 from ..image_planner import ImagePlanner, PlannedSchedule
 from .patches import Patches, patch_grids, resize_to_patches
 

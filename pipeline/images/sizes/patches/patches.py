@@ -14,7 +14,7 @@ from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from ...columns.image_column import Transforms
+from ...batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]
 

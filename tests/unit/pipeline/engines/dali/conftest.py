@@ -13,7 +13,7 @@ from helpers.loaders.engine_settings import settings_of
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 
 
 @pytest.fixture

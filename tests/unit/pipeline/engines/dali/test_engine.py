@@ -27,9 +27,10 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
-from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.dali.inputs import DaliBatch
+from stoker.pipeline.engines.dali.options import DaliOptions
 from stoker.pipeline.engines.dali.payloads import PayloadReader
 from stoker.pipeline.engines.dali.pipeline import define_pipeline
 from stoker.pipeline.engines.dali.spec import PipelineSpec

@@ -19,9 +19,10 @@ from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
-from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.dali.inputs import DaliBatch
+from stoker.pipeline.engines.dali.options import DaliOptions
 
 
 class TestABatchThatFailsAsAWhole:

@@ -28,7 +28,7 @@ from stoker.augment import (
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
-from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.dali.payloads import PayloadReader, Payloads
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
