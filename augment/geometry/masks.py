@@ -5,7 +5,7 @@ to any of its polygons. Vertices are mapped, not pixels, so the outline stays ex
 the horizon of a perspective is not drawn. (pycocotools rounds vertices to fifths of a pixel: in masks of
 random polygons one pixel for 20 pixels of outline differed from its masks.) Run lengths give a mask, and each
 pixel of the output takes the value of its nearest pixel. Loaders get the same masks from C++:
-:mod:`stoker.pipeline.images.annotations.mask_drawing`.
+:mod:`stoker.pipeline.images.objects`.
 """
 
 from __future__ import annotations

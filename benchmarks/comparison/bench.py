@@ -18,7 +18,7 @@ from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection.devices import numbered_device, this_machine
+from stoker.pipeline.engines.devices import numbered_device, this_machine
 
 _RECIPE = "coco-hflip"  # the default of torchvision's references for detection
 

@@ -30,7 +30,7 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.costs import Cost, in_turns
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.column_arrays import pack
+from stoker.pipeline.engines.shards import pack
 
 _SIZE = 224
 _BATCH = 64

@@ -24,7 +24,7 @@ from stoker.benchmarks.gpu.scales import SCALES
 from stoker.benchmarks.gpu.steps import planned_steps
 from stoker.benchmarks.gpu.summary import summary
 from stoker.benchmarks.report.machine import allowed_cores, describe
-from stoker.pipeline.engines.selection.gpus import gpu_model
+from stoker.pipeline.engines.devices import gpu_model
 
 _REHEARSAL = "rehearsal of the measurements on a GPU: the CPU stands in its place, and the rates mean nothing"
 

@@ -23,7 +23,7 @@ from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
-from stoker.pipeline.images.engine.typical_samples import largest_size
+from stoker.pipeline.images.engine_setup import largest_size
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 

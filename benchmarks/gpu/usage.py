@@ -8,7 +8,7 @@ from statistics import mean
 from types import TracebackType
 from typing import Any
 
-from stoker.pipeline.engines.selection.gpus import nvml_number
+from stoker.pipeline.engines.devices import nvml_number
 
 _INTERVAL = 0.1  # seconds
 

@@ -20,7 +20,7 @@ from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing import pack
 from stoker.bucketing.reports import report_rows
-from stoker.pipeline.images.sizes.patches.patches import patch_grids
+from stoker.pipeline.images.patches import patch_grids
 
 _BUDGETS = ((1024, 160), (1024, 128), (1024, 100), (4096, 512), (4096, 400), (4096, 340))
 

@@ -27,8 +27,7 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
-from stoker.pipeline.engines.native.engine import NativeEngine
-from stoker.pipeline.engines.native.needed_bytes import ByteRanges, needed_bytes
+from stoker.pipeline.engines.native import ByteRanges, NativeEngine, needed_bytes
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
 Int64 = npt.NDArray[np.int64]

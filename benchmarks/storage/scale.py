@@ -101,7 +101,7 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
 
 def _child(folder: Path) -> dict[str, Any]:
     """Return the seconds of each step, and the memory of this process without that of imports."""
-    from stoker.pipeline.engines.native.engine import NativeEngine  # noqa: F401 - imported before the measurement
+    from stoker.pipeline.engines.native import NativeEngine  # noqa: F401 - imported before the measurement
 
     before = _private_bytes()
     marks = [time.perf_counter()]

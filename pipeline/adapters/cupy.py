@@ -11,9 +11,8 @@ from stoker.augment.batch import BatchParams, MixParams
 from stoker.types import Layout
 
 from .. import adapters
-from ..engines.bfloat16 import to_bfloat16
-from .device_mix import mix_arrays
-from .host_arrays import mix_copy, split
+from ..engines.base import to_bfloat16
+from .mixing import mix_arrays, mix_copy, split
 
 
 class Adapter(adapters.Adapter):

@@ -14,8 +14,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .device_mix import mix_arrays
-from .host_arrays import mix_copy, split
+from .mixing import mix_arrays, mix_copy, split
 
 Batch = TypeVar("Batch", bound=NamedTuple)
 

@@ -13,8 +13,8 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from stoker.errors import ConfigError
 
 from ..execution.loader import Loader
+from . import LoaderView, PeekState
 from .training_loops.caller import calling_frame, package
-from .training_loops.loader_view import LoaderView, PeekState
 
 
 class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional

@@ -12,7 +12,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .host_arrays import mix_copy, split
+from .mixing import mix_copy, split
 
 
 class Adapter(adapters.Adapter):

@@ -11,7 +11,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .host_arrays import mix_in_place, split
+from .mixing import mix_in_place, split
 
 
 class Adapter(adapters.Adapter):

@@ -15,9 +15,8 @@ from stoker.types import Layout
 from .. import adapters
 from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
-from .device_mix import box_edges
-from .host_arrays import mix_copy
-from .training_loops.loader_view import LoaderView
+from . import LoaderView
+from .mixing import box_edges, mix_copy
 
 _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""

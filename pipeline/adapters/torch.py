@@ -15,8 +15,8 @@ from stoker.types import Layout
 
 from .. import adapters
 from ..execution.loader import Loader
-from .device_mix import box_edges
-from .training_loops.loader_view import LoaderView
+from . import LoaderView
+from .mixing import box_edges
 from .training_loops.trainer import check_resume, check_skipping
 
 

@@ -27,7 +27,7 @@ from stoker.types import Color, DType, Layout, Size
 from .ablated_stage import NO_STAGE, AblatedStage
 
 if TYPE_CHECKING:
-    from .dali.options import DaliOptions
+    from .dali import DaliOptions
 
 _Side = TypeVar("_Side", bound="int | None")
 
@@ -192,3 +192,9 @@ class Engine(Protocol):
 
         Results that were collected stay valid: their memory is their receiver's.
         """
+
+
+def to_bfloat16(array: Any) -> Any:
+    """Bits of bfloat16, uint16 of the same shape, rounded to nearest even."""
+    bits = array.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

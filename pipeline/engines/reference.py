@@ -21,8 +21,8 @@ from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
 
 from .base import EngineSettings, Result, Status, Work
-from .payload_decode import PayloadError, decode
-from .shard_files import matches_checksum, open_shards
+from .decoding import PayloadError, decode
+from .shards import matches_checksum, open_shards
 
 _Outcome = tuple[Status, str, StokerError | None]
 _Arrays = tuple[npt.NDArray[Any], ...]

@@ -18,23 +18,20 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Color, DType, Layout
 
 from ..engines.base import ImageFormat
-from ..engines.shard_files import open_shards
+from ..engines.shards import open_shards
 from ..execution.batch import batch_type
 from ..order.epoch_order import BlockShuffle, Order
 from ..order.rank_draws import LastBatch
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, make_loader_order, open_source
-from .annotations.objects import ObjectConfig
+from .arrays import ArrayConfig, ArrayForm
 from .bad_samples import BadSamplePolicy, OnError
 from .batch_transforms import Transforms
-from .captions.captions import find_captions
-from .captions.tokens import Tokens
-from .columns.array_reader import ArrayConfig, ArrayForm
-from .columns.column_names import column_names
-from .columns.image_column import CompileTransforms, plan_columns
+from .captions import Tokens, find_captions
+from .columns import CompileTransforms, column_names, plan_columns
 from .config import ImageLoaderConfig
-from .sizes.size_arguments import with_captions, with_planner
-from .sizes.size_plan import SizePlan
+from .objects import ObjectConfig
+from .sizes import SizePlan, with_captions, with_planner
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,17 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.types import Size
 
 from ..adapters import Adapter
-from ..adapters.host_arrays import mix_in_place
+from ..adapters.mixing import mix_in_place
 from ..execution.batch import ColumnSpec
 from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
-from .annotations.objects import pad
+from .arrays import BatchArrays
 from .batch_transforms import function_name
-from .columns.array_reader import BatchArrays
-from .columns.contents import Contents, ImageContents
-from .columns.image_column import ImageColumn
-from .columns.source_columns import SOURCE_SIZE, TO_SOURCE
+from .columns import SOURCE_SIZE, TO_SOURCE, Contents, ImageColumn, ImageContents
 from .config import ImageLoaderConfig
+from .objects import pad
 from .planned_batches import PlannedBatch
-from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
+from .planners import IMAGE_SIZE, cut_images, cut_masks
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]

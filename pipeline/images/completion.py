@@ -22,10 +22,10 @@ from ..execution.observation.stats import StatsTotals
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .batch_transforms import function_name
-from .columns.contents import Contents
+from .columns import Contents
 from .config import ImageLoaderConfig
+from .patch_assembler import PatchAssembler
 from .planned_batches import PlannedBatch
-from .sizes.patches.patch_assembler import PatchAssembler
 
 
 @dataclass(frozen=True, eq=False)

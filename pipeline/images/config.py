@@ -23,14 +23,13 @@ from ..order.changes.substitutes import original
 from ..order.draws import is_shuffled
 from ..order.epoch_order import Order, Stream
 from ..order.sample_source import SampleSource, value_dtype
+from .arrays import ArrayConfig
 from .bad_samples import BadSamplePolicy
 from .batch_transforms import BatchTransformPlan
-from .captions.captions import Captions
-from .columns.array_reader import ArrayConfig
-from .columns.image_column import ImageColumn
-from .columns.source_columns import SOURCE_SIZE
-from .sizes.patches.patch_columns import patch_column_spec
-from .sizes.size_plan import SizePlan
+from .captions import Captions
+from .columns import SOURCE_SIZE, ImageColumn
+from .patches import patch_column_spec
+from .sizes import SizePlan
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError
 
 from ..order.rank_draws import Schedule
-from .columns.image_column import ImageColumn
+from .columns import ImageColumn
 from .config import ImageLoaderConfig
 from .planned_batches import PlannedBatch, batches_at_first
 

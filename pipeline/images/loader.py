@@ -12,24 +12,23 @@ from stoker.formats.codecs.codec import MAX_PIXELS
 from stoker.types import Color, DType, Layout
 
 from .. import adapters
-from ..caching.cache_prefetcher import resolve
+from ..caching.prefetcher import resolve
 from ..cluster.ray_workers import RayWorkers
-from ..engines.dali.options import DaliOptions
+from ..engines.dali import DaliOptions
 from ..execution.ranks.ranks import find_ranks
 from ..order.epoch_order import BlockShuffle
 from ..order.rank_draws import LastBatch
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler
-from .annotations.objects import ObjectConfig, ObjectForm
 from .arguments import ColumnArguments, EpochArguments, make_config
+from .arrays import ArrayForm
 from .bad_samples import OnError, make_bad_sample_policy
 from .batch_transforms import Transforms
-from .captions.tokens import Tokens
-from .columns.array_reader import ArrayForm
-from .engine.images import EngineImages
-from .engine.setup import EngineSetup, ReadOptions
-from .sizes.schedules import Sizes
-from .sizes.size_arguments import make_size_plan
+from .captions import Tokens
+from .engine_images import EngineImages
+from .engine_setup import EngineSetup, ReadOptions
+from .objects import ObjectConfig, ObjectForm
+from .sizes import Sizes, make_size_plan
 
 
 class ImageLoader(EngineImages):

@@ -14,8 +14,8 @@ from stoker.augment.transforms.combining import Partners
 from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
-from ..caching.planned_draws import PlannedDraws, draws_of_order
-from ..caching.planned_reads import BatchReads
+from ..caching.next_use import PlannedDraws, draws_of_order
+from ..caching.read_ahead import BatchReads
 from ..execution.ranks.ranks import Ranks
 from ..order.changes.substitutes import drawn_at
 from ..order.rank_draws import Schedule

@@ -19,21 +19,19 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..adapters import Adapter
-from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
+from ..caching.prefetcher import CachedEpoch, CachePrefetcher
 from ..engines.base import Engine, Result, Work
 from ..execution.batch import FinishedBatch
 from ..execution.observation.stats import StatsTotals
 from ..order.rank_draws import Schedule
-from .annotations.annotation_processor import AnnotationProcessor, BatchAnnotations
-from .annotations.object_geometry import deciding_objects
+from .annotations import AnnotationProcessor, BatchAnnotations
+from .arrays import ArrayReader
 from .block_reads import block_reads
-from .columns.array_reader import ArrayReader
-from .columns.contents import Contents
-from .columns.image_column import ImageColumn
-from .columns.source_columns import TO_SOURCE
+from .columns import TO_SOURCE, Contents, ImageColumn
 from .completion import BatchCompletion, CollectedBatch
 from .config import ImageLoaderConfig
 from .drawn_batches import DrawnBatch, ParameterDraws
+from .objects import deciding_objects
 from .planned_batches import PlannedBatch, batch_reads, planned_batches
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from stoker.augment.geometry.boxes import convert_boxes
 
-from ..images.columns.image_column import ImageColumn
+from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
 from .decoding import dataset_decoder
 from .pictures import Marks, Picture

@@ -13,11 +13,11 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Color
 
-from ..images.annotations.annotation_config import task_columns
-from ..images.captions.tokens import Tokens
+from ..images.annotations import task_columns
+from ..images.captions import Tokens
 from ..images.loader import ImageLoader
-from ..images.sizes.patches.patches import Patches
-from ..images.sizes.schedules import RandomSizes, Sizes
+from ..images.patches import Patches
+from ..images.sizes import RandomSizes, Sizes
 from .batch_pictures import images_of_patches, picture_of, texts_of_captions
 from .pictures import Picture
 

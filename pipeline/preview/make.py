@@ -15,9 +15,9 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
-from ..images.annotations.objects import ObjectConfig
-from ..images.columns.image_column import ImageColumn, plan_columns
-from ..images.sizes.patches.patches import Patches
+from ..images.columns import ImageColumn, plan_columns
+from ..images.objects import ObjectConfig
+from ..images.patches import Patches
 from .batches import LoaderOptions, batch_rows, epoch_rows
 from .page import checked_target, write_sheet
 from .pictures import Picture, draw_pictures, draw_views, original_pictures

@@ -21,12 +21,18 @@ from stoker.augment.transforms.combining import Partners
 from stoker.errors import ConfigError
 from stoker.formats.dataset.annotations import Annotations
 
-from ..images.annotations.composing import composed_masks, composed_objects
-from ..images.annotations.object_geometry import deciding_objects
-from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
-from ..images.annotations.pasting import covered_objects, remaining, with_pasted_masks
+from ..images.annotations import composed_masks, composed_objects
 from ..images.batch_transforms import split_transforms
-from ..images.columns.image_column import ImageColumn
+from ..images.columns import ImageColumn
+from ..images.objects import (
+    BatchObjects,
+    ObjectConfig,
+    covered_objects,
+    deciding_objects,
+    remaining,
+    transform_objects,
+    with_pasted_masks,
+)
 from .scene import Scene, class_name
 
 Array = npt.NDArray[Any]

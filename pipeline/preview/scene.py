@@ -16,8 +16,8 @@ from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.formats.dataset.dataset import Dataset
 
-from ..engines.payload_decode import PayloadError, decode
-from ..images.annotations.annotation_processor import decode_mask
+from ..engines.decoding import PayloadError, decode
+from ..images.annotations import decode_mask
 
 Array = npt.NDArray[Any]
 

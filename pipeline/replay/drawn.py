@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from stoker.augment.params import ImageParams
 
-from ..images.annotations.object_geometry import deciding_objects
-from ..images.columns.image_column import ImageColumn
+from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
+from ..images.objects import deciding_objects
 from ..images.planned_batches import PlannedBatch, planned_batches
 from ..order.rank_draws import Schedule
 

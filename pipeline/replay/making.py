@@ -14,11 +14,11 @@ from stoker.errors import CheckpointError, ConfigError
 from ..cluster.loader_arguments import described_dataset
 from ..description.describe import VERSION
 from ..description.portable import from_portable
-from ..images.captions.tokens import Tokens
+from ..images.captions import Tokens
 from ..images.loader import ImageLoader
-from ..images.sizes.aspect_buckets import AspectBuckets
-from ..images.sizes.patches.patches import Patches
-from ..images.sizes.schedules import RandomSizes
+from ..images.patches import Patches
+from ..images.planners import AspectBuckets
+from ..images.sizes import RandomSizes
 from ..order.epoch_order import BlockShuffle
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..text.loader import TextLoader

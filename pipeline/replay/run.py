@@ -11,7 +11,7 @@ from stoker.errors import ConfigError
 
 from ..images.config import ImageLoaderConfig
 from ..images.loader import ImageLoader
-from ..images.sizes.patches.patches import Patches
+from ..images.patches import Patches
 from ..preview.batch_pictures import images_of_patches, picture_of
 from ..preview.page import checked_target, write_sheet
 from ..preview.pictures import Picture

@@ -16,7 +16,7 @@ from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import expand_ranges
 
-from ..caching.planned_draws import STEPS, PlannedDraws
+from ..caching.next_use import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import Order
 from ..order.sample_source import SampleSource, value_dtype

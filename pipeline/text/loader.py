@@ -17,15 +17,9 @@ from stoker.bucketing.packing import TooLong
 from stoker.bucketing.samplers import Balance
 
 from .. import adapters
-from ..caching.cache_prefetcher import CachePrefetcher, make_cache_prefetcher, resolve
+from ..caching.prefetcher import CachePrefetcher, make_cache_prefetcher, resolve
 from ..cluster.ray_workers import RayWorkers
-from ..engines.selection.devices import (
-    BatchPlacement,
-    choose_placement,
-    device_name,
-    numbered_device,
-    this_machine,
-)
+from ..engines.devices import BatchPlacement, choose_placement, device_name, numbered_device, this_machine
 from ..execution.observation.counters import Counters
 from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks

@@ -20,9 +20,9 @@ from stoker.bucketing.layout import Padded
 from stoker.errors import SampleError
 
 from ..adapters import Adapter
-from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
-from ..caching.planned_draws import STEPS
-from ..caching.planned_reads import BatchReads
+from ..caching.next_use import STEPS
+from ..caching.prefetcher import CachedEpoch, CachePrefetcher
+from ..caching.read_ahead import BatchReads
 from ..execution.batch import FinishedBatch
 from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values

@@ -24,7 +24,7 @@ from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS, Specia
 from stoker.formats.tokenization.tokenizers import ByteTokenizer
 from stoker.formats.tokenization.word_parts import read_word_parts
 
-from ..engines.shard_files import open_shards
+from ..engines.shards import open_shards
 from ..order.sample_source import SampleSource
 from .batching import BatchingConfig
 from .planner import TokenSlices

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from stoker.formats.verify import verify
     from stoker.pipeline.cluster.ray_workers import RayWorkers
     from stoker.pipeline.duplicates.find import duplicates
-    from stoker.pipeline.engines.dali.options import DaliOptions
-    from stoker.pipeline.images.captions.tokens import Tokens
+    from stoker.pipeline.engines.dali import DaliOptions
+    from stoker.pipeline.images.captions import Tokens
     from stoker.pipeline.images.loader import ImageLoader
-    from stoker.pipeline.images.sizes.aspect_buckets import AspectBuckets
-    from stoker.pipeline.images.sizes.patches.patches import Patches
-    from stoker.pipeline.images.sizes.schedules import RandomSizes
+    from stoker.pipeline.images.patches import Patches
+    from stoker.pipeline.images.planners import AspectBuckets
+    from stoker.pipeline.images.sizes import RandomSizes
     from stoker.pipeline.order.epoch_order import BlockShuffle
     from stoker.pipeline.order.mixtures.mix import mix
     from stoker.pipeline.order.mixtures.mixture import Mixture
@@ -83,20 +83,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "AspectBuckets": "stoker.pipeline.images.sizes.aspect_buckets",
+    "AspectBuckets": "stoker.pipeline.images.planners",
     "BlockShuffle": "stoker.pipeline.order.epoch_order",
     "ClassBalanced": "stoker.pipeline.order.sampling",
-    "DaliOptions": "stoker.pipeline.engines.dali.options",
+    "DaliOptions": "stoker.pipeline.engines.dali",
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
     "Mixture": "stoker.pipeline.order.mixtures.mixture",
-    "Patches": "stoker.pipeline.images.sizes.patches.patches",
-    "RandomSizes": "stoker.pipeline.images.sizes.schedules",
+    "Patches": "stoker.pipeline.images.patches",
+    "RandomSizes": "stoker.pipeline.images.sizes",
     "RayWorkers": "stoker.pipeline.cluster.ray_workers",
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
     "TextWriter": "stoker.formats.text.writer",
-    "Tokens": "stoker.pipeline.images.captions.tokens",
+    "Tokens": "stoker.pipeline.images.captions",
     "Weighted": "stoker.pipeline.order.sampling",
     "Writer": "stoker.formats.conversion.samples.writer",
     "append": "stoker.formats.changes.append",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.pipeline.engines.dali.engine import DaliEngine
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.native import NativeEngine
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.gpu_device import ON_GPU
 
-from stoker.pipeline.engines.selection.devices import has_dali
-from stoker.pipeline.engines.selection.gpus import gpu_count
+from stoker.pipeline.engines.devices import gpu_count, has_dali
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most memory of the GPU
 

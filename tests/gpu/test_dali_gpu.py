@@ -29,7 +29,7 @@ from stoker.augment import (
     reference,
 )
 from stoker.errors import SampleError
-from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
+from stoker.pipeline.engines.dali.engine import BuiltPipeline
 
 BORDER = 4
 TRAINING = (RandomResizedCrop(64), RandomHorizontalFlip())

@@ -23,7 +23,7 @@ from stoker.augment import (
 )
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.selection.rate_cache import RateCache
-from stoker.pipeline.images.engine.setup import EngineSetup
+from stoker.pipeline.images.engine_setup import EngineSetup
 
 torch = pytest.importorskip("torch")
 

@@ -33,8 +33,7 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status, Work
-from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection.execution import executes
+from stoker.pipeline.engines.registry import executes, make_engine
 
 BYTES = ImageFormat("uint8", "NHWC")
 WHOLE = augment.CenterCrop(64)

@@ -42,10 +42,10 @@ import os, sys, threading, time
 from pathlib import Path
 import numpy as np
 from stoker.formats.remote.block_files import BlockFiles
-from stoker.pipeline.caching import block_requests
-from stoker.pipeline.caching.block_requests import BlockRequests
+from stoker.pipeline.caching import read_ahead
+from stoker.pipeline.caching.read_ahead import BlockRequests
 
-block_requests._PATIENCE = 60  # for a busy machine
+read_ahead._PATIENCE = 60  # for a busy machine
 values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)
 def read(file, start, stop):
     np.unique(values)  # as a storage's package in C++ or Rust does

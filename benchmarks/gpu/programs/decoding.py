@@ -13,9 +13,9 @@ from stoker.augment import RandomResizedCrop
 from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.gpu.ways import has_passed
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
+from stoker.pipeline.engines.dali import DaliOptions
 from stoker.pipeline.engines.dali.engine import DaliEngine
-from stoker.pipeline.engines.dali.options import DaliOptions
-from stoker.pipeline.images.engine.typical_samples import largest_size
+from stoker.pipeline.images.engine_setup import largest_size
 
 _ALLOWED = 1.5
 """Largest mean difference from Pillow, in levels. nvJPEG rounds colours and upsamples chroma differently."""

@@ -116,7 +116,7 @@ def _damaged(photographs: list[bytes], at: int) -> list[bytes]:
 
 def switch(context: Context) -> None:
     """Run batches that need different parts of a pipeline in one epoch, and count the pipelines."""
-    from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
+    from stoker.pipeline.engines.dali.engine import BuiltPipeline
 
     some = [Resize((64, 64)), RandomVerticalFlip(0.1), RandomGrayscale(0.1)]
     with own_loader(

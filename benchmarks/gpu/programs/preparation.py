@@ -16,7 +16,7 @@ from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.programs.decoding import make_reference
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model
+from stoker.pipeline.engines.devices import gpu_count, gpu_model
 
 _PACKAGES = (
     "nvidia-dali-cuda120",

@@ -95,7 +95,7 @@ def buckets(
     """
     from stoker.formats.open import open as open_dataset
 
-    from ...images.sizes.aspect_buckets import AspectBuckets
+    from ...images.planners import AspectBuckets
     from ...text.bucket_comparison import Settings, compare_methods, text_lengths
     from .image_buckets import compare_images, compare_padded, fill_packed
 

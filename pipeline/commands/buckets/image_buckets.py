@@ -9,17 +9,69 @@ import numpy.typing as npt
 from rich.table import Table
 
 from stoker.bucketing import PlanReport
-from stoker.bucketing.aspect_shapes import RatioGroupSampler
-from stoker.bucketing.reports import RatioReport, ShapeReport, report_ratio_groups
+from stoker.bucketing.aspect_shapes import (
+    RatioGroupSampler,
+    ShapeBucketSampler,
+    best_shapes,
+    candidate_shapes,
+)
+from stoker.bucketing.reports import (
+    RatioReport,
+    RowReport,
+    ShapeReport,
+    report_ratio_groups,
+    report_rows,
+    report_shapes,
+)
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
-from ...images.sizes.aspect_buckets import AspectBuckets, image_sizes
-from ...images.sizes.bucket_comparison import compare_shapes
-from ...images.sizes.patches.patches import Patches
-from ...images.sizes.patches.row_fill import fill_of_rows
+from ...images.captions import Tokens, find_captions
+from ...images.patches import Patches
+from ...images.planners import AspectBuckets, image_sizes
+from ...images.sizes import make_size_plan, with_captions, with_planner
 from ..shared.console import out, table, write_json
 from ..shared.loader_arguments import parse_caption, parse_sizes
+
+Int64 = npt.NDArray[np.int64]
+
+
+def compare_shapes(
+    sizes: Int64, buckets: AspectBuckets, *, batch_size: int, world_size: int, seed: int
+) -> dict[str, ShapeReport]:
+    """A report of the first epoch of each way, by name.
+
+    "one" has the best single shape, so its batches are random. "even" has ``buckets.buckets`` shapes at even
+    distances, and "optimal" the same number of best shapes. "all" has every shape.
+    """
+    # sizes (N, 2)
+    candidates = candidate_shapes(buckets.area, buckets.multiple, buckets.max_ratio)
+    count = buckets.buckets or 8
+    even = np.unique(np.rint(np.linspace(0, len(candidates) - 1, count)).astype(np.int64))
+    chosen = {
+        "one": best_shapes(sizes, candidates, 1),
+        "even": candidates[even],
+        "optimal": best_shapes(sizes, candidates, count),
+        "all": candidates,
+    }
+    return {
+        name: report_shapes(
+            ShapeBucketSampler(
+                sizes, shapes, np.full(len(shapes), batch_size), seed=seed, world_size=world_size
+            )
+        )
+        for name, shapes in chosen.items()
+    }
+
+
+def fill_of_rows(dataset: Dataset, patches: Patches, caption: Tokens | None, seed: int) -> RowReport:
+    """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions."""
+    plan = make_size_plan(patches, 1, None, seed)
+    plan = with_planner(plan, dataset, shuffle=True, sampler=None, last_batch="partial", on_error="raise")
+    planner = with_captions(plan, find_captions(dataset, caption, mixes=False), seed).patch_planner
+    assert planner is not None, "patches have a planner"
+    return report_rows(planner.packing(0), planner.packing(1))
+
 
 _FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
 _PADDED_LEGEND = """\

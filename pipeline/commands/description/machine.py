@@ -13,8 +13,8 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import is_native
 from stoker.formats.threads import available_cores
 
-from ...engines.selection.devices import this_machine
-from ...engines.selection.execution import choose_engine
+from ...engines.devices import this_machine
+from ...engines.registry import choose_engine
 from ...engines.selection.rate_cache import RateCache
 from ...execution.ranks.ranks import find_ranks
 

@@ -11,10 +11,10 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
 from ...images.batch_transforms import Transforms
-from ...images.captions.tokens import Tokens
-from ...images.sizes.aspect_buckets import AspectBuckets
-from ...images.sizes.patches.patches import Patches
-from ...images.sizes.schedules import RandomSizes, Sizes
+from ...images.captions import Tokens
+from ...images.patches import Patches
+from ...images.planners import AspectBuckets
+from ...images.sizes import RandomSizes, Sizes
 
 
 def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -> Transforms:

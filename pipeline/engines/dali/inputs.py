@@ -6,19 +6,222 @@ Nothing here imports DALI.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker import _native
 from stoker.augment.params import ImageParams
 from stoker.augment.resampling import Interpolation
+from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.index import Samples
 
-from ..base import Status
-from .payloads import BLACK_PIXEL, Payloads
-from .spec import PipelineSpec
-from .steps import inputs_of
+from ..base import EngineSettings, Status
+from ..decoding import PayloadError, decode
+from ..shards import open_shards, pack
+from .steps import StepSignature, inputs_of, signatures_of
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    """What a pipeline must be able to do.
+
+    Some fields say what the samples of a batch happen to need. A pipeline that can do more executes them as
+    well. So the specifications of a family, which agree in all other fields, share one pipeline.
+    """
+
+    size: tuple[int, int]  # Height and width of the output, pixels
+    padded: bool  # Whether the ``dest`` of some sample does not fill the output
+    fill: tuple[int, ...]  # RGB where an image shows nothing of its source
+    vertical: bool  # Whether some sample is mirrored vertically
+    mixing: bool  # Whether the colour matrix of some sample mixes channels, or empties one
+    whole: bool  # Whether ``region`` is all of ``crop`` for every sample, so that the resize needs no region
+    # Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are pixels
+    encoded: bool = True
+    # Whether each sample names the filter of its resize. Otherwise all are bilinear
+    interpolation: bool = False
+    antialias: bool = True  # Whether the resize antialiases
+    steps: tuple[StepSignature, ...] = ()  # Steps on pixels, in order
+    mean: bool = False  # Whether the mean RGB of an image has a share in its colour
+    warp: bool = False  # Whether images are resampled by a matrix, which then also mirrors and pads
+    perspective: bool = False  # Whether the matrix may have a horizon
+    nearest: bool = False  # Whether some samples take the nearest pixel, and are not interpolated
+    erase: tuple[tuple[float, ...], ...] = ()  # RGB of each box that is overwritten
+
+    @classmethod
+    def of(cls, params: ImageParams, *, encoded: bool = True) -> PipelineSpec:
+        """The smallest specification that executes ``params``."""
+        warp = params.warp is not None
+        padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
+        return cls(
+            size=params.size,
+            padded=padded,
+            fill=tuple(params.fill.tolist()) if padded or warp else (0, 0, 0),
+            vertical=not warp and bool(params.flip[:, 1].any()),
+            mixing=params.mean_matrix is not None or _mixes(params.color),
+            whole=bool((params.region == _edges(params.crop)).all()),
+            encoded=encoded,
+            interpolation=params.interpolation is not None and params.plain is None,
+            antialias=params.plain is None,
+            steps=signatures_of(params.steps or ()),
+            mean=params.mean_matrix is not None,
+            warp=warp,
+            perspective=params.warp is not None and params.warp.perspective,
+            nearest=params.warp is not None and params.warp.nearest is not None,
+            erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
+        )
+
+    @property
+    def mirrors_first(self) -> bool:
+        """Whether images are mirrored before their steps, which may depend on a pixel's coordinates."""
+        return bool(self.steps) and not self.warp
+
+    @property
+    def family(self) -> PipelineSpec:
+        """The same for all specifications that one pipeline can execute, see :meth:`covering`."""
+        fill = self.fill if self.warp else (0, 0, 0)
+        return replace(self, padded=False, fill=fill, vertical=False, mixing=False, whole=True, encoded=False)
+
+    def covering(self, other: PipelineSpec) -> PipelineSpec:
+        """The specification of a pipeline that executes the batches of both, which are of one family."""
+        return replace(
+            self,
+            padded=self.padded or other.padded,
+            fill=self.fill if self.padded else other.fill,
+            vertical=self.vertical or other.vertical,
+            mixing=self.mixing or other.mixing,
+            whole=self.whole and other.whole,
+            encoded=self.encoded or other.encoded,
+        )
+
+
+def _edges(boxes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Top, left, bottom, right of (N, 4) boxes of top, left, height, width."""
+    edges: npt.NDArray[np.int32] = boxes.copy()
+    edges[:, 2:] += boxes[:, :2]
+    return edges
+
+
+def _mixes(color: npt.NDArray[np.float32]) -> bool:
+    scale = np.einsum("nii->ni", color[:, :, :3])
+    diagonal = scale[:, :, None] * np.eye(3, dtype=np.float32)
+    return not np.array_equal(color[:, :, :3], diagonal) or bool((scale == 0).any())
+
+
+# Replaces a bad payload, so that DALI decodes the others of its batch.
+BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """The payloads of N samples."""
+
+    # For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is bad
+    data: list[npt.NDArray[np.uint8]]
+    # Status and message of bad samples, by index in the batch
+    bad: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    # (N, 2) int32, top and left of each payload in its image; None where all are whole images
+    origin: npt.NDArray[np.int32] | None = None
+    # What the payloads lie in that were read from the shards
+    memory: _native.PayloadMemory = field(default_factory=_native.PayloadMemory)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def of(self, rows: Sequence[int]) -> Payloads:
+        """The payloads of these samples alone."""
+        origin = None if self.origin is None else self.origin[list(rows)]
+        return Payloads([self.data[i] for i in rows], origin=origin)
+
+    def repeated(self, times: int) -> Payloads:
+        """The same payloads ``times`` times, one after the other."""
+        if times == 1:
+            return self
+        n = len(self)
+        bad = {view * n + i: found for view in range(times) for i, found in self.bad.items()}
+        origin = None if self.origin is None else np.tile(self.origin, (times, 1))
+        return Payloads(self.data * times, bad, origin, self.memory)
+
+    def reject(self, i: int, status: Status, reason: str) -> None:
+        """Record that sample ``i`` is bad, and replace its payload by a black pixel."""
+        self.data[i] = BLACK_PIXEL
+        self.bad[i] = (status, reason)
+
+    def encoded(self) -> list[npt.NDArray[np.uint8]]:
+        """The payloads as files that DALI decodes, (length,) uint8 each: pixels become binary PPMs."""
+        return [data if data.ndim == 1 else _ppm(data) for data in self.data]
+
+    def status(self) -> npt.NDArray[np.uint8]:
+        """The :class:`Status` of each sample, (N,) uint8."""
+        status = np.full(len(self), Status.OK, np.uint8)
+        for i, (found, _) in self.bad.items():
+            status[i] = found
+        return status
+
+    def reason(self) -> dict[int, str]:
+        """Messages about bad samples, by index in the batch."""
+        return {i: reason for i, (_, reason) in self.bad.items()}
+
+
+class PayloadReader:
+    """Reads payloads from the shards and checks them, a batch at a time.
+
+    Payloads that DALI does not decode become pixels: RGB, or for grey images three equal channels.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._settings = settings
+
+    def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
+        """The payloads of samples; those that DALI does not decode become pixels here."""
+        # crops (N, 4) int32
+        data, found, origin, memory = _native.payloads(
+            self._shards,
+            pack(_native.SAMPLE_COLUMNS, samples),
+            len(samples),
+            self._settings.max_pixels,
+            self._settings.verify,
+            crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
+        )
+        payloads = Payloads(data, origin=None if samples.bands is None else origin, memory=memory)
+        for i, (status, reason) in found.items():
+            payloads.reject(i, Status(status), reason)
+        for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():
+            if i not in found:
+                self._to_pixels(payloads, samples, i)
+        return payloads
+
+    def will_need(self, samples: Samples) -> None:
+        """Ask the kernel to read the payloads of ``samples`` ahead."""
+        self._shards.will_need(samples.shard, samples.offset, samples.length)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._shards.close()
+
+    def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
+        size = int(samples.height[i]), int(samples.width[i])
+        try:
+            data, color = payloads.data[i].data, self._settings.image_format.color
+            pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color)
+        except PayloadError as error:
+            return payloads.reject(i, error.status, str(error))
+        if pixels.shape[:2] != size:
+            words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {size[0]}x{size[1]}"
+            return payloads.reject(i, Status.SIZE_MISMATCH, words)
+        payloads.data[i] = pixels
+        return None
+
+
+def _ppm(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """(H, W, 3) RGB as a binary PPM, which DALI decodes on every device."""
+    height, width, _ = pixels.shape
+    header = np.frombuffer(b"P6\n%d %d\n255\n" % (width, height), dtype=np.uint8)
+    return np.concatenate([header, pixels.ravel()])
+
 
 _PROBES = 8
 """Points along either axis at which the shrinking of a warp is measured."""

@@ -12,11 +12,9 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..base import EngineSettings, ImageFormat
-from .inputs import cut_prefix
-from .operators import Source, mixed, warped
-from .options import DaliOptions
-from .spec import PipelineSpec
-from .steps import add_steps, prefixed
+from . import DaliOptions
+from .inputs import PipelineSpec, cut_prefix
+from .steps import Source, add_steps, mixed, prefixed, warped
 
 
 def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size: int, cuts: int = 1) -> Any:

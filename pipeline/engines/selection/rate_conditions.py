@@ -7,7 +7,7 @@ import platform
 from contextlib import suppress
 from pathlib import Path
 
-from .gpus import gpu_model
+from ..devices import gpu_model
 
 _BUILDS_OF_DALI = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
 

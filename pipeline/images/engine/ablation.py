@@ -20,7 +20,7 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.version import __version__
 
-from ...caching.cache_prefetcher import is_remote
+from ...caching.prefetcher import is_remote
 from ...engines.ablated_stage import NO_STAGE, AblatedStage
 from ...engines.selection.rate_cache import MeasuredRates, RateCache
 from ...execution.loader import Loader

@@ -16,9 +16,9 @@ from helpers.processes.interrupts import interrupted_everywhere
 
 import stoker
 from stoker.errors import StorageError, WriteError
-from stoker.pipeline.caching import cache_prefetcher
-from stoker.pipeline.caching.block_requests import BlockRequests
-from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
+from stoker.pipeline.caching import prefetcher as cache_prefetcher
+from stoker.pipeline.caching.prefetcher import CachedEpoch
+from stoker.pipeline.caching.read_ahead import BlockRequests
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.threads import WorkerThread
 

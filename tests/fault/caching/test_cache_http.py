@@ -18,8 +18,8 @@ from helpers.processes.warm_python import WarmPython
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
-from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
-from stoker.pipeline.caching.planned_reads import BatchReads
+from stoker.pipeline.caching.prefetcher import CachePrefetcher
+from stoker.pipeline.caching.read_ahead import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 SHARD = "shard-00001-of-00004.tfrecord"

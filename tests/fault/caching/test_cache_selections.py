@@ -15,7 +15,7 @@ from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
-from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
+from stoker.pipeline.caching.read_ahead import CacheReadAhead
 
 PHOTOS = Path(__file__).parents[3] / "examples" / "photos"
 

@@ -15,7 +15,7 @@ from helpers.loaders.cached_loaders import loader, received
 from helpers.processes.waiting import wait_until
 
 from stoker.formats.remote import store as file_system
-from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
+from stoker.pipeline.caching.prefetcher import CachedEpoch
 
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])

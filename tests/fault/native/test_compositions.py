@@ -13,8 +13,8 @@ from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset
 from stoker import _native
 from stoker.augment.params import WHOLE_SHARE, Composition
 from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.column_arrays import pack
-from stoker.pipeline.engines.native.steps import pack_images
+from stoker.pipeline.engines.native import pack_images
+from stoker.pipeline.engines.shards import pack
 
 N = len(GOOD)
 

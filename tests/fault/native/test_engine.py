@@ -16,7 +16,7 @@ from stoker.augment import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.native import NativeEngine
 
 PROGRESSIVE = encode(picture(7), progressive=True)
 

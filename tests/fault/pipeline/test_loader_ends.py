@@ -18,10 +18,10 @@ from helpers.processes.waiting import wait_until
 
 from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.block_files import BlockFiles
-from stoker.pipeline.caching.block_requests import BlockRequests
+from stoker.pipeline.caching.read_ahead import BlockRequests
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
-from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor
+from stoker.pipeline.images.annotations import AnnotationProcessor
 from stoker.pipeline.images.producer import ImageBatchProducer
 
 N = 61

@@ -15,7 +15,7 @@ from stoker.augment import ImagePlan
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.engines.dali.engine import DaliEngine
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.native import NativeEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 

@@ -9,7 +9,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
-from stoker.pipeline.engines.selection.devices import gpu_count
+from stoker.pipeline.engines.devices import gpu_count
 
 if not gpu_count():
     pytest.skip("CuPy's arrays live on an NVIDIA GPU, and there is none", allow_module_level=True)

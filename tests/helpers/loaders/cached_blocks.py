@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from stoker.formats.remote.block_files import BlockFiles
-from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
-from stoker.pipeline.caching.planned_reads import BatchReads
+from stoker.pipeline.caching.read_ahead import BatchReads, CacheReadAhead
 
 BLOCKS = np.arange(4)
 BLOCK = 4096

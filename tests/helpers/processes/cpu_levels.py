@@ -18,7 +18,7 @@ BatchForm = tuple[DType, Layout, ImageParams]
 PROGRAM = """
 import hashlib, pickle, sys
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.native import NativeEngine
 path, bytes, samples, batches = pickle.load(sys.stdin.buffer)
 for dtype, layout, params in batches:
     engine = NativeEngine(EngineSettings([path], [bytes], ImageFormat(dtype, layout), max_pixels=10**6))

@@ -45,7 +45,7 @@ from stoker.augment.params import ImageParams
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.dali.steps import STEPS as DALI_STEPS
-from stoker.pipeline.engines.selection.execution import check_needs
+from stoker.pipeline.engines.registry import check_needs
 
 N, SIDE = 12, 64
 BYTES = ImageFormat("uint8", "NHWC")

@@ -20,7 +20,7 @@ from PIL import Image
 from stoker import _native
 from stoker.augment import CenterCrop, ImageParams, Resize, compile_image
 from stoker.augment.geometry.annotations import shown, transform_mask
-from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
+from stoker.pipeline.images.objects import draw_class_masks
 
 Mask = npt.NDArray[np.uint8]
 GREY = (8, 0, 0, 0, 0)

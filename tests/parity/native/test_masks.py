@@ -17,7 +17,7 @@ from stoker.augment import ImageParams, Resize
 from stoker.augment.geometry.masks import encode_runs, transform_segments
 from stoker.augment.params import Warp
 from stoker.errors import ConfigError
-from stoker.pipeline.images.annotations.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_segments
+from stoker.pipeline.images.objects import MaskMemory, bad_polygons, bad_runs, draw_segments
 
 Mask = npt.NDArray[np.uint8]
 OWNER = np.zeros(1, np.int64)

@@ -27,7 +27,7 @@ from stoker.augment import (
 from stoker.augment.geometry.annotations import transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
 from stoker.formats.dataset.columns import ListColumn, take_lists
-from stoker.pipeline.images.annotations.object_geometry import output_boxes, output_keypoints
+from stoker.pipeline.images.objects import output_boxes, output_keypoints
 
 N = 12
 SWAP = (0, 2, 1, 4, 3)

@@ -49,8 +49,7 @@ from stoker.augment.geometry.masks import encode_runs, transform_segments
 from stoker.augment.resampling import apply_matrix
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
-from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection.execution import executes
+from stoker.pipeline.engines.registry import executes, make_engine
 
 N = 3
 HEIGHT, WIDTH = 110, 140

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks.ranks import Ranks
-from stoker.pipeline.images.sizes.size_arguments import make_size_plan
+from stoker.pipeline.images.sizes import make_size_plan
 
 SIZES = [{0: 8, 1: (12, 6)}, RandomSizes(6, 10, step=2, every=1), RandomSizes(6, 8, step=2, every=3)]
 

@@ -18,7 +18,7 @@ import ray, stoker
 from ray._private.internal_api import memory_summary
 from ray.cluster_utils import Cluster
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
-from stoker.pipeline.images.engine import images as engine_images
+from stoker.pipeline.images import engine_images
 
 SCALE = 2.5  # custom functions go to the workers by value
 OPTIONS = {

@@ -13,7 +13,7 @@ from helpers.transforms.distributions import assert_same_distribution
 from stoker.augment import CutMix, MixUp, Mosaic
 from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.host_arrays import mix_copy, mix_in_place, split
+from stoker.pipeline.adapters.mixing import mix_copy, mix_in_place, split
 
 N = 20_000
 BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])

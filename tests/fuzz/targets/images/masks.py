@@ -20,8 +20,7 @@ from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
-from stoker.pipeline.images.annotations.annotation_config import AnnotationConfig, MaskConfig
-from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor, decode_mask
+from stoker.pipeline.images.annotations import AnnotationConfig, AnnotationProcessor, MaskConfig, decode_mask
 
 _SIZE = (21, 34)
 _N = 4

@@ -14,7 +14,7 @@ from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.native import NativeEngine
 
 SIZE = (48, 64)
 OUT = (20, 24)

@@ -26,7 +26,7 @@ from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection.execution import check_needs, executes
+from stoker.pipeline.engines.registry import check_needs, executes
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from stoker.augment import (
 from stoker.augment.noise import normal_noise
 from stoker.augment.reference import execute
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection.execution import check_needs, executes
+from stoker.pipeline.engines.registry import check_needs, executes
 
 WHITE = np.full((40, 60, 3), 255, np.uint8)
 

@@ -28,9 +28,8 @@ from stoker.augment.geometry.annotations import transform_boxes, transform_keypo
 from stoker.augment.reference import render
 from stoker.augment.state import MODES, continued
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection.execution import check_needs, executes
-from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
-from stoker.pipeline.images.annotations.object_geometry import output_boxes, output_keypoints
+from stoker.pipeline.engines.registry import check_needs, executes
+from stoker.pipeline.images.objects import draw_class_masks, output_boxes, output_keypoints
 
 PIXELS = np.random.default_rng(0).integers(1, 256, (20, 30, 3), np.uint8)
 

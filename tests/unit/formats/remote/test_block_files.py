@@ -19,7 +19,7 @@ from helpers.loaders.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.remote.block_files import BlockFiles, punch_hole
-from stoker.pipeline.caching.block_requests import BlockRequests
+from stoker.pipeline.caching.read_ahead import BlockRequests
 
 
 def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:

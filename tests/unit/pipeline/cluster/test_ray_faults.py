@@ -16,7 +16,7 @@ import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import SampleError
-from stoker.pipeline.images.engine import images as images_module
+from stoker.pipeline.images import engine_images as images_module
 
 ONLY_WORKERS = RayWorkers(local=False)
 

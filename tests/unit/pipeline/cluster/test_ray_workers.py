@@ -27,7 +27,7 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError, MissingDependencyError
 from stoker.pipeline.adapters.numpy import Adapter
-from stoker.pipeline.images.engine import images as images_module
+from stoker.pipeline.images import engine_images as images_module
 
 ONLY_WORKERS = RayWorkers(local=False)
 

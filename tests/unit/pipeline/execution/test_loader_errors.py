@@ -14,7 +14,7 @@ from stoker import ImageLoader, TextLoader
 from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.adapters.training_loops.loader_view import LoaderView
+from stoker.pipeline.adapters import LoaderView
 
 
 @pytest.fixture

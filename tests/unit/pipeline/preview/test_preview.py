@@ -30,7 +30,7 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.errors import ConfigError
-from stoker.pipeline.images.annotations.objects import ObjectConfig
+from stoker.pipeline.images.objects import ObjectConfig
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.pictures import draw_pictures, original_pictures
 from stoker.pipeline.preview.scene import read_scene

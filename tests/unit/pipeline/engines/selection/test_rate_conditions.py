@@ -10,10 +10,10 @@ import pytest
 
 import stoker
 from stoker.augment import CenterCrop
+from stoker.pipeline.engines.devices import Machine
 from stoker.pipeline.engines.selection import rate_conditions
-from stoker.pipeline.engines.selection.devices import Machine
 from stoker.pipeline.engines.selection.rate_conditions import machine_conditions
-from stoker.pipeline.images.engine import setup
+from stoker.pipeline.images import engine_setup as setup
 
 
 class Measured(Exception):  # noqa: N818 - ends the making of a loader, no error

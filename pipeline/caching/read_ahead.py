@@ -1,0 +1,394 @@
+"""Requests for blocks of remote files: each block once, and a limited number at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import CorruptRecordError, LoaderClosedError
+from stoker.formats.remote.block_files import BlockFiles
+from stoker.formats.remote.cached_dataset import (
+    CachedDataset,
+    CachedFiles,
+    PartChecksums,
+    Ranges,
+    cache_errors,
+)
+from stoker.formats.remote.retry import StoppedError
+from stoker.log import EventLog
+
+from ..execution.threads import WorkerThread, stopping
+from .next_use import NextUse
+
+_REQUEST_BYTES = 8 << 20
+# Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
+# at once when ``stop`` is set. A thread that waits for another storage longer than this is left behind.
+_PATIENCE = 2.0
+
+
+class BlockRequest(Future[int]):
+    """A request for neighbouring blocks; its result is the number of bytes fetched."""
+
+    is_wanted = True
+
+
+_Job = tuple[BlockRequest, int, int]
+
+
+class BlockRequests:
+    """A queue of requests for blocks, with the threads that fetch them."""
+
+    def __init__(
+        self,
+        files: BlockFiles,
+        read: Callable[[int, int, int], bytes],
+        connections: int,
+        stop: threading.Event,
+        make_room: Callable[[int], int] | None = None,
+    ) -> None:
+        self._files = files
+        self._read = read
+        self._connections = connections
+        self._stop = stop
+        self._make_room = make_room
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._running: dict[int, BlockRequest] = {}
+        self._guard = threading.Lock()
+        self._threads = 0
+        self.hits = self.misses = 0
+
+    @property
+    def coming_bytes(self) -> int:
+        """Bytes of the blocks in flight; the last block of a file counts as a whole one."""
+        return len(self._running) * self._files.block_bytes
+
+    def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, BlockRequest]:
+        """Request the blocks that are missing; neighbours share a request."""
+        # blocks (M,) int64
+        with self._guard:
+            self._start()
+            missing = self._files.missing(blocks)
+            self.misses += len(missing)
+            self.hits += len(blocks) - len(missing)
+            new = missing[[block not in self._running for block in missing.tolist()]]
+            for low, high in self._files.runs(new, _REQUEST_BYTES):
+                request = BlockRequest()
+                self._running.update(dict.fromkeys(range(low, high), request))
+                self._jobs.put((request, low, high))
+            return {block: self._running[block] for block in missing.tolist() if block in self._running}
+
+    def close(self) -> None:
+        """Start no more requests, and end those in flight.
+
+        The method takes no lock: the garbage collector can call it in a thread that holds one.
+        """
+        self._stop.set()
+        for _ in range(self._connections):
+            self._jobs.put(None)
+
+    def _start(self) -> None:
+        while self._threads < self._connections:
+            WorkerThread(self._work, self.close, "fetch", patience=_PATIENCE).start()
+            self._threads += 1
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            request, low, high = job
+            if self._stop.is_set() or not request.is_wanted:
+                request.cancel()
+            is_wanted = request.set_running_or_notify_cancel()
+            error: BaseException | None = None
+            fetched = 0
+            try:
+                with cache_errors(self._files.folder):
+                    if is_wanted:
+                        fetched = self._files.fill(low, high, self._read, make_room=self._make_room)
+            except BaseException as caught:  # the waiting thread raises it, whatever it is
+                error = caught
+            with self._guard:
+                for block in range(low, high):
+                    del self._running[block]
+            if is_wanted and error is None:
+                request.set_result(fetched)
+            elif is_wanted:
+                request.set_exception(error)
+            # The error's traceback would keep the waiting loader alive while this thread idles.
+            del job, request, error
+
+
+Int64 = npt.NDArray[np.int64]
+
+
+class BatchReads(NamedTuple):
+    """The payloads that a batch reads."""
+
+    rows: Int64  # (N,) int64, the index row of each payload
+    # (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last
+    slices: Int64 | None = None
+    # The last moment of the batch on any rank, counted over all epochs; see :class:`PlannedDraws`
+    moment: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CacheHandle:
+    """A remote dataset, its cached files and the requests of one loader."""
+
+    dataset: CachedDataset  # The dataset
+    files: CachedFiles  # Its cached data files, opened for this loader
+    requests: BlockRequests  # Requests for their blocks
+    last_use: Int64  # (B,) int64, last use of every block in nanoseconds of the monotonic clock
+    part_checksums: PartChecksums  # Checksums of parts of long payloads that the loader has read
+    next_use: NextUse | None = None  # Tells the next use of blocks; None if the draws are unknown
+
+    def used(self, blocks: Int64, moment: int | None) -> None:
+        """Record that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
+        if self.next_use is not None and moment is not None:
+            self.last_use[blocks] = -self.next_use.after(blocks, moment)
+        else:
+            self.last_use[blocks] = time.monotonic_ns()
+
+
+class PayloadParts(NamedTuple):
+    """Parts of long payloads, without checksums, and (M,) int64, the row of each."""
+
+    ranges: Ranges
+    rows: Int64
+
+
+@dataclass(eq=False)
+class PlannedReads:
+    """The payloads and parts that are fetched for a batch."""
+
+    ranges: Ranges  # Payloads that the batch reads whole
+    parts: PayloadParts | None  # Parts of other payloads; None if it reads all payloads whole
+    blocks: Int64  # Blocks of all of these
+    moment: int | None = None  # See :class:`BatchReads`
+    requests: set[BlockRequest] = field(default_factory=set)  # Requests in flight for the blocks
+
+
+def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
+    """Find the ranges and the blocks that a batch reads."""
+    dataset, files, rows = cache.dataset, cache.files.blocks, reads.rows
+    if reads.slices is None:
+        ranges = dataset.ranges(rows)
+        blocks = files.covering(ranges.shard, ranges.offset, ranges.length)
+        return PlannedReads(ranges, None, blocks, reads.moment)
+    sizes = reads.slices[:, 1] - reads.slices[:, 0]
+    lengths = dataset.index.column("length")[rows]
+    in_parts = (lengths > files.block_bytes) & (sizes < lengths)
+    ranges = dataset.ranges(np.unique(rows[~in_parts]))
+    parts, payload = cache.part_checksums.parts(dataset.ranges(rows[in_parts]), reads.slices[in_parts])
+    spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
+    payloads = PayloadParts(parts, rows[in_parts][payload])
+    return PlannedReads(ranges, payloads, files.covering(*spans), reads.moment)
+
+
+_GROUP_BYTES = 32 << 20
+_GROUP_BATCHES = 64
+_SILENCE = 10.0  # seconds that a batch waits before each message
+_LOG = EventLog("storage")
+_POLL = 0.05  # seconds between two checks whether the loader is being stopped
+_EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
+
+
+class CacheReadAhead:
+    """The read-ahead of one dataset for one pass; its thread and the loader share it."""
+
+    def __init__(self, cache: CacheHandle, batches: Iterable[BatchReads], *, ahead: int) -> None:
+        self._cache = cache
+        self._files = cache.files.blocks
+        self._requests = cache.requests
+        limit, room = cache.dataset.limit, self._files.present_bytes + self._files.free_bytes
+        self._window = min(ahead, (room if limit is None else min(room, limit)) // 2)
+        self._batches = iter(batches)
+        # An RLock, because the garbage collector can call end() in a thread that holds it. Methods take it
+        # and not the condition: an interrupt inside the condition's Python code could leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._ready: deque[PlannedReads] = deque()  # fetched, or being fetched
+        self._taken: deque[PlannedReads] = deque()  # the loader reads them
+        self._held = 0  # bytes of the blocks in both queues
+        self._wanted = False  # whether the loader waits for a batch, and none is ready
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Fetch batch after batch, until :meth:`end`; the thread runs this."""
+        try:
+            for group in self._groups():
+                self._fetch(group)
+        except StoppedError:
+            pass
+        except BaseException as error:  # the loader raises it, whatever it is
+            self._error = error
+        with self._lock:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _groups(self) -> Iterator[list[PlannedReads]]:
+        """Yield groups of batches that are fetched together: one batch, two, four, ..."""
+        most = min(_GROUP_BYTES, self._window // 4)
+        count = 1
+        while True:
+            group: list[PlannedReads] = []
+            size = 0
+            for reads in islice(self._batches, count):
+                group.append(plan_batch(self._cache, reads))
+                size += len(group[-1].blocks) * self._files.block_bytes
+                if size > most:
+                    break
+            if not group:
+                return
+            yield group
+            count = min(2 * count, _GROUP_BATCHES)
+
+    def _fetch(self, group: list[PlannedReads]) -> None:
+        with self._lock:
+            self._wait_while(lambda: self._held >= self._window and not self._wanted)
+        blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
+        for batch in group:
+            self._files.pin(batch.blocks)
+        try:
+            self._make_room(blocks)
+            running = self._requests.request(blocks)
+        except BaseException:
+            for batch in group:
+                self._files.unpin(batch.blocks)
+            raise
+        with self._lock:
+            for batch in group:
+                batch.requests = {running[block] for block in batch.blocks.tolist() if block in running}
+                self._held += len(batch.blocks) * self._files.block_bytes
+            self._ready.extend(group)
+            self._wanted = False
+            self._changed.notify_all()
+            if self._stopped:
+                self._unpin_all()
+
+    def _make_room(self, blocks: Int64) -> None:
+        """Evict blocks that the pass no longer needs; wait for more unless the loader itself waits."""
+        if self._files.is_read_only:
+            return
+
+        def is_full() -> bool:
+            # In this order a block that arrives in between counts twice; in the other order it would not
+            # count.
+            need = len(self._files.missing(blocks)) * self._files.block_bytes
+            coming = self._requests.coming_bytes
+            limit, present = self._files.largest_limit, self._files.present_bytes
+            most = present + self._files.free_bytes  # what the disk has room for
+            most = most if limit is None else min(most, limit)
+            excess = present + coming + need - most
+            if excess <= 0:
+                return False
+            at_once = max(excess, most // _EVICTION_PARTS)
+            return self._files.evict(at_once, self._cache.last_use) < excess and not self._wanted
+
+        with self._lock:
+            self._wait_while(is_full)
+
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while not self._stopped and condition():
+            self._changed.wait(_POLL)
+        if self._stopped:
+            raise StoppedError
+
+    def wait(self) -> None:
+        """See :meth:`stoker.pipeline.caching.prefetcher.CachedEpoch.wait`."""
+        batch = self._take()
+        while True:
+            self._wait_for(set(batch.requests))
+            try:
+                for request in batch.requests:
+                    request.result()
+                break
+            except CancelledError:  # another pass that had requested the blocks has ended
+                batch.requests = set(self._requests.request(batch.blocks).values())
+        self._cache.files.check(batch.ranges)
+        if batch.parts is not None:
+            self._cache.part_checksums.keep(batch.ranges)
+            self._check_parts(batch.parts)
+
+    def _wait_for(self, pending: set[Future[int]]) -> None:
+        """Wait until requests are done, and report a server that does not answer."""
+        began, messages = time.monotonic(), 1
+        while pending:
+            pending = wait(pending, timeout=_POLL).not_done
+            self._check_stopping()
+            if pending and (waited := time.monotonic() - began) >= messages * _SILENCE:
+                messages += 1
+                url = self._cache.dataset.remote.store.url
+                _LOG.warning(
+                    "wait",
+                    f"{url}: a batch has waited {waited:.0f} s for the storage, "
+                    f"requests in flight: {len(pending)}",
+                )
+
+    def _check_parts(self, parts: PayloadParts) -> None:
+        """Compare parts of payloads with their checksums, as readers do with whole payloads."""
+        dataset = self._cache.dataset
+        for number in self._cache.files.check(self._cache.part_checksums.with_checksums(parts.ranges)):
+            position = int(np.flatnonzero(dataset.rows == parts.rows[number])[0])
+            raise dataset.error(
+                position,
+                "the payload does not match its checksum",
+                CorruptRecordError,
+                "stoker verify lists all bad samples; convert the source again.",
+            )
+
+    def _take(self) -> PlannedReads:
+        with self._lock:
+            while not self._ready:
+                if self._ended:
+                    raise self._error or LoaderClosedError("the pass was ended")
+                self._wanted = True
+                self._changed.notify_all()
+                self._changed.wait(_POLL)
+                self._check_stopping()
+            self._taken.append(self._ready.popleft())
+            return self._taken[-1]
+
+    def _check_stopping(self) -> None:
+        if stopping():
+            self.end()
+        if self._stopped:
+            raise LoaderClosedError("the pass was ended while it waited for the network")
+
+    def release(self) -> None:
+        """See :meth:`stoker.pipeline.caching.prefetcher.CachedEpoch.release`."""
+        with self._lock:
+            if self._taken:
+                batch = self._taken.popleft()
+                self._cache.used(batch.blocks, batch.moment)
+                self._unpin(batch)
+                self._changed.notify_all()
+
+    def _unpin(self, batch: PlannedReads) -> None:
+        self._files.unpin(batch.blocks)
+        self._held -= len(batch.blocks) * self._files.block_bytes
+
+    def end(self) -> None:
+        """Fetch nothing more, and unpin all blocks."""
+        with self._lock:
+            self._stopped = True
+            self._unpin_all()
+            self._changed.notify_all()
+
+    def _unpin_all(self) -> None:
+        for batch in self._ready:
+            for request in batch.requests:
+                request.is_wanted = False
+        for batches in (self._ready, self._taken):
+            while batches:
+                self._unpin(batches.popleft())

@@ -1,1 +1,0 @@
-"""The native engine: Python side of the C++ module."""

@@ -1,0 +1,494 @@
+"""The config of annotations: which columns a dataset's annotations make, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.geometry.annotations import displace_masks, transform_mask
+from stoker.augment.geometry.masks import decode_runs, fill_polygons
+from stoker.augment.params import Composition, ImageParams
+from stoker.augment.plan import ImagePlan
+from stoker.augment.steps import Displace
+from stoker.errors import ConfigError, DecodeError, SampleError
+from stoker.formats.codecs.header import open_mask
+from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_object_column
+from stoker.formats.dataset.index import Samples
+
+from ..execution.batch import ColumnSpec
+from ..order.sample_source import SampleSource
+from .batch_transforms import BatchTransformPlan
+from .objects import (
+    EXTRA_PREFIX,
+    BatchObjects,
+    MaskMemory,
+    ObjectConfig,
+    bad_polygons,
+    bad_runs,
+    covered_objects,
+    draw_class_masks,
+    draw_segments,
+    remaining,
+    transform_objects,
+    with_pasted_masks,
+)
+
+_Sides = tuple[int | None, int | None]
+
+_BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
+_DTYPES = {
+    "boxes": "float32",
+    "box_labels": "int64",
+    "crowd": "bool",
+    "area": "float32",
+    "object_id": "int64",
+}
+_IGNORE = 255
+"""The value to ignore if the dataset names none: that of PASCAL VOC, Cityscapes and ADE20K."""
+_IGNORE_OF_MANY = 65535
+"""The value to ignore in masks drawn from objects of more classes than 8 bits can hold."""
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """Form of class masks."""
+
+    dtype: str  # "uint8", or "int64" if the classes need it
+    ignore: int  # Value of pixels that show nothing of the source
+    from_objects: bool = False  # Whether they are drawn from polygons and run lengths, and not stored
+
+
+@dataclass(frozen=True)
+class AnnotationConfig:
+    """What a loader makes of the annotations of a column of images, the same in every epoch."""
+
+    objects: ObjectConfig = field(default_factory=ObjectConfig)  # Columns of objects, and their form
+    masks: MaskConfig | None = None  # Form of class masks; None if no column is made of them
+    needs_boxes: bool = False  # Whether a transform of images decides by boxes
+    pastes: bool = False  # Whether a transform of images pastes objects
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of all columns that annotations make."""
+        count = {"count"} if self.objects.columns else set()
+        return self.objects.columns | count | ({"segmentation"} if self.masks else set())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither a column nor a transform needs annotations."""
+        return not (self.objects.columns or self.masks or self.needs_boxes or self.pastes)
+
+    def spec(
+        self, column: str, name: str, dataset: SampleSource, size: _Sides, views: int | None = None
+    ) -> ColumnSpec:
+        """Dtype and shape of a column of annotations."""
+        if name == "segmentation" and self.masks:
+            return ColumnSpec(column, self.masks.dtype, size, views=views)
+        if name == "count":
+            return ColumnSpec(column, "int64", (), views=views)
+        shapes = {"boxes": (4,), "keypoints": (len(dataset.manifest.annotations.keypoints), 3), "masks": size}
+        dtypes = {**_DTYPES, "keypoints": "float32", "masks": "uint8"}
+        dtype = dtypes.get(name) or _extra_dtype(dataset.types[name])
+        shape = (None, *shapes.get(name, ()))
+        return ColumnSpec(column, dtype, shape, ragged=self.objects.form == "ragged", views=views)
+
+
+def task_columns(dataset: SampleSource) -> tuple[str, ...]:
+    """Names of the columns that the annotations of a dataset make, without the label."""
+    names: list[str] = []
+    if "boxes" in dataset.tasks:
+        names += _BOX_COLUMNS
+        names += [
+            name
+            for name, arrow_type in dataset.types.items()
+            if name.startswith(EXTRA_PREFIX)
+            and is_object_column(name, arrow_type)
+            and name not in OBJECT_COLUMNS
+        ]
+        names += ["keypoints"] if "keypoints" in dataset.tasks else []
+        names += ["masks"] if "instances" in dataset.tasks else []
+    return (*names, *(["segmentation"] if {"segmentation", "instances"} & dataset.tasks else []))
+
+
+def make_annotation_config(
+    dataset: SampleSource,
+    columns: tuple[str, ...],
+    objects: ObjectConfig,
+    plan: ImagePlan,
+    batch_transform_plan: BatchTransformPlan,
+) -> AnnotationConfig:
+    """Check the columns of annotations that follow images against the dataset and the transforms."""
+    info = dataset.manifest.annotations
+    annotated = frozenset(columns) & frozenset(task_columns(dataset))
+    masks = _mask_config(dataset) if "segmentation" in annotated else None
+    if plan.uses_boxes and "boxes" not in dataset.tasks:
+        raise ConfigError(
+            "a transform decides by boxes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the transform out, or convert with annotations.",
+        )
+    if plan.pastes and "instances" not in dataset.tasks:
+        raise ConfigError(
+            "CopyPaste pastes objects by their masks, and the dataset has none",
+            path=dataset.path,
+            hint="Leave it out, or convert with polygons or run lengths, as COCO has them.",
+        )
+    if "to_source" in columns and Displace.__name__ in plan.needs:
+        raise ConfigError(
+            "the column 'to_source' holds matrices, which cannot express ElasticTransform",
+            hint="Leave one of the two out. The way back is for evaluation, which has no random transforms.",
+        )
+    multi_label = "labels" in dataset.tasks
+    if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:
+        raise ConfigError(
+            "labels as shares of classes need the names of the classes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the column 'label' out, or convert with classes.",
+        )
+    followed = annotated | ({"label", "to_source"} & set(columns))
+    _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)
+    combined = [frozenset(one.columns) for one in plan.combining]
+    _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
+    objects = replace(objects, columns=annotated - {"segmentation"}, swap=info.swap)
+    return AnnotationConfig(objects, masks, plan.uses_boxes, plan.pastes)
+
+
+def _mask_config(dataset: SampleSource) -> MaskConfig:
+    """Form of class masks: those that are stored, otherwise those that objects make."""
+    info = dataset.manifest.annotations
+    if "segmentation" in dataset.tasks:
+        ignore = _IGNORE if info.ignore is None else info.ignore
+        return MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
+    if not dataset.num_classes:
+        raise ConfigError(
+            "class masks drawn from objects need the names of the classes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the column 'segmentation' out, or convert with classes.",
+        )
+    many = dataset.num_classes >= _IGNORE  # classes count from 1
+    return MaskConfig("int64" if many else "uint8", _IGNORE_OF_MANY if many else _IGNORE, from_objects=True)
+
+
+def _check_mixing(columns: frozenset[str], transforms: Sequence[object], mixed: frozenset[str]) -> None:
+    """Raise ConfigError if transforms that mix samples cannot do so with a column."""
+    if not transforms:
+        return
+    kinds = {"label", "keypoints", "masks", "segmentation", "to_source"}
+    for name in sorted(columns):
+        if (name if name in kinds else "boxes") not in mixed:
+            names = ", ".join(type(transform).__name__ for transform in transforms)
+            raise ConfigError(
+                f"{names} cannot mix the column {name!r}",
+                hint=f"Leave the column out of columns: what can be mixed is {', '.join(sorted(mixed))}.",
+            )
+
+
+def _extra_dtype(arrow_type: str) -> str:
+    """NumPy's name of the numbers in an Arrow list, whose type is written ``large_list<item: int64>``."""
+    inner = arrow_type.partition("<")[2].rstrip(">").rpartition(" ")[2]
+    return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(inner, inner)
+
+
+Mask = npt.NDArray[np.integer[Any]]
+
+
+def composed_objects(objects: BatchObjects, composition: Composition) -> BatchObjects:
+    """The objects of N images, from those of their P parts: part by part, so that no object is lost."""
+    return BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
+
+
+def composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
+    """Class masks of N images, (N, H, W), from those of their P parts, (P, H, W).
+
+    Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
+    """
+    composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
+    for part in np.flatnonzero(composition.shown).tolist():
+        np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
+    return composed
+
+
+def composed_errors(errors: dict[int, SampleError], composition: Composition) -> dict[int, SampleError]:
+    """Errors by the index of an image, from those by the index of a part: the first of each image."""
+    of_images: dict[int, SampleError] = {}
+    for part in sorted(errors):
+        of_images.setdefault(int(composition.image[part]), errors[part])
+    return of_images
+
+
+Ints = npt.NDArray[np.integer[Any]]
+
+_OBJECTS = 64  # drawn at a time: the mask of an object has as many bytes as an output has pixels
+
+
+def draw_classes(
+    annotations: Annotations,
+    params: ImageParams,
+    height: Ints,
+    width: Ints,
+    *,
+    dtype: str,
+    ignore: int,
+    memory: MaskMemory,
+) -> Mask:
+    """Class masks of images after their transforms."""
+    # height (N,), width (N,) -> (N, H, W)
+    masks: Mask = np.full((len(params), *params.size), ignore, dtype)
+    if params.border is None:
+        _draw(annotations, params, (height, width), masks, ignore=ignore, memory=memory)
+    else:  # padding that continues the image shows objects again, and polygons are drawn once
+        for i, size in enumerate(zip(height.tolist(), width.tolist(), strict=True)):
+            source = _draw_source(annotations, i, size, dtype, ignore)
+            masks[i] = transform_mask(params, i, source, ignore)
+    return displace_masks(params, masks, np.arange(len(masks)), ignore)
+
+
+def _draw(
+    annotations: Annotations,
+    params: ImageParams,
+    sizes: tuple[Ints, Ints],
+    masks: Mask,
+    *,
+    ignore: int,
+    memory: MaskMemory,
+) -> None:
+    """Draw class masks in the output into ``masks``, (N, H, W), which hold ``ignore``."""
+    whole = [[np.array([(0, 0), (w, 0), (w, h), (0, h)])] for h, w in zip(*sizes, strict=True)]
+    shown = draw_segments(params, np.arange(len(params)), *sizes, polygons=whole, memory=memory)
+    np.copyto(masks, 0, where=shown.view(np.bool_))
+    for start in range(0, len(annotations), _OBJECTS):
+        part = annotations.take(np.arange(start, min(start + _OBJECTS, len(annotations))))
+        drawn = draw_segments(
+            params, part.owner, *sizes, polygons=part.polygons, runs=part.runs, memory=memory
+        )
+        for covered, i, value in zip(drawn, part.owner.tolist(), _values(part, ignore), strict=True):
+            _add(masks[i], covered.view(np.bool_), value, ignore)
+
+
+def _draw_source(annotations: Annotations, i: int, size: tuple[int, int], dtype: str, ignore: int) -> Mask:
+    """The class mask of sample ``i``, of the ``size`` of its source."""
+    part = annotations.take(annotations.owner == i)
+    mask: Mask = np.zeros(size, dtype)
+    for k, value in enumerate(_values(part, ignore)):
+        covered = fill_polygons(part.polygons[k] if part.polygons else [], size)
+        if part.runs and len(part.runs[k]):
+            covered |= decode_runs(part.runs[k], size)
+        _add(mask, covered.view(np.bool_), value, ignore)
+    return mask
+
+
+def _values(objects: Annotations, ignore: int) -> list[int]:
+    """The values of objects in a mask."""
+    values: list[int] = np.where(objects.crowd, ignore, objects.labels + 1).tolist()
+    return values
+
+
+def _add(mask: Mask, covered: npt.NDArray[np.bool_], value: int, ignore: int) -> None:
+    """Draw an object into a mask; ``covered`` says where it lies."""
+    again = covered & (mask != 0)
+    np.copyto(mask, value, where=covered)
+    np.copyto(mask, ignore, where=again)
+
+
+Int64 = npt.NDArray[np.int64]
+
+# Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
+_MODES = ("1", "L", "P", "I;16", "I")
+
+_BAD_RUNS = "the run lengths of a mask are not those of its image"
+_BAD_POLYGON = "a polygon has a vertex that is not finite"
+
+
+@dataclass(frozen=True, eq=False)
+class BatchAnnotations:
+    """Annotations of the N images of a batch, after their transforms."""
+
+    objects: BatchObjects | None = None  # Objects of all images; None if there is no column of objects
+    # (N, H, W), class masks, zeros for a sample with an error; None if there is no such column
+    masks: Mask | None = None
+    # Errors in the annotations of samples, by index in the batch
+    errors: dict[int, SampleError] = field(default_factory=dict)
+
+
+class AnnotationProcessor:
+    """Reads, decodes and transforms the annotations of samples, one batch on each of its threads."""
+
+    def __init__(self, dataset: SampleSource, config: AnnotationConfig, num_threads: int) -> None:
+        objects, masks = config.objects if config.objects.columns else None, config.masks
+        self._dataset = dataset
+        self._objects = objects
+        self._masks = masks
+        self._draws_classes = masks is not None and masks.from_objects
+        self._draws_objects = config.pastes or (objects is not None and "masks" in objects.columns)
+        self._pastes = config.pastes
+        self._reads = config.needs_boxes or config.pastes or objects is not None or self._draws_classes
+        self._parts = frozenset() if objects is None else _parts(objects)
+        if self._draws_classes or self._draws_objects:
+            self._parts |= {"polygons", "runs"}
+        self._has_masks = masks is not None or self._draws_objects
+        self._memory = MaskMemory()
+        self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
+
+    def read(self, positions: Int64) -> Annotations | None:
+        """Objects of samples; None if neither a column nor a transform needs them."""
+        # positions (N,) int64
+        return self._dataset.annotations(positions, self._parts) if self._reads else None
+
+    def pasted(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> ImageParams:
+        """The parameters with the masks of the objects that a transform pastes; see :meth:`start`.
+
+        Objects of samples with errors are left out: :meth:`start` finds these errors, too.
+        """
+        if not self._pastes or annotations is None:
+            return params
+        errors = self._damaged(positions, samples, annotations)
+        sound = annotations.take(~np.isin(annotations.owner, list(errors))) if errors else annotations
+        size = samples.height, samples.width
+        return with_pasted_masks(params, sound, *size, config=self._rules, memory=self._memory)
+
+    @property
+    def _rules(self) -> ObjectConfig:
+        return self._objects or ObjectConfig()
+
+    def start(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> Callable[[], BatchAnnotations]:
+        """Start to transform the annotations of a batch; those with masks on a thread."""
+        # positions (N,) int64
+        if not self._has_masks:
+            # The work on a few hundred numbers takes less time than a thread needs to get the interpreter.
+            annotated = self._annotate(positions, samples, params, annotations)
+            return lambda: annotated
+        return self._pool.submit(self._annotate, positions, samples, params, annotations).result
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _annotate(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> BatchAnnotations:
+        errors: dict[int, SampleError] = {}
+        objects = masks = None
+        size = samples.height, samples.width
+        if annotations is not None and (self._draws_classes or self._draws_objects):
+            errors = self._damaged(positions, samples, annotations)
+            if errors:
+                annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
+        if self._objects is not None and annotations is not None:
+            objects = self._transform_objects(annotations, params, samples, self._objects)
+        if self._masks is not None and annotations is not None and self._draws_classes:
+            dtype, ignore = self._masks.dtype, self._masks.ignore
+            masks = draw_classes(annotations, params, *size, dtype=dtype, ignore=ignore, memory=self._memory)
+            masks[list(errors)] = 0
+        elif self._masks is not None:
+            masks = self._draw_masks(self._masks, positions, samples, params, errors)
+        if composition := params.composition:
+            objects = None if objects is None else composed_objects(objects, composition)
+            if masks is not None and self._masks is not None:
+                masks = composed_masks(masks, composition, self._masks.ignore)
+            errors = composed_errors(errors, composition)
+        return BatchAnnotations(objects, masks, errors)
+
+    def _transform_objects(
+        self, annotations: Annotations, params: ImageParams, samples: Samples, config: ObjectConfig
+    ) -> BatchObjects:
+        """Objects under their transforms, without what pasted objects cover."""
+        size = samples.height, samples.width
+        if not self._pastes:
+            return transform_objects(annotations, params, *size, config, memory=self._memory)
+        kept = annotations.take(remaining(params, annotations, config))
+        drawn = replace(config, columns=config.columns | {"masks"})
+        return covered_objects(
+            transform_objects(kept, params, *size, drawn, memory=self._memory), params, config
+        )
+
+    def _draw_masks(
+        self,
+        config: MaskConfig,
+        positions: Int64,
+        samples: Samples,
+        params: ImageParams,
+        errors: dict[int, SampleError],
+    ) -> Mask:
+        """Class masks, (N, H, W); errors of single masks are added to ``errors``."""
+        masks = np.zeros((len(positions), *params.size), config.dtype)
+        files = [self._read_mask(position) for position in positions.tolist()]
+        others: Iterable[int] = range(len(files))
+        if masks.dtype == np.uint8:  # which C++ draws
+            data = [b"" if isinstance(file, SampleError) else file for file in files]
+            size = samples.height, samples.width
+            others = draw_class_masks(params, data, *size, ignore=config.ignore, out=masks)
+        for i in others:
+            height, width = int(samples.height[i]), int(samples.width[i])
+            mask = self._decode_mask(int(positions[i]), files[i], (height, width), config.dtype)
+            if isinstance(mask, SampleError):
+                errors[i] = mask
+            else:
+                masks[i] = transform_mask(params, i, mask, config.ignore)
+        return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
+
+    def _damaged(
+        self, positions: Int64, samples: Samples, annotations: Annotations
+    ) -> dict[int, SampleError]:
+        """Errors of samples that have an object with an impossible polygon or impossible run lengths."""
+        errors: dict[int, SampleError] = {}
+        pixels = samples.height.astype(np.int64) * samples.width
+        for message, bad in (
+            (_BAD_RUNS, bad_runs(annotations.runs or (), pixels[annotations.owner])),
+            (_BAD_POLYGON, bad_polygons(annotations.polygons or ())),
+        ):
+            for i in annotations.owner[bad].tolist():
+                errors[i] = self._dataset.error(int(positions[i]), message)
+        return errors
+
+    def _read_mask(self, position: int) -> bytes | SampleError:
+        """File of one sample's mask, or the error that it raised."""
+        try:
+            return self._dataset.mask(position)
+        except SampleError as error:
+            return error
+        except OSError as error:
+            return self._dataset.error(position, f"the mask cannot be read: {error}")
+
+    def _decode_mask(
+        self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
+    ) -> Mask | SampleError:
+        """A mask, (H, W), of the size of its image; or the error of the mask."""
+        if isinstance(file, SampleError):
+            return file
+        try:
+            return decode_mask(file, size, dtype)
+        except Exception as error:  # Pillow's parsers raise almost anything on damaged data
+            return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
+
+
+def _parts(config: ObjectConfig) -> frozenset[str]:
+    """Parts of annotations that columns without masks need, as :meth:`Dataset.annotations` names them."""
+    parts = config.columns & {"keypoints"}
+    if any(name.startswith(EXTRA_PREFIX) for name in config.columns - {"object_id"}):
+        parts |= {"extra"}
+    return parts
+
+
+def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
+    """Decode a mask, (H, W), of an image of ``size``, height and width."""
+    with open_mask(data) as image:
+        if (image.height, image.width) != size:  # read from the header
+            raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
+        if image.mode not in _MODES:
+            raise ValueError(f"it has Pillow's mode {image.mode}, and a pixel of a mask is one number")
+        mask = np.asarray(image)
+    if int(mask.max(initial=0)) > np.iinfo(dtype).max:
+        raise ValueError(
+            f"it holds the value {mask.max()}, and the loader hands out masks of this dataset as {dtype}; "
+            "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
+        )
+    return mask.astype(dtype)

@@ -1,1 +1,0 @@
-"""Objects and masks of batches, under the parameters of their images."""

@@ -1,0 +1,430 @@
+"""The columns ``to_source`` and ``source_size``: the way back from pixels of a batch to those of the source.
+
+:mod:`stoker.augment.geometry.source_coordinates` brings boxes, keypoints and masks back by these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.arguments import list_of_names
+from stoker.augment.batch import BatchParams
+from stoker.augment.params import ImageParams
+from stoker.augment.plan import ImagePlan, resized
+from stoker.augment.views import PatchMask, Views, view_keys
+from stoker.errors import ConfigError, SampleError
+from stoker.formats.dataset.columns import Origins, shape_column
+from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
+from stoker.types import Layout, Size
+
+from ..engines.base import ImageFormat
+from ..execution.batch import ColumnSpec
+from ..order.rank_draws import LastBatch
+from ..order.sample_source import SampleSource, batchable_columns
+from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
+from .arrays import ArrayConfig, BatchArrays
+from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
+from .captions import MASK, Captions
+from .objects import BatchObjects, ObjectConfig
+from .patches import patch_column_names
+from .planners import IMAGE_SIZE, Padding
+from .sizes import SizePlan
+
+TO_SOURCE = "to_source"
+"""Name of the column of matrices; it follows images, so that views have one each."""
+SOURCE_SIZE = "source_size"
+"""Name of the column of heights and widths; it belongs to samples."""
+
+
+Int64 = npt.NDArray[np.int64]
+CompileTransforms = Callable[..., ImagePlan]
+"""Checks a list of transforms of images, as :func:`compile_image` does for images of a dtype and form."""
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """A column of images: one image of each sample, or V views of each.
+
+    The M images of N samples stand view by view: image i shows sample i % N. M is N without views, and
+    V * N otherwise.
+    """
+
+    name: str  # Name of the column
+    plan: ImagePlan  # What happens to each image
+    views: int | None = None  # V; None for one image of each sample, without an axis of views
+    prefix: str = ""  # What the names of columns that follow these images begin with
+    mask: PatchMask | None = None  # Patches to hide in each image; None for no such column
+    annotations: AnnotationConfig = field(default_factory=AnnotationConfig)  # Which columns annotations make
+    # The plan for each size that batches may have
+    by_size: Mapping[Size, ImagePlan] = field(default_factory=dict)
+    ragged: bool = False  # Whether the images, which have different sizes, are handed out as a list
+
+    def at(self, size: Size | None) -> ImagePlan:
+        """What happens to the images of a batch of ``size``; None for the size that the transforms leave."""
+        return self.plan if size is None else self.by_size[size]
+
+    def annotated(
+        self,
+        dataset: SampleSource,
+        names: tuple[str, ...],
+        objects: ObjectConfig,
+        batch_transform_plan: BatchTransformPlan,
+    ) -> ImageColumn:
+        """The same with the columns of annotations among ``names`` that follow it."""
+        bare = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
+        bare = (*bare, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
+        annotations = make_annotation_config(dataset, bare, objects, self.plan, batch_transform_plan)
+        return replace(self, annotations=annotations)
+
+    def part(self, name: str) -> str | None:
+        """What a column of the batch holds of these images; None if it does not belong to them."""
+        if name == self.name:
+            return "image"
+        if not name.startswith(self.prefix):
+            return None
+        bare = name.removeprefix(self.prefix)
+        if bare == "mask":
+            return bare if self.mask else None
+        if bare == IMAGE_SIZE and self.plan.pad_to_multiple_of:
+            return bare
+        if bare == TO_SOURCE:
+            return bare
+        return bare if bare in self.annotations.columns else None
+
+    def samples_of_images(self, n: int) -> Int64:
+        """The samples that the images of a batch show, (M,) indices among ``n``."""
+        samples = np.arange(n)
+        return samples if self.views is None else np.tile(samples, self.views)
+
+    def images_of(self, samples: Int64, n: int) -> Int64:
+        """The images of the samples at ``samples``, (K,) indices among ``n``, view by view: (V * K,)."""
+        return np.concatenate([view * n + samples for view in range(self.views or 1)])
+
+    def keys(self, keys: Int64) -> Int64:
+        """Keys of the random numbers of the images, (M,) int64, from those of N samples.
+
+        With a single list of transforms, these are the keys of the samples.
+        """
+        return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
+
+    def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:
+        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64."""
+        shown = self.samples_of_images(len(origins.sizes))
+        return origins.matrices[shown] @ params.to_source()
+
+    def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
+        """Dtype and shape of the column ``name``, which holds ``part``."""
+        size = self._common_size()
+        if part == "image":
+            shape = image_format.shape(0, size)[1:]
+            return ColumnSpec(name, image_format.dtype, shape, ragged=self.ragged, views=self.views)
+        if part == "mask" and self.mask:
+            return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
+        if part == IMAGE_SIZE:
+            return ColumnSpec(name, "int64", (2,), views=self.views)
+        if part == TO_SOURCE:
+            return ColumnSpec(name, "float64", (3, 3), views=self.views)
+        spec = self.annotations.spec(name, part, dataset, size, self.views)
+        return replace(spec, ragged=spec.ragged or (self.ragged and part == "segmentation"))
+
+    def _common_size(self) -> tuple[int | None, int | None]:
+        """Height and width of the images, pixels; None where batches differ in it."""
+        if self.plan.pad_to_multiple_of:
+            return None, None
+        heights, widths = map(set, zip(*(self.by_size or (self.plan.size,)), strict=True))
+        height, width = self.plan.size
+        return height if len(heights) == 1 else None, width if len(widths) == 1 else None
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the images, as a dictionary that JSON can hold."""
+        views = {} if self.views is None else {"views": self.views}
+        mask = {"mask": self.mask.to_dict()} if self.mask else {}
+        return {**self.plan.to_json(), **views, **mask}
+
+
+def plan_columns(
+    transforms: Transforms,
+    compile_transforms: CompileTransforms,
+    sizes: Sequence[Size] = (),
+    padding: Padding | None = None,
+) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
+    """Check a loader's transforms, and plan its columns of images, without annotations."""
+    if not isinstance(transforms, Mapping):
+        _refuse_views(transforms)
+        of_images, batch_transform_plan = split_transforms(transforms)
+        plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
+        largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
+        pad_to_multiple_of, ragged = (
+            (padding.pad_to_multiple_of, padding.ragged) if padding else (None, False)
+        )
+        plan = (
+            plans[largest]
+            if largest
+            else compile_transforms(of_images, pad_to_multiple_of=pad_to_multiple_of)
+        )
+        if plan.dtype == "uint16" and batch_transform_plan.transforms:
+            raise ConfigError(
+                "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."
+            )
+        if padding:
+            _refuse_batch_transforms(batch_transform_plan, "images of different sizes")
+        return (ImageColumn("image", plan, by_size=plans, ragged=ragged),), batch_transform_plan
+    if sizes or padding:
+        raise ConfigError(
+            "sizes needs a single list of transforms, found named columns of images",
+            hint="Leave sizes out: each list of a mapping has a size of its own.",
+        )
+    if not transforms:
+        raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
+    columns = tuple(_named_column(name, listed, compile_transforms) for name, listed in transforms.items())
+    _check_dtypes(columns)
+    return columns, BatchTransformPlan()
+
+
+def _named_column(
+    name: object, transforms: Sequence[AnyTransform] | Views, compile_transforms: CompileTransforms
+) -> ImageColumn:
+    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+        raise ConfigError(
+            f"transforms: {name!r} cannot be the name of a column",
+            hint="Choose a Python identifier without a leading underscore, such as 'large'.",
+        )
+    views = transforms if isinstance(transforms, Views) else None
+    with _naming(name):
+        listed = transforms.transforms if isinstance(transforms, Views) else transforms
+        _refuse_views(listed)
+        of_images, after = split_transforms(listed)
+        _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
+        plan = compile_transforms(of_images)
+        for one in plan.combining:
+            raise ConfigError(
+                f"{type(one).__name__} combines samples, which named columns of images cannot do",
+                hint="Leave it out, or give the loader one list of transforms to one size.",
+            )
+        mask = views.mask if views else None
+        if mask:
+            mask.grid(plan.size)
+    return ImageColumn(name, plan, views.count if views else None, f"{name}_", mask)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Add the name of a column to a ConfigError."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{name!r}: {error.message}", hint=error.hint) from None
+
+
+def _refuse_views(transforms: object) -> None:
+    """Raise ConfigError for Views outside a mapping."""
+    listed = transforms if isinstance(transforms, Sequence) else (transforms,)
+    if any(isinstance(one, Views) for one in listed):
+        raise ConfigError(
+            "Views stand in place of transforms",
+            hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
+        )
+
+
+def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named columns of images") -> None:
+    for transform in plan.transforms:
+        raise ConfigError(
+            f"{type(transform).__name__} mixes samples of a batch, which {what} cannot have",
+            hint="Leave it out, or give the loader one list of transforms to one size.",
+        )
+    for function in plan.functions:
+        raise ConfigError(
+            f"{function_name(function)} is a function of batches, which {what} cannot have",
+            hint="Call it in the training step, or make it a Step: a loader runs steps on each image.",
+        )
+
+
+def _check_dtypes(columns: Sequence[ImageColumn]) -> None:
+    """Raise ConfigError unless all images have one dtype, as an engine makes them."""
+    first = columns[0]
+    for column in columns[1:]:
+        if column.plan.dtype != first.plan.dtype:
+            raise ConfigError(
+                f"the images of {first.name!r} are {first.plan.dtype}, and those of {column.name!r} "
+                f"{column.plan.dtype}; a loader makes one dtype",
+                hint=f"Give dtype={first.plan.dtype!r}, or end both in Normalize.",
+            )
+
+
+def column_names(
+    columns: Sequence[str] | None,
+    images: Sequence[ImageColumn],
+    dataset: SampleSource,
+    *,
+    last_batch: LastBatch,
+    objects: ObjectConfig,
+    arrays: ArrayConfig,
+    captions: Captions | None,
+    sizes: SizePlan,
+) -> tuple[str, ...]:
+    """Names of the columns of a batch, in their order, with those that arguments add."""
+    if sizes.patch_planner:
+        names = patch_column_names(columns, dataset, last_batch, captions)
+        _check_captions(names, captions, dataset)
+        return names
+    of_captions = captions.columns if captions else ()
+    if columns is None:
+        masks = [f"{one.prefix}mask" for one in images if one.mask]
+        columns = (
+            *(one.name for one in images),
+            *masks,
+            *of_captions[:1],
+            *(["label"] if "label" in dataset.types else []),
+        )
+    names, annotated = list_of_names("columns", columns), task_columns(dataset)
+    if last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    for prefix in (one.prefix for one in images):
+        follows = {f"{prefix}{name}" for name in set(annotated) - {"segmentation"}}
+        if objects.form == "padded" and f"{prefix}count" not in names and follows & set(names):
+            names = (*names, f"{prefix}count")
+    if sizes.padding and not sizes.ragged and IMAGE_SIZE not in names and images[0].name in names:
+        names = (*names, IMAGE_SIZE)
+    names = arrays.with_shapes(names)
+    _check_captions(names, captions, dataset)
+    of_images = {one.name: _names_of_images(one, annotated) for one in images}
+    of_samples = {
+        "row",
+        "mask",
+        SOURCE_SIZE,
+        *batchable_columns(dataset),
+        *arrays.columns,
+        *of_captions,
+    }
+    of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
+    if images[0].prefix:
+        _check_taken(of_images, of_samples, dataset)
+    _check_known(names, of_samples.union(*of_images.values()), dataset)
+    return names
+
+
+def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
+    """The column of images, and all columns that may follow it."""
+    follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
+    follow += [TO_SOURCE, *([IMAGE_SIZE] if column.plan.pad_to_multiple_of else [])]
+    return [column.name, *(f"{column.prefix}{name}" for name in follow)]
+
+
+def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
+    """Raise ConfigError if captions are in the columns but have no form, or the other way round."""
+    if captions and not {CAPTION, MASK, *captions.columns} & set(names):
+        raise ConfigError(
+            "caption= says how captions are handed out, and columns names none",
+            hint=f"Add {CAPTION!r} to columns, or leave caption out.",
+        )
+    if not captions and CAPTION in names and CAPTION not in dataset.types and IDS_COLUMN in dataset.types:
+        raise ConfigError(
+            f"columns: {CAPTION!r} has token ids, and their form is not given",
+            path=dataset.path,
+            hint="Give caption=stoker.Tokens(max_length=77).",
+        )
+
+
+def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:
+    """Raise ConfigError if columns of images, or what follows them, have the name of another column."""
+    taken = set(of_samples)
+    for own, names in of_images.items():
+        for name in names:
+            if name in taken:
+                raise ConfigError(
+                    f"transforms: {own!r} makes a column {name!r}, and there is such a column already",
+                    path=dataset.path,
+                    hint="Choose another name for these images.",
+                )
+            taken.add(name)
+
+
+def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -> None:
+    for name in names:
+        if name not in known:
+            arrow_type = dataset.types.get(name)
+            found = (
+                f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
+            )
+            raise ConfigError(
+                f"columns: {found}{_only_in_some(name, dataset)}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known))}.",
+            )
+    if not names:
+        raise ConfigError("columns must name at least one column")
+
+
+def _only_in_some(name: str, dataset: SampleSource) -> str:
+    """The part of the message that some datasets of a mixture lack a column; empty for other columns."""
+    lacking = [one.path for one in dataset.datasets if not _has_column(one, name)]
+    if not 0 < len(lacking) < len(dataset.datasets):
+        return ""
+    return f", which {', '.join(map(str, lacking))} lacks; a mixture has the columns that all datasets have"
+
+
+def _has_column(dataset: SampleSource, name: str) -> bool:
+    return name in dataset.types or name in dataset.arrays or name in task_columns(dataset)
+
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a batch of N samples holds besides its images."""
+
+    # Annotations of each column of images, M images of N samples in each
+    annotated: Sequence[BatchAnnotations]
+    # Matrices of each column of images, (M, 3, 3) float64; None where no column needs them
+    to_source: Sequence[Array | None]
+    # Heights and widths of each column of images, (M, 2); None where all fill their array
+    image_sizes: Sequence[Array | None]
+    arrays: BatchArrays | None  # Arrays of the dataset; None if there are no such columns
+    errors: dict[int, SampleError]  # Errors in what belongs to samples, by index in the batch
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        annotated: Sequence[BatchAnnotations],
+        to_source: Sequence[Array | None],
+        image_sizes: Sequence[Array | None],
+        arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
+    ) -> Contents:
+        """The contents of a batch of ``n`` samples, with the errors of all parts."""
+        batch_arrays, array_errors = arrays or (None, {})
+        errors = {image % n: error for one in annotated for image, error in one.errors.items()}
+        return cls(annotated, to_source, image_sizes, batch_arrays, {**array_errors, **errors})
+
+
+@dataclass(frozen=True, eq=False)
+class ImageContents:
+    """A column of images, and the annotations that follow them; None if no column needs these."""
+
+    images: Any  # (M, ...) of NumPy, or on a GPU of the framework
+    objects: BatchObjects | None  # Objects of all images
+    masks: Array | None  # (M, H, W), class masks
+    patches: Array | None  # (M, rows, columns) bool, patches to hide
+    to_source: Array | None  # (M, 3, 3) float64, from the pixels of the images to those of their sources
+    # (M, 2) int32, heights and widths of the images; None where all fill their array
+    image_size: Array | None = None
+
+    def mixed(
+        self, params: BatchParams, mix: Callable[..., Any], layout: Layout, config: ObjectConfig
+    ) -> ImageContents:
+        """The images after a transform of batches; ``mix`` applies its parameters to them."""
+        objects, masks = self.objects, self.masks
+        return ImageContents(
+            mix(params, self.images, layout),
+            None if objects is None else objects.mixed(params, config),
+            None if masks is None else params.segmentation(masks),
+            self.patches,
+            self.to_source,
+        )

@@ -1,0 +1,188 @@
+"""A loader of images with the engine that makes them.
+
+:class:`stoker.ImageLoader` derives from it, and adds the arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..engines.ablated_stage import AblatedStage
+from ..engines.base import ImageFormat
+from ..engines.native import PIXELS_DTYPE
+from ..execution.batch import ColumnSpec
+from ..execution.observation.counters import Counters
+from ..order.changes.ledger import Ledger
+from ..order.changes.substitutes import original, substituted
+from ..order.epoch_order import Order
+from ..order.rank_draws import Schedule
+from ..order.sample_source import SampleSource
+from .checkpoints import CheckpointedImages
+from .config import ImageLoaderConfig
+from .engine.ablation import Ablation, ablate, cached_factors
+from .engine_setup import ProducerFactory
+from .producer import ImageBatchProducer
+
+if TYPE_CHECKING:
+    from ..cluster.image_memory import Allocate
+
+_TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
+
+
+class EngineImages(CheckpointedImages):
+    """A loader whose batches come from an engine; a subclass sets the config and the producers."""
+
+    _config: ImageLoaderConfig
+    _producers: ProducerFactory
+
+    def __repr__(self) -> str:
+        plan = self._config.size_plan
+        return (
+            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {plan}, "
+            f"engine {self._producers.engine.name} on {self._producers.engine.device}, "
+            f"rank {self._ranks.rank} of {self._ranks.world_size}>"
+        )
+
+    @property
+    def dataset(self) -> SampleSource:
+        """The dataset or mixture whose samples are drawn."""
+        return self._config.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch, in their order."""
+        return self._config.columns
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs: "native", "dali" or "reference"."""
+        return self._producers.engine.name
+
+    @property
+    def device(self) -> str:
+        """Device on which the engine makes images, "cpu" or "cuda:N"."""
+        return self._producers.engine.device
+
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Dtype and shape of each column of a batch, without the batch axis.
+
+        Your functions at the end of the transforms may change the shape and dtype of images. They are called
+        once, with a batch of zeros, to find out.
+        """
+        return tuple(self._producers.spec(name) for name in self._config.columns)
+
+    @property
+    def _drawn_order(self) -> Order:
+        return self._config.order
+
+    def _options_elsewhere(self) -> dict[str, Any]:
+        if self.engine == "dali":
+            raise ConfigError(
+                "workers make batches with the engine 'native', which differs from 'dali' by rounding",
+                hint="Give engine='native', with device='cuda' for batches on the GPU.",
+            )
+        return {"engine": self.engine}
+
+    @property
+    def _finishes_images(self) -> bool:
+        """Whether the images are made from uint8 pixels, which have fewer bytes than the images."""
+        form, needs = self._config.image_format, self._config.needs
+        is_larger = form.color == "rgb" and form.dtype != "uint8"
+        return is_larger and self.engine == "native" and needs.isdisjoint({"composition", "mean_image"})
+
+    def ablate(self, images: int = 192, rounds: int = 3) -> Ablation:
+        """Measure what reading, decoding and augmentation cost: the rate without each, in turns.
+
+        Other loaders with this loader's arguments are measured on some images of its dataset. The full
+        loader reads shards from their storage, if the operating system drops their bytes from its cache.
+        Without reading, the bytes are in memory, and are not compared with checksums. Without decoding,
+        pixels are in memory. Without augmentation, the same parts of images are decoded and not processed
+        further; images of several samples, such as mosaics, have no such rate.
+
+        Later verdicts of ``stats()`` state the factors, in all processes on this machine that load the
+        dataset with these transforms.
+
+        Args:
+            images: Images to measure, evenly spread; fewer if they are large.
+            rounds: Turns of each, after one that warms up; the medians count.
+
+        Raises:
+            ConfigError: The dataset is a mixture or not on this machine, or the engine is "dali".
+        """
+        return ablate(
+            self._with_ablated,
+            self._given_options,
+            self._config,
+            engine=self.engine,
+            threads=self._producers.num_threads,
+            images=images,
+            rounds=rounds,
+        )
+
+    def _with_ablated(self, dataset: SampleSource, ablated: AblatedStage, **options: Any) -> EngineImages:
+        """A loader of another dataset whose engine leaves a stage out."""
+        make: Callable[..., EngineImages] = type(self)
+        made = make(dataset, **options)
+        made._producers = made._producers.begun_anew(ablated=ablated)
+        return made
+
+    def _ablated(self) -> Mapping[str, float]:
+        return cached_factors(self._config)
+
+    @property
+    def _allocate(self) -> Allocate | None:
+        return self._producers.allocate
+
+    def _together(self, schedule: Schedule, *, unfinished: bool) -> Callable[[int], int]:
+        config = self._config
+        if config.size_plan.padding:  # images may be large
+            return lambda _: 1
+        form = ImageFormat(PIXELS_DTYPE) if unfinished else config.image_format
+        images = sum((one.views or 1) * math.prod(form.shape(1, one.plan.size)) for one in config.images)
+        size = images * schedule.batch_size * np.dtype(form.numpy_dtype).itemsize
+        count = max(1, min(_TOGETHER // size, _MOST_TOGETHER))
+        return lambda _: count
+
+    def _leave_unfinished(self) -> None:
+        self._producers = self._producers.begun_anew(unfinished=True)
+
+    def _use_ledger(self, ledger: Ledger) -> None:
+        config = self._config
+        order = original(config.order)
+        if ledger:
+            order = substituted(order, ledger, config.seed, self._fitting)
+        self._ledger, self._config = ledger, replace(config, order=order)
+        self._producers.change(self._config)
+
+    def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
+        return self._producers.make(schedule, epoch)
+
+    def _batches_to_json(self) -> dict[str, Any]:
+        return {
+            "global_batch": self._global_batch,
+            "last_batch": self._last_batch,
+            "on_error": self._config.bad_samples.on_error,
+            **self._producers.reading_to_json(),
+        }
+
+    @contextmanager
+    def _make_single_producer(self, schedule: Schedule, epoch: int) -> Iterator[ImageBatchProducer]:
+        producers = self._producers.alone()
+        try:
+            yield producers.make(schedule, epoch)
+        finally:
+            producers.close()
+
+    def _counters(self) -> Counters:
+        return self._producers.counters()
+
+    def _release(self) -> None:
+        self._producers.close()

@@ -1,0 +1,436 @@
+"""Boxes and keypoints of a batch under its transforms: in C++, or in NumPy for images that C++ does not take.
+
+For a hundred boxes the call of NumPy costs more than the computation. Both give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker import _native
+from stoker.augment.batch import BatchParams
+from stoker.augment.geometry.annotations import (
+    area_scale,
+    displace_boxes,
+    displace_keypoints,
+    displace_masks,
+    forward_matrix,
+    shown,
+    transform_boxes,
+    transform_keypoints,
+)
+from stoker.augment.geometry.boxes import BoxFormat, Objects, box_areas, box_format, convert_boxes
+from stoker.augment.geometry.masks import mask_boxes
+from stoker.augment.params import Composition, ImageParams
+from stoker.errors import ConfigError
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns import expand_ranges
+from stoker.random import sequence, unit_interval
+
+Float = npt.NDArray[np.float64]
+Owner = npt.NDArray[np.int64]
+
+
+def deciding_objects(annotations: Annotations) -> Objects:
+    """The boxes by which transforms decide, such as RandomIoUCrop: those of objects, not of groups."""
+    single = ~annotations.crowd
+    return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
+
+
+def output_boxes(
+    params: ImageParams,
+    boxes: npt.NDArray[np.float32],
+    owner: Owner,
+    *,
+    min_visible: float = 0.0,
+    min_size: float = 0.0,
+) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """Boxes of the output, (M, 4) float64 XYXY, and which to keep, (M,) bool; see :func:`transform_boxes`."""
+    if _is_general(params):
+        return transform_boxes(params, boxes, owner, min_visible=min_visible, min_size=min_size)
+    return _native.transform_boxes(
+        boxes,
+        owner,
+        params.size,
+        params.region,
+        params.dest,
+        params.flip,
+        shown(params),
+        params.window,
+        min_visible,
+        min_size,
+    )
+
+
+def output_keypoints(
+    params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Owner, swap: tuple[int, ...]
+) -> Float:
+    """Keypoints of the output, (M, K, 3) float64; see :func:`transform_keypoints`."""
+    if _is_general(params):
+        return transform_keypoints(params, keypoints, owner, swap or None)
+    exchanged = np.array(swap, np.int64) if swap else None
+    return _native.transform_keypoints(
+        keypoints, owner, params.size, params.region, params.dest, params.flip, shown(params), exchanged
+    )
+
+
+def _is_general(params: ImageParams) -> bool:
+    """Whether the C++ code lacks what these images need."""
+    return params.warp is not None or params.border is not None or params.image_size is not None
+
+
+Ints = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.uint8]
+
+_OBJECTS = 64  # the number of objects is rounded up to a multiple, so that few sizes of memory occur
+_BATCHES = 8  # whose memory is kept; with fewer, alternating sizes evict each other
+
+
+class MaskMemory:
+    """Memory for masks of objects, which is reused: new pages of memory cost more than drawing."""
+
+    def __init__(self) -> None:
+        self._pool = _native.BufferPool(_BATCHES)
+
+    def empty(self, count: int, size: tuple[int, int]) -> Mask:
+        """(count, H, W) uint8 with undefined contents, for images of ``size``, (H, W)."""
+        rounded = -(-count // _OBJECTS) * _OBJECTS
+        return self._pool.array((rounded, *size), "uint8")[:count]
+
+
+def draw_segments(
+    params: ImageParams,
+    owner: Ints,
+    height: Ints,
+    width: Ints,
+    *,
+    polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]] | None = None,
+    runs: Sequence[Ints] | None = None,
+    memory: MaskMemory | None = None,
+) -> Mask:
+    """Masks of objects, as :func:`stoker.augment.geometry.masks.transform_segments` makes them."""
+    # owner (M,), height (N,), width (N,) -> (M, H, W) uint8
+    masks = (memory or MaskMemory()).empty(len(owner), params.size)
+    owners, region, visible = np.asarray(owner, np.int64), params.region, shown(params)
+    flat = list(chain.from_iterable(polygons or ()))
+    _native.fill_polygons(  # fills the masks even if there are no polygons
+        masks,
+        owners,
+        forward_matrix(params),
+        region,
+        visible,
+        np.concatenate(flat, dtype=np.float64) if flat else np.zeros((0, 2)),
+        _counts(flat),
+        _counts(polygons) if polygons else np.zeros(len(owners), np.int64),
+    )
+    if runs:
+        _native.fill_runs(
+            masks,
+            owners,
+            params.to_source(),
+            region,
+            visible,
+            np.asarray(height, np.int32),
+            np.asarray(width, np.int32),
+            np.concatenate(runs, dtype=np.uint32, casting="same_kind"),
+            _counts(runs),
+        )
+    return masks
+
+
+def draw_class_masks(
+    params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
+) -> list[int]:
+    """Draw class masks, as :func:`stoker.augment.geometry.annotations.transform_mask` makes them.
+
+    It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
+    padding continues the images.
+    """
+    # height (N,), width (N,), out (N, H, W) uint8
+    if params.border is not None:
+        return list(range(len(params)))
+    return _native.class_masks(
+        out,
+        list(data),
+        params.to_source(),
+        params.region,
+        shown(params),
+        np.asarray(height, np.int32),
+        np.asarray(width, np.int32),
+        ignore,
+    )
+
+
+def bad_runs(runs: Sequence[Ints], pixels: Ints) -> npt.NDArray[np.intp]:
+    """Indices of objects whose run lengths do not sum to the ``pixels``, (M,), of their source."""
+    counts = _counts(runs)
+    if not counts.any():
+        return np.zeros(0, np.intp)
+    sums = np.concatenate(([0], np.cumsum(np.concatenate(runs), dtype=np.int64)))
+    ends = np.cumsum(counts)
+    return np.flatnonzero((counts > 0) & (sums[ends] - sums[ends - counts] != pixels))
+
+
+def bad_polygons(polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]]) -> npt.NDArray[np.intp]:
+    """Indices of objects that have a polygon with a vertex that is not finite."""
+    flat = list(chain.from_iterable(polygons))
+    if not flat or np.isfinite(np.concatenate(flat)).all():
+        return np.zeros(0, np.intp)
+    return np.flatnonzero([not all(np.isfinite(one).all() for one in some) for some in polygons])
+
+
+def _counts(lists: Sequence[Sequence[Any] | npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    return np.fromiter(map(len, lists), np.int64, len(lists))
+
+
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
+
+ObjectForm = Literal["ragged", "padded"]
+
+EXTRA_PREFIX = "object_"
+"""Start of the names of columns with a source's own facts about objects, such as "object_difficult".
+"object_id" is not such a column, because every source has it."""
+
+
+@dataclass(frozen=True)
+class ObjectConfig:
+    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`."""
+
+    columns: frozenset[str] = frozenset()  # Names of the columns
+    form: ObjectForm = "ragged"  # "ragged" or "padded"
+    box_format: BoxFormat = "XYXY"  # Format of the boxes that are handed out
+    min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
+    min_size: float = 0.0  # Least width and height of a box, pixels of the output
+    # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
+    swap: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(ObjectForm):
+            forms = ", ".join(get_args(ObjectForm))
+            raise ConfigError(f"objects must be one of {forms}, found {self.form!r}")
+        object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
+        if not 0 <= self.min_visible <= 1:
+            raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
+        if not 0 <= self.min_size < np.inf:
+            raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class BatchObjects:
+    """M objects of N images, image by image."""
+
+    owner: Int64  # (M,) int64, ascending, index in the batch of each object's image
+    # (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output
+    columns: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def counts(self, n: int) -> Int64:
+        """Number of objects of each of ``n`` images, (n,) int64."""
+        return np.bincount(self.owner, minlength=n)
+
+    def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
+        """The objects of the images at ``chosen``, (K,) indices among ``n`` images, which may repeat."""
+        ends = np.concatenate(([0], np.cumsum(self.counts(n))))
+        start, stop = ends[chosen], ends[chosen + 1]
+        at = expand_ranges(start, stop)
+        owner = np.repeat(np.arange(len(chosen)), stop - start)
+        return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
+
+    def mixed(self, params: BatchParams, config: ObjectConfig) -> BatchObjects:
+        """The objects that the images show after a transform of batches, which drops and repeats objects."""
+        moved = params.boxes(
+            self.columns["boxes"], self.owner, min_visible=config.min_visible, min_size=config.min_size
+        )
+        columns: dict[str, Array] = {}
+        for name, values in self.columns.items():
+            if name == "boxes":
+                columns[name] = moved.boxes
+            elif name == "keypoints":
+                columns[name] = params.keypoints(values, moved)
+            elif name == "masks":
+                columns[name] = params.masks(values, moved)
+            elif name == "area":
+                columns[name] = values[moved.origin] * moved.area_scale
+            else:
+                columns[name] = values[moved.origin]
+        return BatchObjects(moved.owner, columns)
+
+    def column(self, name: str, config: ObjectConfig) -> Array:
+        """One column as it is handed out, (M, ...); lengths and areas are float32."""
+        values = self.columns[name]
+        if name == "boxes":
+            values = convert_boxes(values, "XYXY", config.box_format)
+        return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def transform_objects(
+    annotations: Annotations,
+    params: ImageParams,
+    height: npt.NDArray[np.integer[Any]],
+    width: npt.NDArray[np.integer[Any]],
+    config: ObjectConfig,
+    *,
+    memory: MaskMemory | None = None,
+) -> BatchObjects:
+    """The objects that the images of a batch show after their transforms."""
+    # height (N,), width (N,)
+    boxes, keep = output_boxes(
+        params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
+    )
+    displaced = displace_boxes(params, boxes, annotations.owner)
+    if displaced is not boxes:
+        boxes, sides = displaced, displaced[:, 2:] - displaced[:, :2]
+        keep &= np.all((sides > 0) & (sides >= config.min_size), axis=1)
+    kept = annotations
+    if not keep.all():
+        kept, boxes = annotations.take(keep), boxes[keep]
+    columns: dict[str, Array] = {
+        "boxes": boxes,
+        "box_labels": kept.labels,
+        "crowd": kept.crowd,
+        "object_id": kept.id,
+        **{EXTRA_PREFIX + name: values for name, values in kept.extra.items()},
+    }
+    if "area" in config.columns:
+        columns["area"] = kept.area * _area_scale(kept, params, boxes)
+    if kept.keypoints is not None and "keypoints" in config.columns:
+        keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)
+    if "masks" in config.columns:
+        masks = draw_segments(
+            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
+        )
+        columns["masks"] = displace_masks(params, masks, kept.owner, 0)
+    wanted = config.columns | {"boxes"}
+    return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
+
+
+def pad(values: Array, counts: Int64) -> Array:
+    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros after them."""
+    most = int(counts.max(initial=0))
+    padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
+    padded[np.arange(most) < counts[:, None]] = values
+    return padded
+
+
+def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
+    """Factors of objects' areas, (M,): the image's scale at the object, times the visible share of its box.
+
+    The upright box around a turned object is larger than the object, so the share is 1 at most.
+    """
+    source = kept.boxes.astype(np.float64)
+    scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)
+    seen, whole = box_areas(boxes), box_areas(source)
+    return np.asarray(np.minimum(scale, np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)))
+
+
+Masks = npt.NDArray[np.uint8]
+
+
+def with_pasted_masks(
+    params: ImageParams,
+    annotations: Annotations,
+    height: Ints,
+    width: Ints,
+    *,
+    config: ObjectConfig,
+    memory: MaskMemory | None = None,
+) -> ImageParams:
+    """The parameters with the masks of the objects that are pasted; unchanged where none can be."""
+    # height (P,), width (P,)
+    composition = params.composition
+    if composition is None or composition.paste is None:
+        return params
+    pasted = annotations.take(_pasted(params, composition, annotations, config))
+    drawn = draw_segments(
+        params, pasted.owner, height, width, polygons=pasted.polygons, runs=pasted.runs, memory=memory
+    )
+    above = composition.layer > 0
+    images, number = np.unique(composition.image[above], return_inverse=True)
+    masks = np.zeros((len(images), *params.size), np.uint8)
+    for mask, owner in zip(drawn, pasted.owner, strict=True):
+        masks[np.searchsorted(images, composition.image[owner])] |= mask
+    mask_of = np.full(len(params), -1, np.int32)
+    mask_of[above] = number
+    return replace(params, composition=replace(composition, mask=mask_of, masks=masks.ravel()))
+
+
+def remaining(params: ImageParams, annotations: Annotations, config: ObjectConfig) -> npt.NDArray[np.bool_]:
+    """(M,) bool, objects that are pasted or belong to the image itself."""
+    composition = params.composition
+    if composition is None or composition.paste is None:
+        return np.ones(len(annotations), np.bool_)
+    below = composition.layer[annotations.owner] == 0
+    return np.asarray(below | _pasted(params, composition, annotations, config))
+
+
+def _pasted(
+    params: ImageParams, composition: Composition, annotations: Annotations, config: ObjectConfig
+) -> npt.NDArray[np.bool_]:
+    """(M,) bool, objects of the upper layers that are pasted."""
+    if composition.paste is None:
+        raise AssertionError("nothing is pasted")
+    owner = annotations.owner
+    # The number of each object among those of its layer, by which it is drawn.
+    image, layer = composition.image[owner].astype(np.int64), composition.layer[owner]
+    first = np.searchsorted(image * 256 + layer, image * 256 + layer)
+    drawn = unit_interval(sequence(composition.paste.keys[owner], np.arange(len(owner)) - first))
+    chosen = (layer > 0) & (drawn < composition.paste.share) & ~annotations.crowd
+    kept = {"min_visible": config.min_visible, "min_size": config.min_size}
+    _, seen = output_boxes(params, annotations.boxes, owner, **kept)
+    return np.asarray(chosen & seen)
+
+
+def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectConfig) -> BatchObjects:
+    """The objects of P parts without what pasted objects cover of the lowest layer."""
+    composition = params.composition
+    if composition is None or composition.paste is None:
+        return objects
+    masks = composition.masks.reshape(-1, *params.size)
+    # The mask of each image's upper layer; -1 for images without one.
+    of_image = np.full(composition.count, -1)
+    np.maximum.at(of_image, composition.image, composition.mask)
+    below = composition.layer[objects.owner] == 0
+    at = of_image[composition.image[objects.owner]]
+    columns = {name: values.copy() for name, values in objects.columns.items()}
+    keep = np.ones(len(objects), np.bool_)
+    for k in np.flatnonzero(below & (at >= 0)).tolist():
+        keep[k] = _cover(columns, k, masks[at[k]], composition.paste.min_left, config.min_size)
+    names = columns.keys() & (config.columns | {"boxes"})
+    return BatchObjects(objects.owner[keep], {name: columns[name][keep] for name in names})
+
+
+def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_size: float) -> bool:
+    """Remove the pixels of ``mask`` from object ``k``; return whether enough of the object is visible."""
+    object_mask = columns["masks"][k]
+    before = int(np.count_nonzero(object_mask))
+    hidden = object_mask & mask
+    lost = int(np.count_nonzero(hidden))
+    if "keypoints" in columns:
+        _hide_points(columns["keypoints"][k], mask)
+    if not lost:
+        return True
+    object_mask ^= hidden
+    if lost == before or before - lost < min_left * before:
+        return False
+    seen = mask_boxes(object_mask[None])[0]
+    box = columns["boxes"][k]
+    box[:2], box[2:] = np.maximum(box[:2], seen[:2]), np.minimum(box[2:], seen[2:])
+    if "area" in columns:
+        columns["area"][k] *= (before - lost) / before
+    return bool(np.all(box[2:] - box[:2] >= max(min_size, 1e-6)))
+
+
+def _hide_points(points: npt.NDArray[np.float64], mask: Masks) -> None:
+    """Mark visible keypoints, (K, 3), that ``mask`` covers as labelled and hidden."""
+    at = np.floor(points[:, :2]).astype(np.int64).clip(0, (mask.shape[1] - 1, mask.shape[0] - 1))
+    points[(points[:, 2] == 2) & (mask[at[:, 1], at[:, 0]] != 0), 2] = 1

@@ -1,0 +1,293 @@
+"""The bases of the planners, which decide the images of each batch from the sizes in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.arguments import optional_number, whole_number
+from stoker.augment.description import is_finite
+from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.crops import CoverCrop
+from stoker.bucketing import BatchPlan
+from stoker.bucketing.aspect_shapes import (
+    RatioGroupSampler,
+    ShapeBucketSampler,
+    best_shapes,
+    candidate_shapes,
+    nearest_shapes,
+    ratio_groups,
+)
+from stoker.bucketing.samplers import BatchSampler
+from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Layout, Size
+
+from ..execution.epochs.epoch_cache import SharedEpochs
+from ..execution.epochs.history import History
+from ..execution.ranks.ranks import Ranks
+from ..order.changes.substitutes import Fitting
+from ..order.rank_draws import LastBatch, Schedule
+from .batch_transforms import Transforms
+
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePlanner:
+    """A planner of an epoch: it decides which images form each batch. Every rank makes the same plan."""
+
+    image_sizes: Int64  # (N, 2) int64, heights and widths of the images
+    seed: int  # Seed of the batches
+    shuffle: bool  # Whether each epoch has other batches in another order
+    last_batch: LastBatch  # The loader's argument
+    _: KW_ONLY
+    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Heights and widths of all batches; empty if the images of a batch decide its size."""
+        return ()
+
+    @property
+    def fitting(self) -> Fitting:
+        """The rule that says which images may replace an image in a planned batch."""
+        raise NotImplementedError
+
+    def prepared(self, transforms: Transforms) -> Transforms:
+        """The user's transforms, together with the transforms that the plan needs."""
+        return transforms
+
+    def layout(self, layout: Layout) -> Layout:
+        """The layout of the images."""
+        return layout
+
+    def sampler(self, world_size: int, epoch: int) -> BatchSampler:
+        """The sampler of an epoch for a number of ranks."""
+        raise NotImplementedError
+
+    def plan(self, ranks: Ranks, epoch: int, history: History) -> BatchPlan:
+        """The batches of an epoch after those of ``history``."""
+        key = (ranks.world_size, epoch, history)
+        return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
+
+    def sampling(self, world_size: int) -> dict[str, Any]:
+        """The arguments that all samplers take."""
+        return {
+            "seed": self.seed % (1 << 64),
+            "world_size": world_size,
+            "membership": "fresh" if self.shuffle else "ordered",
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlannedSchedule(Schedule):
+    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset."""
+
+    plan: BatchPlan  # Batches of the epoch
+    done: int  # Steps of the plan that are done
+
+    def __len__(self) -> int:
+        return max(0, len(self.plan) - self.done)
+
+    @property
+    def last_is_empty(self) -> bool:
+        """See :class:`Schedule`: never, for all ranks have batches of one size."""
+        return False
+
+    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
+        """See :class:`Schedule`: the numbers of the steps, those on other numbers of ranks included."""
+        return sum(done for _, done in self.plan.history) + self.done + steps
+
+    def consumed(self, steps: int) -> int:
+        """Steps of the plan that are done after ``steps`` more."""
+        return self.done + steps
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`."""
+        at = self.done + step
+        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
+
+
+_ANY = (64, 64)  # a size, which that of the batch replaces
+
+
+@dataclass(frozen=True)
+class AspectBuckets:
+    """Shapes of about one area for batches of images of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
+
+    Args:
+        area: Approximate pixels of a shape.
+        multiple: Heights and widths are multiples of this, pixels.
+        max_ratio: Largest ratio of the longer side to the shorter one, from 1.
+        buckets: Largest number of shapes, chosen so that the least area is cropped; None for all shapes that
+            fit some image best.
+    """
+
+    area: int
+    multiple: int = 64
+    max_ratio: float = 2.0
+    buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("area", "multiple"):
+            object.__setattr__(self, name, whole_number(f"AspectBuckets: {name}", getattr(self, name), 1))
+        buckets = optional_number("AspectBuckets: buckets", self.buckets, 1)
+        object.__setattr__(self, "buckets", buckets)
+        if not is_finite(self.max_ratio) or self.max_ratio < 1:
+            raise ConfigError(f"AspectBuckets: max_ratio must be a number from 1, found {self.max_ratio!r}")
+        object.__setattr__(self, "max_ratio", float(self.max_ratio))
+
+    def shapes(self, sizes: Int64) -> Int64:
+        """The shapes for images of these heights and widths, (N, 2): (K, 2), by ascending height over width.
+
+        Raises:
+            ConfigError: No shape has these multiples and ratios.
+        """
+        candidates = candidate_shapes(self.area, self.multiple, self.max_ratio)
+        return best_shapes(sizes, candidates, self.buckets or len(candidates))
+
+
+@dataclass(frozen=True, eq=False)
+class BucketPlanner(ImagePlanner):
+    """A planner whose batches have one shape each."""
+
+    buckets: AspectBuckets  # The user's argument
+    shapes: Int64  # (K, 2) int64, heights and widths of the buckets
+    batch_sizes: tuple[int, ...]  # Samples of a batch of each bucket on one rank
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shapes as pairs."""
+        return tuple((height, width) for height, width in self.shapes.tolist())
+
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`ImagePlanner`: those of the same nearest shape."""
+        return Fitting(nearest_shapes(self.image_sizes, self.shapes))
+
+    def prepared(self, transforms: Transforms) -> Transforms:
+        """The user's transforms, after a crop if they have none."""
+        return cover_by_default(transforms, random=self.shuffle)
+
+    def sampler(self, world_size: int, epoch: int) -> ShapeBucketSampler:
+        """See :class:`ImagePlanner`; all epochs have one sampler."""
+        batch_sizes = np.array(self.batch_sizes)
+        return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
+
+    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> BucketSchedule:
+        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
+        most = max(self.batch_sizes)
+        common = (len(self.image_sizes), most, ranks.rank, ranks.world_size, self.last_batch)
+        return BucketSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
+        return {
+            "buckets": asdict(self.buckets),
+            "shapes": self.shapes.tolist(),
+            "batch_sizes": list(self.batch_sizes),
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }
+
+
+class BucketSchedule(PlannedSchedule):
+    """The steps of a rank by a plan of batches of one shape each."""
+
+    def size(self, step: int) -> Size | None:
+        """Height and width of the images of a step, pixels."""
+        height, width = self.plan.lengths[self.done + step].tolist()
+        return height, width
+
+
+def image_sizes(dataset: Dataset) -> Int64:
+    """Heights and widths of all images, (N, 2), read from the index alone."""
+    return np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
+
+
+def cover_by_default(transforms: Transforms, *, random: bool) -> Transforms:
+    """The same transforms, after a CoverCrop if no transform gives images a size."""
+    if isinstance(transforms, Mapping) or any(
+        isinstance(one, Transform) and one.with_size(_ANY) for one in transforms
+    ):
+        return transforms
+    return [CoverCrop(_ANY, random=random), *transforms]
+
+
+IMAGE_SIZE = "image_size"
+"""Name of the column of heights and widths of padded images."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How images of different sizes form a batch."""
+
+    pad_to_multiple_of: int = 1  # The height and the width of a batch are multiples of this, pixels
+    ragged: bool = False  # Whether the batch is handed out as a list of images without their padding
+
+    def to_json(self) -> dict[str, Any]:
+        """The padding as a dictionary that JSON can hold."""
+        return {"ragged": True} if self.ragged else {"padded": self.pad_to_multiple_of}
+
+
+def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:
+    """A list of the images without their padding; where the framework allows it, views of the batch."""
+    # sizes (N, 2)
+    if layout == "NCHW":
+        return [images[i][:, :height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+    return [images[i][:height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+
+
+def cut_masks(masks: Sequence[Any], sizes: npt.NDArray[np.int32]) -> list[Any]:
+    """Masks of each image, (..., H, W), without what belongs to the padding of the image."""
+    pairs = zip(masks, sizes.tolist(), strict=True)
+    return [one[..., :height, :width] for one, (height, width) in pairs]
+
+
+@dataclass(frozen=True)
+class RatioGroups:
+    """The groups that torchvision's ``aspect_ratio_group_factor`` describes."""
+
+    factor: int  # See :func:`stoker.bucketing.aspect_shapes.ratio_groups`
+    padding: Padding  # How images of different sizes form a batch
+    label: ClassVar[str] = "Groups of aspect ratios"
+
+
+@dataclass(frozen=True, eq=False)
+class RatioGroupPlanner(ImagePlanner):
+    """A planner of padded batches; each batch has the size of its largest image."""
+
+    groups: RatioGroups  # The user's argument
+    batch_size: int  # Samples of a batch on one rank
+
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`ImagePlanner`: those of the same group."""
+        return Fitting(ratio_groups(self.image_sizes, self.groups.factor))
+
+    def sampler(self, world_size: int, epoch: int) -> RatioGroupSampler:
+        """See :class:`ImagePlanner`; all epochs have one sampler."""
+        sampling = self.sampling(world_size)
+        return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
+
+    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PlannedSchedule:
+        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
+        common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
+        return PlannedSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
+        return {
+            **self.groups.padding.to_json(),
+            "aspect_ratio_group_factor": self.groups.factor,
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }

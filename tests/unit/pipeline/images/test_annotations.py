@@ -1,0 +1,609 @@
+"""Columns of annotations: what is drawn into an image lies where the annotations of the batch say."""
+
+from __future__ import annotations
+
+import gc
+import json
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.data.annotations.annotated_scenes import (
+    COLUMNS,
+    HEIGHT,
+    WIDTH,
+    N,
+    annotations,
+    bounding_box,
+    first,
+    load,
+    scenes,
+    write_annotated,
+)
+from helpers.data.annotations.coco_files import rle
+from helpers.data.pictures import encode, png
+from helpers.processes.waiting import wait_until
+from PIL import Image
+
+import stoker
+from stoker import ImageLoader
+from stoker.augment import (
+    CenterCrop,
+    CutMix,
+    ElasticTransform,
+    MixUp,
+    Mosaic,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomRotation,
+    Resize,
+)
+from stoker.augment.geometry.boxes import box_areas
+from stoker.errors import (
+    CheckpointError,
+    ConfigError,
+    CorruptRecordError,
+    DatasetError,
+    DecodeError,
+    StaleIndexError,
+)
+from stoker.formats.dataset.annotations import to_columns
+from stoker.formats.open import open as open_dataset
+from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.images.batch_assembler import multi_hot
+from stoker.pipeline.preview.scene import read_scene
+
+SMALL = [Resize((30, 40))]
+CHAINS = {
+    "resize": [Resize((30, 40))],
+    "crop": [RandomResizedCrop((48, 64), scale=(0.5, 1.0)), RandomHorizontalFlip()],
+    "rotation": [Resize((60, 80)), RandomRotation((90, 90))],
+    "boxes decide": [RandomIoUCrop(), RandomHorizontalFlip(1.0), Resize((48, 64))],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_annotations_follow_the_transforms_of_their_image(annotated: Path, chain: str) -> None:
+    batch = first(annotated, transforms=CHAINS[chain], engine="auto")
+    checked = 0
+    for i in range(N):
+        rectangle = np.flatnonzero(batch.object_id[i] == 100 * i)
+        bright = batch.image[i, 0] > 100
+        assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= sum(bright.shape)
+        if not rectangle.size:
+            assert np.count_nonzero(bright) <= 8 * max(bright.shape)
+            continue
+        (k,) = rectangle
+        box = batch.boxes[i][k]
+        assert np.abs(box - bounding_box(bright)).max() <= 1
+        assert np.abs(box - bounding_box(batch.masks[i][k] > 0)).max() <= 1
+        assert batch.area[i][k] == pytest.approx(np.prod(box[2:] - box[:2]), rel=0.02)
+        points = batch.keypoints[i][k]
+        for x, y, seen in points[points[:, 2] > 0]:
+            assert bright[int(y), int(x)]
+            assert seen == 2
+        checked += 1
+    assert checked >= 4
+
+
+def test_annotations_follow_an_elastic_image(annotated: Path) -> None:
+    chain = [Resize((60, 80)), ElasticTransform(90.0, 10.0)]
+    batch, slow = (first(annotated, transforms=chain, engine=engine) for engine in ("native", "reference"))
+    assert np.array_equal(batch.image, slow.image)
+    assert np.array_equal(batch.segmentation, slow.segmentation)
+    assert (batch.image != first(annotated, transforms=chain[:1]).image).any()
+    for i in range(N):
+        k = batch.object_id[i].tolist().index(100 * i)  # the rectangle
+        bright = batch.image[i, 0] > 100
+        assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 10  # halves of pixels
+        assert np.array_equal(batch.segmentation[i] == 1, batch.masks[i][k] == 1)
+        assert np.abs(batch.boxes[i][k] - bounding_box(bright)).max() < 2
+        for x, y, seen in batch.keypoints[i][k]:
+            assert seen == 2
+            assert bright[int(y), int(x)]
+
+
+def test_to_source_is_refused_beside_an_elastic_transform(annotated: Path) -> None:
+    with pytest.raises(ConfigError, match="which cannot express ElasticTransform"):
+        load(annotated, columns=("image", "to_source"), transforms=[*SMALL, ElasticTransform()])
+
+
+def test_random_iou_crop_cuts_by_boxes(annotated: Path) -> None:
+    columns = ("boxes", "object_id")
+    whole = first(annotated, columns=columns)
+    cut = first(
+        annotated, columns=columns, transforms=[RandomIoUCrop(sampler_options=(0.3,)), Resize((30, 40))]
+    )
+    for ids, all_ids in zip(cut.object_id, whole.object_id, strict=True):
+        assert len(ids)
+        assert set(ids) <= set(all_ids)
+    assert not any(np.array_equal(*boxes) for boxes in zip(cut.boxes, whole.boxes, strict=True))
+
+
+def test_an_image_that_is_too_small_after_a_cut_by_boxes_is_named(annotated: Path) -> None:
+    chain = [RandomIoUCrop(sampler_options=(0.0,), max_scale=0.8), RandomCrop(60)]
+    with pytest.raises(ConfigError, match="larger than an image") as caught:
+        first(annotated, columns=("image",), transforms=chain)
+    assert caught.value.key == "k0"
+
+
+def test_dropped_objects_are_in_no_column(annotated: Path) -> None:
+    everything = first(annotated)
+    assert [len(boxes) for boxes in everything.boxes] == [1, 2, 3, 1, 2, 3, 1]
+    names = ("boxes", "box_labels", "object_id", "crowd", "area", "keypoints", "masks", "object_difficult")
+    crop = {"transforms": [CenterCrop(20)], "columns": names}
+    for options in (crop, {**crop, "min_visible": 0.3}, {**crop, "min_size": 12.5}):
+        batch = first(annotated, **options)
+        for i in range(N):
+            assert len({len(column[i]) for column in batch}) == 1
+            assert set(batch.object_id[i]) <= set(everything.object_id[i])
+            assert (batch.object_difficult[i] == batch.object_id[i] % 100 % 2).all()
+            assert (batch.crowd[i] == (batch.object_id[i] % 100 == 1)).all()
+
+
+def test_objects_below_min_size_or_min_visible_are_dropped(annotated: Path) -> None:
+    names = ("boxes", "object_id")
+    plain = first(annotated, columns=names, transforms=[Resize((60, 80))])
+    areas = dict(zip(np.concatenate(plain.object_id), box_areas(np.concatenate(plain.boxes)), strict=True))
+    crop = {"transforms": [CenterCrop(20)], "columns": names}
+    cropped = first(annotated, **crop)
+    boxes, ids = np.concatenate(cropped.boxes), np.concatenate(cropped.object_id)
+    share = box_areas(boxes) / [areas[number] for number in ids]
+    for options, kept in (
+        ({"min_size": 12.5}, (boxes[:, 2:] - boxes[:, :2] >= 12.5).all(axis=1)),
+        ({"min_visible": 0.3}, share >= 0.3),
+    ):
+        batch = first(annotated, **crop, **options)
+        assert np.concatenate(batch.object_id).tolist() == ids[kept].tolist()
+        assert np.concatenate(batch.boxes).tolist() == boxes[kept].tolist()
+        assert 0 < kept.sum() < len(kept)
+
+
+@pytest.mark.parametrize("warp", [[], [RandomRotation((0, 0))]])
+def test_left_and_right_keypoints_are_exchanged_in_a_mirrored_image(annotated: Path, warp: list[Any]) -> None:
+    plain = first(annotated)
+    flipped = first(annotated, transforms=[Resize((30, 40)), RandomHorizontalFlip(1.0), *warp])
+    for before, after in zip(plain.keypoints, flipped.keypoints, strict=True):
+        assert np.allclose(after[:, 0, 0], 40 - before[:, 1, 0])
+        assert np.allclose(after[:, 0, 1], before[:, 1, 1])
+
+
+@pytest.mark.parametrize("form", ["XYWH", "CXCYWH"])
+def test_boxes_have_the_format_that_was_asked_for(annotated: Path, form: str) -> None:
+    for xyxy, other in zip(first(annotated).boxes, first(annotated, box_format=form).boxes, strict=True):
+        extent = xyxy[:, 2:] - xyxy[:, :2]
+        assert np.allclose(other[:, 2:], extent)
+        assert np.allclose(other[:, :2], xyxy[:, :2] + (extent / 2 if form == "CXCYWH" else 0))
+
+
+def test_padded_columns_have_room_for_the_largest_number_of_objects(annotated: Path) -> None:
+    ragged, padded = first(annotated), first(annotated, objects="padded")
+    assert padded.count.tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert padded.boxes.shape == (N, 3, 4)
+    assert padded.masks.shape == (N, 3, 30, 40)
+    assert first(annotated, objects="padded", columns=("segmentation",))._fields == ("segmentation",)
+    for name in COLUMNS[1:-1]:
+        whole = getattr(padded, name)
+        for i, (part, count) in enumerate(zip(getattr(ragged, name), padded.count, strict=True)):
+            assert np.array_equal(whole[i, :count], part)
+            assert not whole[i, count:].any()
+
+
+def test_element_spec_describes_the_columns_of_objects(annotated: Path) -> None:
+    for form in ("ragged", "padded"):
+        with load(
+            annotated, objects=form, columns=(*COLUMNS, "object_difficult", "label", "count")
+        ) as loader:
+            spec, batch = loader.element_spec(), next(iter(loader))
+        assert batch._fields == tuple(column.name for column in spec)
+        for column, value in zip(spec, batch, strict=True):
+            array = value[2] if column.ragged else value
+            assert array.dtype.name == column.dtype, column.name
+            shape = (None, *column.shape) if not column.ragged else column.shape
+            assert len(shape) == array.ndim, column.name
+            assert all(a in (None, b) for a, b in zip(shape, array.shape, strict=True)), column.name
+    assert ColumnSpec("boxes", "float32", (None, 4)) in spec
+
+
+def test_samples_with_several_labels_have_multi_hot_labels(annotated: Path) -> None:
+    labels = first(annotated, columns=("label",)).label
+    assert labels.dtype == np.float32
+    assert labels.tolist()[:3] == [[0, 0, 0], [0, 1, 1], [1, 0, 1]]
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_label_that_is_not_a_class_is_refused(label: int) -> None:
+    with pytest.raises(DatasetError, match=f"label {label} in a dataset of 3 classes"):
+        multi_hot(np.array([0, label]), np.array([2]), 3)
+
+
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
+def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Path) -> None:
+    wanted = first(annotated)
+    with load(
+        annotated, shuffle=True, batch_size=3, columns=("row", "object_id"), last_batch="pad"
+    ) as loader:
+        for batch in loader:
+            for row, ids in zip(batch.row, batch.object_id, strict=True):
+                assert ids.tolist() == wanted.object_id[row].tolist()
+    with load(annotated, rank=2, world_size=3, batch_size=2, columns=COLUMNS) as loader:
+        last = list(loader)[-1]
+    assert (last.image.shape, last.boxes, last.segmentation.shape) == ((0, 3, 30, 40), [], (0, 30, 40))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objects": "list"}, "objects must be one of ragged, padded, found 'list'"),
+        ({"box_format": "YXYX"}, "box_format must be one of XYXY"),
+        ({"min_visible": 1.5}, "min_visible must be a share"),
+        ({"min_size": -1}, "min_size must be pixels"),
+        ({"min_size": float("inf")}, "min_size must be pixels"),
+        ({"columns": ("object_boxes",)}, "'object_boxes' holds large_list"),
+    ],
+)
+def test_wrong_arguments_are_refused(annotated: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(annotated, **options)
+
+
+def test_a_dataset_without_objects_has_no_such_columns(thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no 'boxes'"):
+        load(thumbnails, columns=("boxes",))
+    with pytest.raises(ConfigError, match="decides by boxes, and the dataset has none"):
+        load(thumbnails, columns=("image",), transforms=[RandomIoUCrop(), Resize((8, 8))])
+
+
+def test_annotation_threads_end_with_the_loader(
+    annotated: Path, new_threads: Callable[[str], list[threading.Thread]]
+) -> None:
+    loader = load(annotated)
+    next(iter(loader))
+    assert new_threads("stoker-annotations")
+    del loader
+    gc.collect()
+    with load(annotated) as loader:
+        next(iter(loader))
+    wait_until(lambda: not new_threads("stoker-annotations"))
+
+
+def test_masks_are_read_only_if_a_column_needs_them(pack_images: Callable[..., Path]) -> None:
+    without_owner = [[9] * len(scene.boxes) for scene in scenes()]
+    folder = write_annotated(pack_images, object_polygon_owner=without_owner)
+    with ImageLoader(
+        folder, batch_size=N, transforms=SMALL, columns=("image", "boxes", "keypoints")
+    ) as loader:
+        batch = next(iter(loader))
+    assert [len(boxes) for boxes in batch.boxes] == [len(points) for points in batch.keypoints]
+    with (
+        pytest.raises(StaleIndexError, match="object_polygon_owner"),
+        ImageLoader(folder, batch_size=N, transforms=SMALL, columns=("image", "masks")) as loader,
+    ):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_visible": 0.5}, "min_visible was 0.25 and is 0.5"),
+        ({"min_size": 0}, "min_size was 2.0 and is 0.0"),
+        ({"box_format": "XYXY"}, "box_format was 'XYWH' and is 'XYXY'"),
+    ],
+)
+def test_a_state_is_refused_if_other_objects_are_handed_out(
+    annotated: Path, change: dict[str, Any], message: str
+) -> None:
+    options = {"min_visible": np.float32(0.25), "min_size": 2, "box_format": "XYWH"}
+    with load(annotated, columns=("image", "boxes"), **options) as saved:
+        state = saved.state_dict()
+        saved.load_state_dict(state)
+    with (
+        load(annotated, columns=("image", "boxes"), **{**options, **change}) as other,
+        pytest.raises(CheckpointError) as caught,
+    ):
+        other.load_state_dict(state)
+    assert caught.value.message == f"the state belongs to another loader: {message}"
+
+
+def test_a_state_without_columns_of_objects_does_not_record_their_form(annotated: Path) -> None:
+    with load(annotated, columns=("image",)) as saved, load(annotated, columns=("row",), min_size=9) as other:
+        other.load_state_dict(saved.state_dict())
+
+
+def test_mosaic_mixes_all_columns_of_annotations(annotated: Path) -> None:
+    batch = first(annotated, transforms=[Resize((60, 80)), Mosaic()], columns=(*COLUMNS, "label"))
+    assert batch.label.sum(axis=1).max() > 0
+    checked = 0
+    for i in range(N):
+        bright = batch.image[i, 0] > 100
+        assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 2 * sum(bright.shape)
+        objects = zip(batch.boxes[i], batch.object_id[i], batch.masks[i], batch.area[i], strict=True)
+        for box, number, mask, area in objects:
+            assert area == pytest.approx(np.prod(box[2:] - box[:2]), rel=0.02)
+            if number % 100 == 0 and min(box[2:] - box[:2]) > 8:
+                left, top, right, bottom = np.rint(box).astype(int)
+                assert bright[top + 2 : bottom - 2, left + 2 : right - 2].all()
+                assert np.abs(box - bounding_box(mask > 0)).max() <= 1
+                checked += 1
+    assert checked > N
+
+
+def test_objects_that_a_mosaic_cuts_off_or_makes_too_small_are_dropped(annotated: Path) -> None:
+    mosaic = {"transforms": [Resize((60, 80)), Mosaic()], "columns": ("boxes", "object_id")}
+    plain = first(annotated, **mosaic)
+    boxes, ids = np.concatenate(plain.boxes), np.concatenate(plain.object_id)
+    large = (boxes[:, 2:] - boxes[:, :2] >= 16).all(axis=1)
+    assert 0 < large.sum() < len(large)
+    assert np.concatenate(first(annotated, **mosaic, min_size=16).object_id).tolist() == ids[large].tolist()
+    seen = np.concatenate(first(annotated, **mosaic, min_visible=0.9).object_id)
+    assert 0 < len(seen) < len(ids)
+
+
+def test_multi_hot_labels_are_mixed(annotated: Path) -> None:
+    options = {"columns": ("image", "label")}
+    plain = first(annotated, **options).label
+    mixed = first(annotated, **options, transforms=[Resize((30, 40)), MixUp()]).label
+    share = 1 - mixed[1, 1:]
+    assert np.allclose(mixed[1], (1 - share[0]) * plain[1] + share[0] * plain[0])
+
+
+@pytest.mark.parametrize(
+    ("transform", "column"),
+    [(MixUp(), "boxes"), (CutMix(), "masks"), (MixUp(), "segmentation"), (CutMix(), "keypoints")],
+)
+def test_a_column_that_a_transform_cannot_mix_is_refused(
+    annotated: Path, transform: Any, column: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"cannot mix the column '{column}'"):
+        load(annotated, columns=("image", column), transforms=[Resize((30, 40)), transform])
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
+
+
+@pytest.fixture(scope="module")
+def make(pack_images: Callable[..., Path]) -> Callable[..., Path]:
+    """``make(masks, **columns)``: the annotated dataset, with other masks and columns if given."""
+    return partial(write_annotated, pack_images)
+
+
+def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
+    """The annotated dataset with another mask of sample ``number``."""
+    masks = [png(scene.mask()) for scene in scenes()]
+    return make([*masks[:number], mask, *masks[number + 1 :]])
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 80 60\n%%EndComments\n(a program) print\n%%EOF\n"
+
+
+def impossible_tiff() -> bytes:
+    """A TIFF whose strips begin at fractions of a byte, for which Pillow raises a TypeError."""
+    file = bytearray(encode(np.zeros((HEIGHT, WIDTH), np.uint8), "TIFF"))
+    (directory,) = struct.unpack_from("<I", file, 4)
+    (entries,) = struct.unpack_from("<H", file, directory)
+    for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
+        if struct.unpack_from("<H", file, entry) == (273,):  # StripOffsets
+            struct.pack_into("<H", file, entry + 2, 12)  # double
+    return bytes(file)
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (b"no image", "cannot be decoded"),
+        (png(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
+        (png(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
+        (png(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
+        (png(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* as uint8"),
+        (impossible_tiff(), "cannot be decoded"),
+        (EPS, "none of the formats of masks"),
+        (encode(np.zeros((HEIGHT, WIDTH), np.uint8)), "none of the formats of masks"),
+    ],
+    ids=["no image", "truncated", "another size", "colours", "16 bits", "impossible TIFF", "EPS", "JPEG"],
+)
+def test_a_damaged_mask_is_an_error_of_its_sample(make: Callable[..., Path], mask: bytes, words: str) -> None:
+    folder = damaged(make, 3, mask)
+    with load(folder) as loader, pytest.raises(DecodeError, match=words) as caught:
+        next(iter(loader))
+    assert (caught.value.key, caught.value.record) == ("k3", 3)
+    good = first(make())
+    with load(folder, on_error="skip") as loader:
+        batch = next(iter(loader))
+        assert (loader.stats().skipped, loader.stats().bad_keys) == (1, ("k3",))
+    kept = [0, 1, 2, 4, 5, 6]
+    assert np.array_equal(batch.segmentation, good.segmentation[kept])
+    assert [ids.tolist() for ids in batch.object_id] == [good.object_id[i].tolist() for i in kept]
+    with load(folder, on_error="replace") as loader:
+        batch = next(iter(loader))
+    kept.insert(3, 4)
+    assert np.array_equal(batch.segmentation, good.segmentation[kept])
+    assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
+
+
+@pytest.mark.parametrize("mask", [impossible_tiff(), EPS], ids=["impossible TIFF", "EPS"])
+def test_a_preview_names_the_sample_of_a_damaged_mask(make: Callable[..., Path], mask: bytes) -> None:
+    with pytest.raises(DecodeError, match="mask cannot be decoded") as caught:
+        read_scene(open_dataset(damaged(make, 3, mask)), np.arange(N))
+    assert caught.value.key == "k3"
+
+
+def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) -> None:
+    masks = [png(scene.mask().astype(np.uint16)) for scene in scenes()]
+    assert np.array_equal(first(make(masks)).segmentation, first(make()).segmentation)
+
+
+def test_a_mask_with_a_wrong_checksum_is_named(make: Callable[..., Path]) -> None:
+    crc = np.ones(N, np.uint32)
+    with load(make(mask_crc=crc)) as loader, pytest.raises(CorruptRecordError, match="mask's checksum"):
+        next(iter(loader))
+
+
+def test_run_lengths_of_another_image_size_are_named(make: Callable[..., Path]) -> None:
+    parts = []
+    for i, scene in enumerate(scenes()):
+        m = len(scene.boxes)
+        runs = [np.array([0, HEIGHT * WIDTH - (i == 4)], np.uint32)] * m
+        parts.append(replace(annotations(i, scene), runs=runs, polygons=[[] for _ in range(m)]))
+    folder = make(**to_columns(parts))
+    with load(folder) as loader, pytest.raises(CorruptRecordError, match="run lengths") as caught:
+        next(iter(loader))
+    assert caught.value.key == "k4"
+    with load(folder, on_error="skip", columns=("row", "masks")) as loader:
+        batch = next(iter(loader))
+    assert batch.row.tolist() == [0, 1, 2, 3, 5, 6]
+    assert all((masks == 1).all() for masks in batch.masks)
+
+
+def test_a_polygon_with_a_vertex_that_is_not_finite_is_named(make: Callable[..., Path]) -> None:
+    parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
+    polygons = parts[2].polygons
+    assert polygons is not None
+    polygons[1][0][2, 1] = np.nan
+    folder = make(**to_columns(parts))
+    with (
+        load(folder) as loader,
+        pytest.raises(CorruptRecordError, match="a vertex that is not finite") as caught,
+    ):
+        next(iter(loader))
+    assert caught.value.key == "k2"
+    with load(folder, on_error="skip", columns=("row", "masks")) as loader:
+        assert next(iter(loader)).row.tolist() == [0, 1, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("options", [{"compress_level": 0}, {"optimize": True}])
+def test_masks_that_only_pillow_decodes_are_read(make: Callable[..., Path], options: dict[str, Any]) -> None:
+    """A palette, and one bit a pixel, beside a mask that is decoded in C++."""
+    masks = [Image.fromarray(scene.mask()) for scene in scenes()]
+    masks[1] = Image.fromarray(scenes()[1].mask() > 0)
+    masks[2] = masks[2].convert("P")
+    files = [encode(mask, "PNG", **options) for mask in masks]
+    assert {file[24:26] for file in files} >= {b"\x08\x00", b"\x01\x00"}
+    assert np.array_equal(first(make(files)).segmentation, first(make()).segmentation)
+
+
+DRAWN_HEIGHT, DRAWN_WIDTH = 20, 30
+# Left, top, right, bottom and category of each object, in the order of the file; the last is a crowd.
+OBJECTS = [(2, 2, 12, 12, 5), (8, 4, 20, 10, 9), (3, 3, 5, 5, 5), (1, 15, 6, 18, 9), (22, 10, 30, 20, 5)]
+WHOLE = [Resize((DRAWN_HEIGHT, DRAWN_WIDTH))]
+
+
+def write(folder: Path, objects: Any = OBJECTS, names: int = 2) -> Path:
+    """A conversion of two images; the second has no objects."""
+    folder.mkdir(exist_ok=True)
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (DRAWN_WIDTH, DRAWN_HEIGHT)).save(folder / name)
+    annotations = []
+    for number, (left, top, right, bottom, category) in enumerate(objects):
+        mask = np.zeros((DRAWN_HEIGHT, DRAWN_WIDTH), bool)
+        mask[top:bottom, left:right] = True
+        crowd = number == 4
+        polygon = [[left, top, right, top, right, bottom, left, bottom]]
+        annotations.append(
+            {
+                "id": number,
+                "image_id": 1,
+                "category_id": category,
+                "bbox": [left, top, right - left, bottom - top],
+                "segmentation": rle(mask) if crowd else polygon,
+                "iscrowd": int(crowd),
+            }
+        )
+    images = [
+        {"id": 1 + number, "file_name": name, "height": DRAWN_HEIGHT, "width": DRAWN_WIDTH}
+        for number, name in enumerate(("a.png", "b.png"))
+    ]
+    categories = [{"id": 5, "name": "ape"}, {"id": 9, "name": "bee"}]
+    categories += [{"id": 100 + extra, "name": f"class {extra}"} for extra in range(names - 2)]
+    truth = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "objects.json").write_text(json.dumps(truth))
+    stoker.convert(folder / "objects.json", folder / "shards", images=folder)
+    return folder / "shards"
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("classes"))
+
+
+def drawn(source: Any, transforms: Any = WHOLE, **options: Any) -> Any:
+    """The class masks of both images, (2, H, W)."""
+    arguments = {"batch_size": 2, "columns": ("image", "segmentation"), **options}
+    with stoker.ImageLoader(source, transforms=transforms, **arguments) as loader:
+        return next(iter(loader)).segmentation
+
+
+def expected() -> np.ndarray[Any, Any]:
+    """The rule of torchvision's ConvertCocoPolysToMask, crowds ignored."""
+    values, covered = np.zeros((2, 2, DRAWN_HEIGHT, DRAWN_WIDTH), int)
+    for left, top, right, bottom, category in OBJECTS:
+        at = np.s_[0, top:bottom, left:right]
+        values[at] = np.maximum(values[at], {5: 1, 9: 2}[category])
+        covered[at] += 1
+    values[covered > 1] = 255
+    values[0, 10:20, 22:30] = 255
+    return values
+
+
+def test_a_pixel_has_the_class_of_the_only_object_that_covers_it(coco: Path) -> None:
+    masks = drawn(coco)
+    assert masks.dtype == np.uint8
+    assert np.array_equal(masks, expected())
+    assert set(np.unique(masks)) == {0, 1, 2, 255}
+    assert np.array_equal(drawn(coco, engine="reference"), masks)
+
+
+def test_drawn_masks_follow_transforms_as_stored_masks_do(coco: Path, tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "stored") as writer:
+        for number, mask in enumerate(expected()):
+            image = np.zeros((DRAWN_HEIGHT, DRAWN_WIDTH, 3), np.uint8)
+            writer.write(image, key=str(number), segmentation=mask.astype(np.uint8))
+    for transform in (
+        RandomHorizontalFlip(1.0),
+        RandomRotation((90, 90)),
+        Pad(4),
+        Pad(4, padding_mode="reflect"),
+        ElasticTransform(30.0, 3.0),
+        Mosaic(),
+    ):
+        masks = drawn(coco, [*WHOLE, transform])
+        assert not np.array_equal(masks, expected()), transform
+        assert np.array_equal(masks, drawn(tmp_path / "stored", [*WHOLE, transform])), transform
+
+
+def test_drawn_masks_are_padded_with_the_value_to_ignore(coco: Path) -> None:
+    padded = drawn(coco, [], sizes="padded", pad_to_multiple_of=32)
+    assert padded.shape == (2, 32, 32)
+    assert np.array_equal(padded[:, :DRAWN_HEIGHT, :DRAWN_WIDTH], expected())
+    assert (padded[:, DRAWN_HEIGHT:] == 255).all()
+
+
+def test_objects_that_a_selection_leaves_out_are_background(coco: Path) -> None:
+    masks = drawn(stoker.open(coco).select(objects="not crowd and area >= 10"))
+    assert (masks[0, 10:20, 22:30] == 0).all()
+    assert (masks[0, 3:5, 3:5] == 1).all()
+
+
+def test_min_size_drops_boxes_and_leaves_class_masks(coco: Path) -> None:
+    assert np.array_equal(drawn(coco, min_size=100), expected())
+
+
+def test_more_classes_than_bytes_hold_are_int64_and_ignore_65535(tmp_path: Path) -> None:
+    masks = drawn(write(tmp_path / "many", names=255))
+    assert masks.dtype == np.int64
+    assert np.array_equal(np.where(masks == 65535, 255, masks), expected())
+
+
+def test_boxes_alone_have_no_class_masks(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "boxes", classes=["ape"]) as writer:
+        writer.write(np.zeros((8, 8, 3), np.uint8), boxes=[[1, 1, 4, 4]], box_labels=[0])
+    with pytest.raises(ConfigError, match="there is no 'segmentation'"):
+        drawn(tmp_path / "boxes")

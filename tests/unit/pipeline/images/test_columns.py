@@ -1,0 +1,186 @@
+"""The column ``row``: it numbers the samples as the loader's dataset does, whatever that is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.data.annotations.annotated_scenes import HEIGHT, WIDTH, N, write_annotated
+
+import stoker
+from stoker import ImageLoader, Repeated, Weighted
+from stoker.augment import (
+    Mosaic,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomRotation,
+    Resize,
+    Views,
+    to_source,
+)
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.batch import ColumnSpec
+
+
+@pytest.fixture
+def sources(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> dict[str, Any]:
+    """A dataset of twelve samples in three classes, and selections and mixtures of it and a smaller one."""
+    dataset = stoker.open(make_dataset("tfrecord", [make_jpeg(i) for i in range(12)], name="twelve"))
+    small = stoker.open(make_dataset("lmdb", [make_jpeg(i) for i in range(5)], name="five"))
+    selected = dataset.select("label != 1")
+    return {
+        "whole": dataset,
+        "condition": selected,
+        "repeats": dataset.select([7, 2, 2, 11]),
+        "selection of a selection": selected.select([6, 0, 5]),
+        "split": dataset.split(0.5)[1],
+        "mixture": stoker.mix([(dataset, 1), (small, 1)]),
+        "mixture of selections": stoker.mix([(selected, 1), (small.select([4, 1]), 1)]),
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"sampler": Repeated(2)}, {"shuffle": True, "steps_per_epoch": 5}])
+def test_keys_and_classes_of_a_batch_are_those_of_its_rows(
+    load: Callable[..., ImageLoader], sources: dict[str, Any], options: dict[str, Any]
+) -> None:
+    for name, source in sources.items():
+        loader = load(dataset=source, batch_size=4, columns=("row", "key", "label"), **options)
+        dataset = loader.dataset
+        for batch in loader:
+            assert dataset.keys(batch.row) == batch.key, name
+            assert dataset.labels[batch.row].tolist() == batch.label.tolist(), name
+
+
+def test_a_sampler_weighs_samples_by_their_rows(
+    load: Callable[..., ImageLoader], sources: dict[str, Any]
+) -> None:
+    selected = sources["condition"]
+    weights = [key in ("k3", "k11") for key in selected.keys(range(len(selected)))]
+    loader = load(dataset=selected, sampler=Weighted(weights, samples=20), columns=("row", "key"))
+    for batch in loader:
+        assert selected.keys(batch.row) == batch.key
+        assert set(batch.key) == {"k3", "k11"}
+
+
+def test_rows_choose_their_samples_and_find_them_in_the_index(
+    load: Callable[..., ImageLoader], sources: dict[str, Any]
+) -> None:
+    selected = sources["repeats"]
+    (batch,) = load(dataset=selected, columns=("row", "key"))
+    assert batch.row.tolist() == [0, 1, 2, 3]
+    assert selected.select(batch.row[1:3]).keys([0, 1]) == batch.key[1:3]
+    assert sources["whole"].keys(selected.rows[batch.row]) == batch.key
+
+
+UPRIGHT = [RandomResizedCrop(40, scale=(0.3, 1)), RandomHorizontalFlip()]
+
+
+def test_boxes_of_a_batch_lead_back_to_their_sources(pack_images: Callable[..., Path]) -> None:
+    dataset = write_annotated(pack_images)
+    options = {"batch_size": N, "transforms": UPRIGHT, "min_visible": 1, "shuffle": True}
+    options["columns"] = ("image", "boxes", "row", "to_source", "source_size")
+    whole = stoker.open(dataset).annotations(range(N))
+    for engine in ("native", "reference"):
+        loader = ImageLoader(dataset, engine=engine, **options)
+        assert loader.element_spec()[3:] == (
+            ColumnSpec("to_source", "float64", (3, 3)),
+            ColumnSpec("source_size", "int64", (2,)),
+        )
+        (batch,) = loader
+        assert batch.to_source.dtype == np.float64
+        assert batch.source_size.tolist() == [[HEIGHT, WIDTH]] * N
+        checked = 0
+        for row, boxes, matrix in zip(batch.row, batch.boxes, batch.to_source, strict=True):
+            stored = whole.boxes[whole.owner == row]
+            for box in to_source(boxes, matrix):
+                assert np.abs(stored - box).max(axis=1).min() < 1e-4
+                checked += 1
+        assert checked > N / 2
+
+
+def test_each_view_has_a_matrix_to_its_source(pack_images: Callable[..., Path]) -> None:
+    dataset = write_annotated(pack_images)
+    transforms = {"large": Views(2, UPRIGHT), "turned": [RandomResizedCrop(30), RandomRotation(20)]}
+    columns = ("large", "large_to_source", "turned_to_source", "source_size")
+    with ImageLoader(dataset, batch_size=3, transforms=transforms, columns=columns) as loader:
+        batch = next(iter(loader))
+        spec = loader.element_spec()
+    assert batch.large_to_source.shape == (2, 3, 3, 3)
+    assert spec[1] == ColumnSpec("large_to_source", "float64", (3, 3), views=2)
+    assert batch.turned_to_source.shape == (3, 3, 3)
+    assert not np.array_equal(batch.large_to_source[0], batch.large_to_source[1])
+
+
+def test_a_sample_that_replaces_a_bad_one_keeps_its_matrix(
+    make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    payloads = [make_jpeg(0), b"no image", make_jpeg(1), make_jpeg(2)]
+    broken = make_dataset("tfrecord", payloads, name="broken")
+    options = {"batch_size": 4, "transforms": UPRIGHT, "columns": ("row", "to_source", "source_size")}
+    loader = ImageLoader(broken, on_error="replace", **options)
+    with pytest.warns(match="a bad sample was replaced"):
+        (batch,) = loader
+    assert batch.row.tolist() == [0, 2, 2, 3]
+    assert np.array_equal(batch.to_source[1], batch.to_source[2])
+    assert not np.array_equal(batch.to_source[0], batch.to_source[3])
+
+
+def test_to_source_is_refused_beside_images_of_several_sources(pack_images: Callable[..., Path]) -> None:
+    dataset = write_annotated(pack_images)
+    with pytest.raises(ConfigError, match="Mosaic cannot mix the column 'to_source'"):
+        ImageLoader(dataset, batch_size=4, transforms=[*UPRIGHT, Mosaic()], columns=("image", "to_source"))
+
+
+NOTES = ["first", "", "größer 🐱", "fourth", "a, b"]
+
+
+@pytest.fixture
+def noted(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """A dataset of five images with a column ``note`` of strings and a column ``weight`` of numbers."""
+    lines = []
+    for i, note in enumerate(NOTES):
+        (tmp_path / f"{i}.jpg").write_bytes(make_jpeg(i))
+        lines.append(json.dumps({"path": f"{i}.jpg", "label": "cat", "note": note, "weight": i / 2}))
+    (tmp_path / "list.jsonl").write_text("\n".join(lines))
+    stoker.convert(tmp_path / "list.jsonl", tmp_path / "shards", seed=0)
+    return tmp_path / "shards"
+
+
+def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    arguments = {"batch_size": 2, "transforms": [Resize((8, 8))], "columns": ("note", "key", "weight")}
+    return stoker.ImageLoader(dataset, **{**arguments, **options})
+
+
+def pairs(loader: stoker.ImageLoader) -> list[tuple[str, str]]:
+    """The key and the note of each sample of an epoch."""
+    batches = list(loader)
+    assert all(type(batch.note) is list for batch in batches)
+    return [pair for batch in batches for pair in zip(batch.key, batch.note, strict=True)]
+
+
+def test_a_batch_holds_strings_as_a_list_in_the_order_of_its_samples(noted: Path) -> None:
+    wanted = [(f"{i}.jpg", note) for i, note in enumerate(NOTES)]
+    loader = load(noted)
+    assert loader.element_spec()[0] == ColumnSpec("note", "str", ())
+    assert sorted(pairs(loader)) == wanted
+    assert sorted(pairs(load(noted, shuffle=True, seed=3))) == wanted
+    padded = pairs(load(noted, last_batch="pad"))
+    assert len(padded) == 6
+    assert set(padded) == set(wanted)
+
+
+def test_a_selection_and_a_mixture_have_the_strings_of_their_samples(noted: Path) -> None:
+    dataset = stoker.open(noted)
+    assert dataset.strings("note", [3, 3]) == dataset.select([3, 3]).strings("note", [0, 1])
+    mixture = stoker.mix([(dataset.select([0, 1]), 1), (dataset.select([2, 3]), 1)])
+    drawn = pairs(load(mixture))
+    assert dict(drawn) == dict(zip(dataset.keys(range(4)), dataset.strings("note", range(4)), strict=True))
+
+
+def test_numbers_are_not_read_as_strings(noted: Path) -> None:
+    with pytest.raises(stoker.errors.DatasetError, match="'weight' holds double, not strings"):
+        stoker.open(noted).strings("weight", [0])

@@ -1,0 +1,226 @@
+"""Batches of images of similar aspect ratios, each batch of one shape."""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.command_line import run
+from helpers.data.pictures import png
+from helpers.loaders.planned import stop_and_resume
+
+import stoker
+from stoker import AspectBuckets, ImageLoader
+from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
+from stoker.bucketing.aspect_shapes import ratio_groups
+from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.images.planners import cover_by_default
+
+BUCKETS = AspectBuckets(area=24 * 24, multiple=8)
+OPTIONS: dict[str, Any] = {
+    "transforms": (),
+    "columns": ("image", "row"),
+    "sizes": BUCKETS,
+    "batch_size": 4,
+    "shuffle": True,
+}
+
+
+def test_an_epoch_has_every_image_once_in_the_shape_nearest_to_it(load: Callable[..., ImageLoader]) -> None:
+    loader = load(**OPTIONS)
+    sizes = np.stack([loader.dataset.column(name) for name in ("height", "width")], axis=1)
+    batches = list(loader)
+    assert len(batches) == len(loader)
+    assert sorted(row for batch in batches for row in batch.row) == list(range(61))
+    shapes = {batch.image.shape[2:] for batch in batches}
+    assert len(shapes) >= 3
+    assert loader.element_spec()[0].shape == (3, None, None)
+    for batch in batches:
+        ratios = np.log(sizes[batch.row, 0] / sizes[batch.row, 1])
+        distances = np.abs(ratios[:, None] - np.log([height / width for height, width in shapes]))
+        distance = np.abs(ratios - np.log(batch.image.shape[2] / batch.image.shape[3]))
+        # A few samples that were left over have moved on to the next shape.
+        assert (distance <= distances.min(axis=1) + 0.5).all()
+
+
+def test_epochs_differ_only_with_shuffle(load: Callable[..., ImageLoader]) -> None:
+    for shuffle in (True, False):
+        loader = load(**{**OPTIONS, "shuffle": shuffle})
+        epochs = [[batch.row.tolist() for batch in loader] for _ in range(2)]
+        assert (epochs[0] != epochs[1]) is shuffle
+        assert sorted(map(len, epochs[0])) == sorted(map(len, epochs[1]))
+
+
+def test_without_shuffle_an_image_is_its_centre(load: Callable[..., ImageLoader]) -> None:
+    batch = next(iter(load(**{**OPTIONS, "shuffle": False})))
+    transforms = [CoverCrop(batch.image.shape[2:], random=False)]
+    alone = list(load(transforms=transforms, batch_size=1, columns=("image", "row")))
+    for image, row in zip(batch.image, batch.row.tolist(), strict=True):
+        assert np.array_equal(image, alone[row].image[0])
+
+
+def test_engines_make_the_same_batches(load: Callable[..., ImageLoader]) -> None:
+    native, reference = (load(**OPTIONS, engine=engine, exact=True) for engine in ("native", "reference"))
+    for batch, expected in zip(native, reference, strict=True):
+        assert np.array_equal(batch.row, expected.row)
+        assert batch.image.shape == expected.image.shape
+        assert np.abs(batch.image.astype(int) - expected.image.astype(int)).max() <= 2
+
+
+def test_a_crop_or_resize_of_the_user_replaces_the_cover_crop() -> None:
+    resized = [Resize((9, 9)), RandomHorizontalFlip()]
+    assert cover_by_default(resized, random=True) is resized
+    assert cover_by_default([RandomHorizontalFlip()], random=False)[0] == CoverCrop(64, random=False)
+
+
+def test_batches_hold_no_more_than_pixels_per_batch(load: Callable[..., ImageLoader]) -> None:
+    loader = load(**{**OPTIONS, "batch_size": None, "pixels_per_batch": 3000})
+    for batch in loader:
+        assert len(batch.row) * batch.image.shape[2] * batch.image.shape[3] <= 3000
+    assert loader.has_equal_epochs
+
+
+def test_batches_have_no_more_shapes_than_buckets(load: Callable[..., ImageLoader]) -> None:
+    limited = AspectBuckets(area=24 * 24, multiple=8, buckets=2)
+    shapes = {batch.image.shape[2:] for batch in load(**{**OPTIONS, "sizes": limited})}
+    assert len(shapes) == 2
+
+
+@pytest.mark.parametrize("last_batch", ["partial", "drop", "pad"])
+def test_ranks_have_equal_steps_and_shapes(load: Callable[..., ImageLoader], last_batch: str) -> None:
+    columns = ("image", "row", "mask")
+    options = {**OPTIONS, "columns": columns, "last_batch": last_batch, "world_size": 3}
+    runs = [list(load(rank=rank, **options)) for rank in range(3)]
+    for batches in zip(*runs, strict=True):
+        assert len({batch.image.shape for batch in batches}) == 1
+    rows = [row for run in runs for batch in run for row in batch.row[batch.mask].tolist()]
+    assert len(set(rows)) == len(rows)
+    assert len(rows) == 61 or (last_batch == "drop" and len(rows) > 49)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("stop", [0, 3])
+def test_an_epoch_that_stopped_goes_on_with_the_other_samples(
+    load: Callable[..., ImageLoader], ranks: int, stop: int
+) -> None:
+    options = {**OPTIONS, "columns": ("image", "row", "mask")}
+    stopped, resumed = stop_and_resume(partial(load, **options), stop, ranks)
+    if ranks == 2:
+        for batch, expected in zip(resumed[0], stopped[0][stop:], strict=True):
+            assert np.array_equal(batch.image, expected.image)
+    batches = [batch for run in stopped for batch in run[:stop]] + [batch for run in resumed for batch in run]
+    assert sorted(row for batch in batches for row in batch.row[batch.mask].tolist()) == list(range(61))
+
+
+def test_a_state_refuses_other_buckets(load: Callable[..., ImageLoader]) -> None:
+    state = load(**OPTIONS).state_dict()
+    with pytest.raises(CheckpointError, match=r"sizes\.buckets\.max_ratio was 2\.0 and is 1\.5"):
+        load(**{**OPTIONS, "sizes": AspectBuckets(24 * 24, 8, 1.5)}).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="the state is not one of a loader with AspectBuckets"):
+        load(**OPTIONS).load_state_dict(load().state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": stoker.Repeated(2)}, "AspectBuckets plan epochs of one dataset, found a sampler"),
+        ({"shuffle": stoker.BlockShuffle()}, "AspectBuckets plan epochs of one dataset"),
+        ({"steps_per_epoch": 3}, "AspectBuckets plan epochs of all samples, found steps_per_epoch"),
+        ({"batch_size": None, "pixels_per_batch": 9}, "pixels_per_batch=9 holds no image of"),
+        ({"engine": "dali", "device": "cpu"}, "sizes by step"),
+        ({"transforms": {"a": [Resize((8, 8))]}}, "found named columns of images"),
+    ],
+)
+def test_a_wrong_argument_is_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**OPTIONS, **options})
+
+
+def test_wrong_buckets_are_refused() -> None:
+    with pytest.raises(ConfigError, match="max_ratio must be a number from 1"):
+        AspectBuckets(512, max_ratio=0.5)
+    with pytest.raises(ConfigError, match="area must be at least 1"):
+        AspectBuckets(0)
+
+
+def test_a_cover_crop_keeps_the_aspect_ratio(pack_images: Callable[..., Path]) -> None:
+    pixels = np.zeros((40, 100, 3), np.uint8)
+    pixels[:, 50:] = 200
+    folder = pack_images([png(pixels)])
+    with ImageLoader(folder, batch_size=1, transforms=[CoverCrop((20, 20), random=False)]) as loader:
+        image = next(iter(loader)).image[0, 0]
+    assert (image[:, :9] == 0).all()
+    assert (image[:, 11:] == 200).all()
+
+
+GROUP_OPTIONS: dict[str, Any] = {
+    "transforms": (),
+    "sizes": "padded",
+    "columns": ("image", "row", "image_size"),
+    "batch_size": 4,
+    "shuffle": True,
+}
+
+
+@pytest.mark.parametrize("factor", [0, 1, 3])
+def test_groups_are_those_of_torchvisions_references(factor: int) -> None:
+    sizes = np.random.default_rng(0).integers(10, 40, (200, 2))
+    bins = (2 ** np.linspace(-1, 1, 2 * factor + 1)).tolist() if factor > 0 else [1.0]
+    expected = [bisect.bisect_right(bins, width / height) for height, width in sizes.tolist()]
+    assert ratio_groups(sizes, factor).tolist() == expected
+
+
+def test_batches_have_one_group_and_less_padding(load: Callable[..., ImageLoader]) -> None:
+    def padding(batches: Iterable[Any]) -> float:
+        shown = sum(int(batch.image_size.prod(axis=1).sum()) for batch in batches)
+        return 1 - shown / sum(batch.image[:, 0].size for batch in batches)
+
+    grouped, ungrouped = list(load(**GROUP_OPTIONS, aspect_ratio_group_factor=1)), list(load(**GROUP_OPTIONS))
+    assert padding(grouped) < padding(ungrouped)
+    mixed = [len(np.unique(ratio_groups(batch.image_size, 1))) > 1 for batch in grouped]
+    assert sum(mixed) <= 3  # batches into which images that were left over have moved from the next group
+
+
+def test_a_state_refuses_other_groups_and_another_padding(load: Callable[..., ImageLoader]) -> None:
+    state = load(**GROUP_OPTIONS, aspect_ratio_group_factor=1).state_dict()
+    for other in (
+        {},
+        {"aspect_ratio_group_factor": 0},
+        {"aspect_ratio_group_factor": 1, "pad_to_multiple_of": 8},
+    ):
+        with pytest.raises(CheckpointError):
+            load(**GROUP_OPTIONS, **other).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sizes": None}, "aspect_ratio_group_factor=1 goes with sizes='padded' or 'ragged'"),
+        ({"steps_per_epoch": 2}, "Groups of aspect ratios plan epochs of all samples"),
+        ({"aspect_ratio_group_factor": -1}, "aspect_ratio_group_factor must be"),
+    ],
+)
+def test_arguments_that_do_not_go_with_groups_are_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**GROUP_OPTIONS, "aspect_ratio_group_factor": 1, "columns": ("image",), **options})
+
+
+def test_the_command_shows_what_groups_save_and_cost(thumbnails: Path, tmp_path: Path) -> None:
+    arguments = ["buckets", thumbnails, "--padded", "--batch-size", 4, "--json", tmp_path / "r.json"]
+    assert "aspect_ratio_group_factor" in run(*arguments)
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["None"]["groups"] == 1 < report["3"]["groups"]
+    assert report["3"]["padding"] < report["None"]["padding"]
+    assert report["3"]["effective_partners"] < report["None"]["effective_partners"]
+    with pytest.raises(ConfigError, match="--png draws shapes of buckets"):
+        run(*arguments, "--png", tmp_path / "r.png")

@@ -1,0 +1,247 @@
+"""Sizes of images by epoch and by step, and batches of as many pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.data.annotations.annotated_scenes import bounding_box, write_annotated
+
+from stoker import ImageLoader, RandomSizes
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    MixUp,
+    Normalize,
+    Pad,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomShortestSize,
+    Resize,
+)
+from stoker.errors import CheckpointError, ConfigError
+
+CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
+COLUMNS = {"columns": ("image", "row"), "transforms": CROP, "shuffle": True}
+
+
+def test_an_epoch_has_the_images_of_a_loader_with_its_size(load: Callable[..., ImageLoader]) -> None:
+    loader = load(sizes={0: 8, 1: (12, 16)}, **COLUMNS)
+    assert loader.element_spec()[0].shape == (3, None, None)
+    for size in (8, (12, 16), (12, 16)):
+        epoch = loader.state_dict()["epoch"]
+        alone = load(**{**COLUMNS, "transforms": [RandomResizedCrop(size), RandomHorizontalFlip()]})
+        alone.set_epoch(epoch)
+        for batch, expected in zip(loader, alone, strict=True):
+            assert np.array_equal(batch.image, expected.image)
+            assert batch.row.tolist() == expected.row.tolist()
+
+
+def test_a_random_size_lasts_for_some_steps_and_each_occurs(load: Callable[..., ImageLoader]) -> None:
+    loader = load(sizes=RandomSizes(8, 16, step=4, every=2), batch_size=2, **COLUMNS)
+    for _ in range(2):
+        sides = [batch.image.shape[2] for batch in loader]
+        assert sides[::2] == [*sides[1::2], sides[-1]]
+        assert set(sides) == {8, 12, 16}
+
+
+def test_the_samples_of_a_batch_follow_its_size(load: Callable[..., ImageLoader]) -> None:
+    loader = load(sizes={0: 8, 1: 16}, pixels_per_batch=1024, batch_size=None, **COLUMNS)
+    assert "batches of 1024 pixels" in repr(loader)
+    for size, steps in ((8, [16, 16, 16, 13]), (16, [4] * 15 + [1])):
+        assert len(loader) == len(steps)
+        shapes = [batch.image.shape for batch in loader]
+        assert shapes == [(n, 3, size, size) for n in steps]
+    assert len(loader) == 16
+    assert not loader.has_equal_epochs
+
+
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
+@pytest.mark.parametrize(("last_batch", "steps"), [("partial", 16), ("drop", 15), ("pad", 16)])
+def test_last_batch_decides_the_end_of_an_epoch_of_pixels_per_batch(
+    load: Callable[..., ImageLoader], last_batch: str, steps: int
+) -> None:
+    for rank in (0, 1):
+        options = {"pixels_per_batch": 128, "batch_size": None, "last_batch": last_batch, **COLUMNS}
+        loader = load(sizes={0: 8}, rank=rank, world_size=2, **options)
+        counts = [len(batch.row) for batch in loader]
+        assert counts[:15] == [2] * 15
+        assert len(counts) == len(loader) == steps
+        if steps == 16:
+            assert counts[15] == (2 if last_batch == "pad" else 1 - rank)
+
+
+def test_annotations_have_the_size_of_the_batch(
+    pack_images: Callable[..., Path],
+) -> None:
+    folder = write_annotated(pack_images)
+    options = {"columns": ("image", "boxes", "masks", "segmentation"), "sizes": {0: (30, 40), 1: (15, 20)}}
+    with ImageLoader(folder, batch_size=7, transforms=[Resize((60, 80))], **options) as loader:
+        epochs = [*loader, *loader]  # of one batch each
+    for batch, (height, width) in zip(epochs, [(30, 40), (15, 20)], strict=True):
+        assert batch.segmentation.shape == (7, height, width)
+        assert {masks.shape[1:] for masks in batch.masks} == {(height, width)}
+    for large, small in zip(epochs[0].boxes, epochs[1].boxes, strict=True):
+        assert np.allclose(large, 2 * small)
+
+
+def test_functions_and_mixing_get_the_size_of_the_batch(load: Callable[..., ImageLoader]) -> None:
+    transforms = [*CROP, Normalize(), MixUp(), lambda images: images[:, :, ::2]]
+    loader = load(**{**COLUMNS, "transforms": transforms, "columns": ("image",), "sizes": {0: 8, 1: (16, 8)}})
+    assert loader.element_spec()[0].shape == (3, None, 8)
+    assert next(iter(loader)).image.shape == (16, 3, 4, 8)
+    loader.set_epoch(1)
+    assert next(iter(loader)).image.shape == (16, 3, 8, 8)
+
+
+def test_a_state_names_the_sizes_that_differ(load: Callable[..., ImageLoader]) -> None:
+    state = load(sizes={0: 8, 1: 16}, **COLUMNS).state_dict()
+    with pytest.raises(CheckpointError, match=r"sizes\.1 was None|sizes\.2"):
+        load(sizes={0: 8, 2: 16}, **COLUMNS).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="sizes"):
+        load(**{**COLUMNS, "transforms": [RandomResizedCrop(16), RandomHorizontalFlip()]}).load_state_dict(
+            state
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sizes": {1: 8}}, "must say the size of epoch 0"),
+        ({"sizes": {0: (8, 8, 8)}}, "a size must be a positive integer or a pair"),
+        ({"sizes": 8}, "sizes must be sizes by epoch, RandomSizes, AspectBuckets or Patches"),
+        ({"sizes": {"first": 8}}, "an epoch in sizes must be an integer"),
+        ({"sizes": {0: 8}, "pixels_per_batch": 100}, "takes batch_size or pixels_per_batch, found both"),
+        ({"batch_size": None}, "takes batch_size or pixels_per_batch, found neither"),
+        ({"batch_size": None, "pixels_per_batch": 100}, "pixels_per_batch goes with sizes"),
+        ({"sizes": {0: 8}, "batch_size": None, "pixels_per_batch": 63}, "holds no image of 8 x 8"),
+        (
+            {"sizes": {0: 8, 1: 16}, "batch_size": None, "pixels_per_batch": 512, "steps_per_epoch": 3},
+            "steps_per_epoch needs batches of a fixed number of samples",
+        ),
+        ({"sizes": {0: 8}, "transforms": {"a": CROP}}, "found named columns of images"),
+        ({"sizes": {0: 8}, "transforms": [RandomHorizontalFlip()]}, "no crop or resize stands in the list"),
+        ({"sizes": {0: 8}, "transforms": [CenterCrop(8), Pad(2)]}, "a transform after it changes that"),
+        ({"sizes": RandomSizes(8, 16, 8), "engine": "dali", "device": "cpu"}, "sizes by step"),
+    ],
+)
+def test_a_wrong_argument_is_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**COLUMNS, "columns": ("row",), **options})
+
+
+def test_random_sizes_that_steps_do_not_reach_are_refused() -> None:
+    with pytest.raises(ConfigError, match="steps of 32 do not lead from 320 to 600"):
+        RandomSizes(320, 600)
+
+
+STEPS = [
+    RandomShortestSize((12, 20), max_size=30),
+    RandomHorizontalFlip(),
+    ColorJitter(0.5, 0.5),
+    RandomErasing(0.5, value="random"),
+]
+OPTIONS: dict[str, Any] = {
+    "transforms": STEPS,
+    "columns": ("image", "row"),
+    "sizes": "padded",
+    "shuffle": True,
+    "batch_size": 8,
+}
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("form", [{"layout": "NCHW"}, {"layout": "NHWC4", "dtype": "float16"}])
+def test_a_padded_image_is_the_image_alone_and_zeros(
+    load: Callable[..., ImageLoader], engine: str, form: dict[str, str]
+) -> None:
+    batch = next(iter(load(pad_to_multiple_of=16, engine=engine, **OPTIONS, **form)))
+    assert batch._fields == ("image", "row", "image_size")
+    first = 2 if form["layout"] == "NCHW" else 1
+    sides = np.array(batch.image.shape[first : first + 2])
+    assert (sides == -(-batch.image_size.max(axis=0) // 16) * 16).all()
+    assert len(np.unique(batch.image_size, axis=0)) > 2
+    alone = list(load(engine=engine, **{**OPTIONS, "batch_size": 1}, **form))
+    for image, (height, width), single in zip(batch.image, batch.image_size.tolist(), alone, strict=False):
+        content = (slice(None),) * (first - 1) + (slice(height), slice(width))
+        assert np.array_equal(image[content], single.image[0])
+        padding = image.copy()
+        padding[content] = 0
+        assert not padding.any()
+
+
+def test_ragged_images_are_padded_images_without_their_padding(load: Callable[..., ImageLoader]) -> None:
+    padded = next(iter(load(**OPTIONS)))
+    loader = load(**{**OPTIONS, "sizes": "ragged"})
+    ragged = next(iter(loader))
+    assert ragged._fields == ("image", "row")
+    assert loader.element_spec()[0].ragged
+    for image, whole, (height, width) in zip(ragged.image, padded.image, padded.image_size, strict=True):
+        assert np.array_equal(image, whole[:, :height, :width])
+
+
+@pytest.mark.parametrize("sizes", ["padded", "ragged"])
+def test_annotations_follow_images_of_different_sizes(pack_images: Callable[..., Path], sizes: str) -> None:
+    columns = ("image", "boxes", "masks", "segmentation", "keypoints", "image_size", "to_source")
+    transforms = [RandomShortestSize((30, 60, 120)), RandomHorizontalFlip()]
+    options = {"columns": columns, "batch_size": 7, "transforms": transforms, "sizes": sizes}
+    with ImageLoader(write_annotated(pack_images), **options) as loader:
+        batch = next(iter(loader))
+    assert len(np.unique(batch.image_size)) > 2
+    for i, (height, width) in enumerate(batch.image_size.tolist()):
+        image, masks, classes = batch.image[i], batch.masks[i], batch.segmentation[i]
+        if sizes == "ragged":
+            assert masks.shape[1:] == classes.shape == image.shape[1:] == (height, width)
+        lit = image[0, :height, :width] > 100  # the first object is a bright rectangle
+        box = bounding_box(lit)
+        assert np.abs(batch.boxes[i][0] - box).max() <= 1.5
+        assert (masks[0, :height, :width] == lit).mean() > 0.97
+        assert ((classes[:height, :width] == 1) == lit).mean() > 0.97
+        assert (classes[height:] == 255).all()
+        points = batch.keypoints[i][0, :, :2]
+        assert ((points > box[:2]) & (points < box[2:])).all()
+        corner = batch.to_source[i] @ [*batch.boxes[i][0, :2], 1]
+        assert -1 <= corner[0] <= 80
+        assert -1 <= corner[1] <= 60
+
+
+def test_an_empty_last_batch_has_arrays_without_images(load: Callable[..., ImageLoader]) -> None:
+    with pytest.warns(UserWarning, match="an empty last batch"):
+        *_, last = load(rank=1, world_size=2, **{**OPTIONS, "batch_size": 6})
+    assert last.image.shape[:2] == (0, 3)
+    assert last.image_size.shape == (0, 2)
+
+
+def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> None:
+    state = load(pad_to_multiple_of=32, **OPTIONS).state_dict()
+    with pytest.raises(CheckpointError, match=r"sizes\.padded was 32 and is 16"):
+        load(pad_to_multiple_of=16, **OPTIONS).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sizes": "large"}, "sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes"),
+        ({"sizes": "ragged", "pad_to_multiple_of": 8}, "pad_to_multiple_of=8 goes with sizes='padded'"),
+        ({"pad_to_multiple_of": 0}, "pad_to_multiple_of must be at least 1"),
+        ({"transforms": [*STEPS[:2], Normalize(), MixUp()]}, "MixUp mixes samples of a batch, which images"),
+        ({"transforms": [*STEPS[:2], lambda images: images]}, "is a function of batches, which images of"),
+        ({"transforms": [Resize((9, 9)), RandomRotation(9)]}, "RandomRotation warps images"),
+        ({"transforms": [Pad(2, padding_mode="edge")]}, "Pad continues images beyond their border"),
+        ({"transforms": {"a": STEPS}}, "found named columns of images"),
+        ({"engine": "dali", "device": "cpu"}, "engine='dali' does not execute .* image_size"),
+        ({"batch_size": None, "pixels_per_batch": 999}, "pixels_per_batch goes with sizes"),
+    ],
+)
+def test_a_wrong_argument_of_padding_is_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**OPTIONS, **options})
