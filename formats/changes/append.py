@@ -23,10 +23,10 @@ from ..dataset.index import BAND_COLUMNS, Index
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, Shard, index_name
 from ..dataset.versions import NextVersion, publish_version, read_sha256, with_sha256
 from ..files import move_durably, remove, sync_folder, write_durably
-from ..sources.annotated.yolo.yolo_splits import is_data_file
-from ..sources.classes.class_names import check_classes
-from ..sources.detect import find_format
+from ..sources.classes import check_classes
+from ..sources.registry import find_format
 from ..sources.source import Source
+from ..sources.yolo import is_data_file
 from ..text.convert import convert_text
 from .joining import (
     ChangeSummary,

@@ -3,7 +3,7 @@
 The path of a call of ``stoker.convert``:
 
 1. :mod:`.convert` checks the options.
-2. :mod:`stoker.formats.sources.detect` finds the format of the source and lists its samples.
+2. :mod:`stoker.formats.sources.registry` finds the format of the source and lists its samples.
 3. :mod:`.plan` divides the samples among splits and shards, in order; nothing is read or written.
 4. :mod:`.execution` executes the plan. A runner (:mod:`.runners`: threads or Ray) makes each shard that the
    target (:mod:`.targets`: a folder or a URL) lacks with :mod:`.shards.planned_shard`, which encodes the

@@ -11,7 +11,7 @@ from stoker.arguments import renamed_option
 
 from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
-from ..sources.format_names import SourceFormatName
+from ..sources.options import SourceFormatName
 from .execution import Engine, Summary
 from .request import ConvertRequest, SupportsItems
 from .request_execution import convert_request
@@ -81,7 +81,7 @@ def convert(
 
     Args:
         src: A source in one of the formats that ``SOURCE_DESCRIPTIONS`` of
-            :mod:`stoker.formats.sources.format_names` describes, such as a folder with one folder for each
+            :mod:`stoker.formats.sources.registry` describes, such as a folder with one folder for each
             class, or a list of path and label. It may be at a URL that fsspec knows, such as
             ``s3://bucket/photos``. Or Parquet files, such as ``data/train-*.parquet``, or a folder of Hugging
             Face's ``save_to_disk``. Or a dataset in Python: anything with a length and items by position, as
@@ -135,16 +135,16 @@ def convert(
             connected to, or that ``RAY_ADDRESS`` names, or else of a new one on this machine. All machines of
             the cluster must be able to reach ``src`` and ``dst``. The bytes are the same.
         source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
-            detected, see :func:`stoker.formats.sources.detect.find_format`.
+            detected, see :func:`stoker.formats.sources.registry.find_format`.
         images: Folder or URL of the images that a file of annotations (COCO, Open Images) or a list names;
             by default the folder of that file.
         masks: Folder or URL with a mask of classes for each image, see
-            :mod:`stoker.formats.sources.annotated.masks.mask_pairs`.
+            :mod:`stoker.formats.sources.mask_pairs`.
         instances: Folder or URL with a mask for each image, whose values number its objects. The objects get
             boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``). With
             ``masks``, values are plain numbers, and the class of an object is that of most of its pixels in
             ``masks`` (Pascal VOC's ``SegmentationObject``). These objects replace those of other annotations,
-            see :mod:`stoker.formats.sources.annotated.masks.instance_pairs`. For Open Images, the folder of
+            see :mod:`stoker.formats.sources.instance_pairs`. For Open Images, the folder of
             the masks of single objects that its CSV names.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         path_column: Name of the column of a list that has the paths, by default ``path``.

@@ -7,14 +7,18 @@ import os
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
 
-from ..sources.annotated.masks.mask_pairs import is_of_ade20k
-from ..sources.classes.class_limits import limit_classes, select_classes, select_objects
-from ..sources.classes.class_names import number_classes, parse_class_map, rename_classes
-from ..sources.detect import list_source
-from ..sources.folders.local_images import may_be_image
-from ..sources.listing import Listing
-from ..sources.no_images import name_reasons
-from ..sources.registry import SourceFormat
+from ..sources.classes import (
+    limit_classes,
+    number_classes,
+    parse_class_map,
+    rename_classes,
+    select_classes,
+    select_objects,
+)
+from ..sources.image_files import may_be_image
+from ..sources.listing import Listing, name_reasons
+from ..sources.mask_pairs import is_of_ade20k
+from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
 from .images.mask_values import mask_table
 from .request import ConvertRequest

@@ -13,7 +13,7 @@ from stoker.errors import ConfigError
 
 from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER, find_writing
-from ..sources.format_names import SourceFormatName
+from ..sources.options import SourceFormatName
 from ..tokenization.captions import CaptionOptions
 from .option_values import ResizeMode, check_integer, parse_share, shard_bytes
 

@@ -19,7 +19,7 @@ from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
 from ..dataset.columns import ListColumn
-from ..sources.classes.class_limits import hash_names
+from ..sources.classes import hash_names
 from ..sources.listing import Listing
 from .images.image_encoder import ImageEncoder
 from .options import ConvertOptions, ShardOptions

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from ..sources.classes.class_names import parse_class_map
-from ..sources.format_names import SourceFormatName
+from ..sources.classes import parse_class_map
+from ..sources.options import SourceFormatName
 from .execution import Engine
 from .images.mask_values import parse_mask_map
 from .option_values import ResizeMode

@@ -17,11 +17,11 @@ from stoker.urls import is_url
 
 from ..dataset.columns import ORIGIN_COLUMNS
 from ..files import check_named
-from ..sources.classes.class_names import check_classes
-from ..sources.detect import find_format
+from ..sources.classes import check_classes
 from ..sources.listing import Listing
+from ..sources.registry import find_format
 from ..sources.source import Source
-from ..sources.tables.block_images import BlockImages
+from ..sources.table_blocks import BlockImages
 from .execution import Summary, check_num_threads, check_outside_source, execute
 from .images.captions import caption_choice, tokenize_captions
 from .images.image_encoder import ImageEncoder

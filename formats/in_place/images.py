@@ -26,13 +26,11 @@ from ..dataset.index import Index, write_index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
-from ..sources.classes.class_names import check_classes, number_classes
-from ..sources.detect import find_format, list_source
-from ..sources.folders.local_images import FoundFile, walk_images
-from ..sources.folders.suffixes import has_image_suffix, is_array_name
-from ..sources.listing import ListedFiles, Listing, Skip
-from ..sources.lists.list_entries import has_list_suffix
-from ..sources.no_images import no_images_error
+from ..sources.classes import check_classes, number_classes
+from ..sources.file_list import has_list_suffix
+from ..sources.image_files import FoundFile, has_image_suffix, is_array_name, walk_images
+from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
+from ..sources.registry import find_format, list_source
 from ..sources.source import Source
 from ..sources.source_reader import SkippedError, check_image, read_source_file
 from ..threads import available_cores, bounded_map, check_threads

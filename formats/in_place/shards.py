@@ -48,10 +48,8 @@ from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, S
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..remote.store import Store
-from ..sources.annotated.object_issues import BadObjectError, checked_box
-from ..sources.annotated.object_table import ObjectTable
-from ..sources.listing import Skip
-from ..sources.no_images import no_images_error
+from ..sources.listing import Skip, no_images_error
+from ..sources.objects import BadObjectError, ObjectTable, checked_box
 from .class_names import ClassNames, Contradiction, LabelName, check_class, label_type_error, names_in
 
 _NAME = "joined-records"

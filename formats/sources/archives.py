@@ -40,12 +40,11 @@ from ..dataset.index import KNOWN_COLUMNS
 from ..files import open_regular, read_at
 from ..remote.store import Store
 from ..threads import available_cores, thread_map
-from .folders.suffixes import holds_alone, holds_without_images
-from .listing import FileRanges, ListedBlocks, Listing, Skip
-from .lists.entry_columns import EntryColumns
-from .no_images import no_images_error
+from .entry_columns import EntryColumns
+from .image_files import holds_alone, holds_without_images
+from .listing import FileRanges, ListedBlocks, Listing, Skip, no_images_error
 from .source import Source
-from .source_status import source_status
+from .source_reader import source_status
 
 
 class ShardImage(NamedTuple):

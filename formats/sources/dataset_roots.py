@@ -16,11 +16,10 @@ from pathlib import Path
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from .annotated.coco.coco import is_coco
-from .annotated.masks.mask_pairs import is_of_ade20k
-from .annotated.yolo.yolo_names import YAML_NAMES
-from .annotated.yolo.yolo_splits import read_data_file
+from .coco import is_coco
+from .mask_pairs import is_of_ade20k
 from .source import Source
+from .yolo import YAML_NAMES, read_data_file
 
 _SPLIT = re.compile(r"(train|training|val|valid|validation|test|dev)(\d{4})?", re.IGNORECASE)
 _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands

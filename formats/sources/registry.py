@@ -1,79 +1,137 @@
-"""The formats of sources: a table with one row for each.
+"""The formats of sources, one row each; conversions and data in place find and list their source here.
 
-A new format is a module with two functions, a row here, and a name with a description in
-:mod:`.format_names`. Help, messages and the checks of options follow from these.
+A new format is a module with two functions, a row here, and a description in :mod:`.options`. The module
+loads when its format is tried.
 
-``detects(source)`` looks at names, or at the start of one file: ``source.path`` may be a file, a folder or a
-URL, and ``source.folder`` is the folder (:class:`.folders.source_folder.SourceFolder`), which reads disks and
+The first function says whether a source has the format. It looks at names, or at the start of one file:
+``source.path`` may be a file, a folder or a URL, and ``source.folder`` is the folder, which reads disks and
 URLs alike. The first format that detects a source takes it: put a row before every format that would accept
-the same sources, such as ``is_list``, which takes every file on a disk.
+the same sources, such as ``list``, which takes every file on a disk.
 
-``list_samples(source)`` returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
-:mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
-skips. ``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which
-name each file had. A format of objects adds each to an :class:`.annotated.object_table.ObjectTable`, in
-pixels with edges at integers; ``table.listed(rows, sizes, name)`` makes ``objects`` of it, where ``rows``
-has the row of each object's image. Labels are numbered from 0 by ``classes``. An object that cannot be used
-raises BadObjectError and becomes a :class:`.listing.Skip`; a source without images or objects raises
-SourceError. :mod:`.annotated.coco.coco` does all of this for JSON, and :mod:`.annotated.voc` for XML, whose
-entities must be refused. Classes are in the order of the source if it declares them, else sorted.
+The second function returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
+:mod:`.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as skips.
+``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which name each
+file had. A format of objects adds each to an :class:`.objects.ObjectTable`, in pixels with edges at integers;
+``table.listed(rows, sizes, name)`` makes ``objects`` of it, where ``rows`` has the row of each object's
+image. Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and
+becomes a :class:`.listing.Skip`; a source without images or objects raises SourceError. :mod:`.coco` does all
+of this for JSON, and :mod:`.voc` for XML, whose entities must be refused. Classes are in the order of the
+source if it declares them, else sorted.
 
-A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
-convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to
-``Listing.columns``. Loaders can hand out a column of numbers or strings. They hand out columns of lists only
-if they are named ``label`` or ``object_*``, with one entry for each object; others stay in the index. A
-column of labels is renumbered with the classes only if it is ``label`` or ``object_labels``.
+Further columns of the index go to ``Listing.columns``. Loaders return a column of numbers or strings. They
+return columns of lists only if they are named ``label`` or ``object_*``, with one entry for each object;
+others stay in the index. A column of labels is renumbered with the classes only if it is ``label`` or
+``object_labels``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from .annotated.boxes.open_images import is_open_images, list_open_images
-from .annotated.coco.coco import is_coco, list_coco
-from .annotated.masks.mask_pairs import has_masks, list_pairs
-from .annotated.voc import is_voc, list_voc
-from .annotated.yolo.yolo import is_yolo, list_yolo
-from .archives import is_mds, is_recordio, is_tar, list_mds, list_recordio, list_tar
-from .classes.class_folder import is_class_folder, list_class_folder
-from .format_names import SourceFormatName
+from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.urls import is_url
+
+from ..containers.external import is_pattern
 from .listing import Listing
-from .lists.file_list import is_list, list_listed_images
+from .options import SOURCE_DESCRIPTIONS, SourceFormatName
 from .source import Source
-from .tables.table_files import holds_tables
-from .tables.tables import list_table
 
 
 @dataclass(frozen=True)
 class SourceFormat:
     """A format of sources."""
 
-    name: SourceFormatName  # Its name, which ``source_format`` and ``--source-format`` take
-    # Whether a source has this format, from the names of its files or the start of one
-    detects: Callable[[Source], bool]
-    list_samples: Callable[[Source], Listing]  # Lists the samples of a source in this format
+    name: SourceFormatName
+    module: str  # Name of its module in this package
+    is_format: str  # Function of the module: whether a source has this format
+    list_format: str  # Function of the module that lists the samples of a source
     # Fields of :class:`Source` that this format accepts; those that do not name a field refuse it
     options: tuple[str, ...] = ()
     reads_instances: bool = False  # Whether the format reads the masks in ``instances`` itself
 
+    def detects(self, source: Source) -> bool:
+        """Whether a source has this format, from the names of its files or the start of one."""
+        return bool(_function(self.module, self.is_format)(source))
+
+    def list_samples(self, source: Source) -> Listing:
+        """List the samples of a source in this format."""
+        listing: Listing = _function(self.module, self.list_format)(source)
+        return listing
+
+
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f".{module}", __package__), name)
+
+
+_FIELDS = ("fields", "caption_column")
+_LIST_OPTIONS = ("images", "path_column", "label_column", "suffix", "caption_column")
 
 SOURCE_FORMATS = (
-    SourceFormat("table", holds_tables, list_table, options=("fields", "caption_column")),
-    SourceFormat("recordio", is_recordio, list_recordio),
-    SourceFormat("mds", is_mds, list_mds, options=("fields", "caption_column")),
-    SourceFormat("webdataset", is_tar, list_tar, options=("fields", "caption_column")),
-    SourceFormat("voc", is_voc, list_voc),
-    SourceFormat("open_images", is_open_images, list_open_images, options=("images",), reads_instances=True),
-    SourceFormat("coco", is_coco, list_coco, options=("images",)),
+    SourceFormat("table", "tables", "is_table", "list_table", _FIELDS),
+    SourceFormat("recordio", "archives", "is_recordio", "list_recordio"),
+    SourceFormat("mds", "archives", "is_mds", "list_mds", _FIELDS),
+    SourceFormat("webdataset", "archives", "is_tar", "list_tar", _FIELDS),
+    SourceFormat("voc", "voc", "is_voc", "list_voc"),
     SourceFormat(
-        "list",
-        is_list,
-        list_listed_images,
-        options=("images", "path_column", "label_column", "suffix", "caption_column"),
+        "open_images", "open_images", "is_open_images", "list_open_images", ("images",), reads_instances=True
     ),
-    SourceFormat("yolo", is_yolo, list_yolo),
-    SourceFormat("pairs", has_masks, list_pairs),
-    SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth", "unlabelled")),
+    SourceFormat("coco", "coco", "is_coco", "list_coco", ("images",)),
+    SourceFormat("list", "file_list", "is_list", "list_named_images", _LIST_OPTIONS),
+    SourceFormat("yolo", "yolo", "is_yolo", "list_yolo"),
+    SourceFormat("pairs", "mask_pairs", "is_pairs", "list_pairs"),
+    SourceFormat("folder", "class_folder", "is_folder", "list_folder", ("class_depth", "unlabelled")),
 )
 """In the order in which detection tries them: a source has the first format that detects it."""
+
+
+def find_format(source: Source, name: str | None = None) -> SourceFormat:
+    """The format of a source: the one of this name, or the first that detects it."""
+    if name is not None:
+        named = {row.name: row for row in SOURCE_FORMATS}
+        if name not in named:
+            raise ConfigError(
+                f"source_format must be one of {', '.join(SOURCE_DESCRIPTIONS)}, found {name!r}"
+            )
+        return named[name]
+    try:
+        detected = next(row for row in SOURCE_FORMATS if row.detects(source))
+        if detected.name == "folder":
+            _function("dataset_roots", "check_is_no_root")(source)
+        elif detected.name == "yolo":
+            _function("dataset_roots", "check_has_one_split")(source)
+        return detected
+    except StokerError:
+        raise
+    except OSError as error:
+        raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
+
+
+def list_source(source: Source, source_format: SourceFormat) -> Listing:
+    """List the images of a source, with all labels, objects and masks that it has for them."""
+    _check_options(source, source_format)
+    if not is_url(source.path) and not is_pattern(source.path):
+        try:
+            Path(source.path).stat()
+        except OSError as error:
+            raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
+    listing = source_format.list_samples(source)
+    if source.masks is not None:
+        with_masks = _function("mask_pairs", "with_masks")
+        listing = with_masks(listing, source.open(source.masks), source.ignore_index)
+    if source.instances is not None and not source_format.reads_instances:
+        with_instances = _function("instance_pairs", "with_instances")
+        listing = with_instances(listing, source.open(source.instances), has_mask_map=source.has_mask_map)
+    return listing
+
+
+def _check_options(source: Source, source_format: SourceFormat) -> None:
+    for option in {option: None for row in SOURCE_FORMATS for option in row.options}:
+        if option not in source_format.options and getattr(source, option) is not None:
+            named = " or ".join(row.name for row in SOURCE_FORMATS if option in row.options)
+            raise ConfigError(
+                f"{option} is for sources of the format {named}; this one is {source_format.name}",
+                hint=f"leave {option} out, or name the format with source_format (--source-format)",
+            )

@@ -2,12 +2,201 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
+from stoker.errors import SourceError
+from stoker.urls import is_url
+
+from ..files import leaves_folder, open_regular, read_at
+from ..remote.store import Store, StoredFile
+from ..threads import thread_map
 from ..tokenization.captions import CAPTION
-from .folders.source_folder import SourceFolder, open_folder
+from .image_files import FileEntry, find_images, find_remote_images, walk_folder
+from .listing import ListedFiles, Skip
+
+_LONGEST = 16 << 20  # bytes of a file of annotations, or of names
+_CONCURRENT = 32  # files that are read from a URL at the same time
+
+
+class SourceFolder(ABC):
+    """A folder with annotations or with images, which need not exist."""
+
+    root: str  # Its path, resolved, or its URL
+    follow_links: bool = True  # Whether to follow links; at a URL there are none
+
+    @abstractmethod
+    def child(self, name: str) -> SourceFolder:
+        """A folder in this one."""
+
+    @property
+    @abstractmethod
+    def parent(self) -> SourceFolder:
+        """The folder that this one is in."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is such a folder."""
+
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+
+    @abstractmethod
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        """Files in it, and in folders in it, that look like images, sorted; and the others, as skips."""
+
+    @abstractmethod
+    def names(self, suffix: str) -> list[str]:
+        """Paths of the files in it, and in folders in it, that end in ``suffix``, sorted."""
+
+    @abstractmethod
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        """Contents of files, in order; an error stands for a file that cannot be read."""
+
+    @abstractmethod
+    def find(self, name: str) -> bytes | None:
+        """Content of a file; None where there is none."""
+
+    def lines(self, name: str) -> list[str] | None:
+        """Lines of a file of names, in UTF-8; None where there is none."""
+        try:
+            content = self.find(name)
+            # utf-8-sig: spreadsheets write a byte order mark.
+            return None if content is None else content.decode("utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise SourceError(f"the names cannot be read: {error}", path=f"{self.root}/{name}") from error
+
+
+def open_folder(path: str | os.PathLike[str], *, follow_links: bool = True) -> SourceFolder:
+    """The folder at a path or URL, which need not be there."""
+    return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path), follow_links)
+
+
+def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
+    """The parts of a path or URL before and after its last folder ``name``; None if it has none."""
+    text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
+    before, separator, behind = f"{text}/".rpartition(f"/{name}/")
+    is_host = is_url(path) and not before.partition("://")[2]
+    return None if is_host or not separator else (before or "/", behind.rstrip("/"))
+
+
+class _LocalFolder(SourceFolder):
+    """A folder on a disk."""
+
+    def __init__(self, path: Path, follow_links: bool) -> None:
+        self._path = path
+        self.follow_links = follow_links
+        self.root = os.path.realpath(path)
+
+    def child(self, name: str) -> SourceFolder:
+        return _LocalFolder(self._path / name, self.follow_links)
+
+    @property
+    def parent(self) -> SourceFolder:
+        return _LocalFolder(self._path.absolute().parent, self.follow_links)
+
+    def exists(self) -> bool:
+        return self._path.is_dir()
+
+    def has(self, name: str) -> bool:
+        try:
+            return (self._path / name).is_file()
+        except (OSError, ValueError):  # a name that is too long, or has a zero byte
+            return False
+
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        return find_images(self.root, follow_links=self.follow_links)
+
+    def names(self, suffix: str) -> list[str]:
+        found = walk_folder(self.root, follow_links=self.follow_links)
+        return sorted(one.key for one in found if isinstance(one, FileEntry) and one.key.endswith(suffix))
+
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        return map(self._try, names)
+
+    def find(self, name: str) -> bytes | None:
+        return self._read(name) if self.has(name) else None
+
+    def _try(self, name: str) -> bytes | OSError | ValueError:
+        try:
+            return self._read(name)
+        except (OSError, ValueError) as error:
+            return error
+
+    def _read(self, name: str) -> bytes:
+        if leaves_folder(name):
+            raise ValueError("path that leaves the source")
+        path = f"{self.root}/{name}"
+        if not self.follow_links and os.path.realpath(path) != os.path.normpath(path):
+            raise ValueError("link")
+        with open_regular(path) as (descriptor, size):
+            _check_size(size)
+            return read_at(descriptor, 0, size)
+
+
+class _StoredFolder(SourceFolder):
+    """A folder at a URL, whose files are listed once, when they are first needed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._children: dict[str, SourceFolder] = {}
+        self.root = store.url
+
+    def child(self, name: str) -> SourceFolder:
+        # The same folder each time, so that its files are listed once.
+        if name not in self._children:
+            self._children[name] = _StoredFolder(self._store.child(name))
+        return self._children[name]
+
+    @property
+    def parent(self) -> SourceFolder:
+        scheme, _, path = self.root.partition("://")
+        return open_folder(f"{scheme}://{path.rpartition('/')[0] or path}")
+
+    def exists(self) -> bool:
+        return self._store.is_folder()
+
+    def has(self, name: str) -> bool:
+        return name in self._files
+
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        return find_remote_images(self.root, self._files.values())
+
+    def names(self, suffix: str) -> list[str]:
+        return [name for name in self._files if name.endswith(suffix)]
+
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        _ = self._files  # this thread lists them, before the pool's threads all would
+        for _, content in thread_map(self._read, names, "fetch", _CONCURRENT, 4 * _CONCURRENT):
+            yield content
+
+    def find(self, name: str) -> bytes | None:
+        return self._store.read_if_there(name)
+
+    def _read(self, name: str) -> bytes | OSError | ValueError:
+        file = self._files.get(name)
+        try:
+            if file is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            _check_size(file.size)
+        except (FileNotFoundError, ValueError) as error:
+            return error
+        return self._store.read(name)
+
+    @cached_property
+    def _files(self) -> dict[str, StoredFile]:
+        return {file.name: file for file in self._store.files()}
+
+
+def _check_size(size: int) -> None:
+    if size > _LONGEST:
+        raise ValueError(f"{size} bytes, more than {_LONGEST}")
 
 
 @dataclass(frozen=True)

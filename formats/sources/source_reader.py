@@ -9,7 +9,7 @@ import errno
 import os
 from functools import lru_cache
 
-from stoker.errors import DecodeError, ImageTooLargeError
+from stoker.errors import DecodeError, ImageTooLargeError, SourceError
 from stoker.urls import is_url
 
 from ..codecs.codec import SIGNATURE_BYTES, is_image_start
@@ -159,3 +159,22 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     if check is not None and (damage := check(data)):
         raise SkippedError("broken image", damage)
     return header
+
+
+def source_status(path: str, what: str) -> tuple[int, int]:
+    """Return the bytes of a file, and the time of its last change in nanoseconds since 1970.
+
+    ``what`` is the word for the file in errors, such as "shard".
+    """
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        store = Store(folder)
+        size = store.size(name)
+        if size is None:
+            raise SourceError(f"there is no such {what}", path=path, hint="check the spelling of its name")
+        return size, store.modified(name)
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path or a string
+    except OSError as error:
+        raise SourceError(f"the {what} cannot be read: {error.strerror}", path=path) from error
+    return status.st_size, status.st_mtime_ns

@@ -21,7 +21,7 @@ from ..conversion.options import shard_options
 from ..conversion.writer_context import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
-from ..sources.classes.class_names import check_classes
+from ..sources.classes import check_classes
 from ..tokenization.choice import TokenizerChoice
 from .convert_listing import check_fields, convert_listing
 from .listing.row_columns import RowColumns

@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 import typer
 
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
-from stoker.formats.sources.format_names import SOURCE_DESCRIPTIONS, SourceFormatName
+from stoker.formats.sources.options import SOURCE_DESCRIPTIONS, SourceFormatName
 
 from .shared.console import out, print_summary
 from .shared.options import (
@@ -230,7 +230,7 @@ def convert(
     """
     options = dict(locals())  # first, so that they are the arguments; most have the same names there
     from stoker.formats.conversion.convert import convert as run
-    from stoker.formats.sources.classes.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     options |= {"src": options.pop("source"), "dst": options.pop("target")}
     options |= {"format": options.pop("container"), "num_threads": options.pop("threads")}

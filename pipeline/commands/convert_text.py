@@ -123,7 +123,7 @@ def convert_text(
       stoker convert-text train.en train.de shards/pairs --parallel
     """
     options = dict(locals())  # first, so that they are the arguments; most have the same names there
-    from stoker.formats.sources.classes.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
     from stoker.formats.text.convert import convert_text as run
 
     options |= {"dst": options.pop("target"), "format": options.pop("container")}

@@ -94,7 +94,7 @@ def index(
     """
     from stoker.formats.in_place.images import is_image_source
     from stoker.formats.in_place.shards import index as run
-    from stoker.formats.sources.classes.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     if unlabelled or (container == "auto" and len(shards) == 1 and is_image_source(shards[0])):
         _index_images(shards, into, classes, unlabelled)
@@ -126,7 +126,7 @@ def index(
 def _index_images(sources: list[str], into: str, classes: str | None, unlabelled: bool) -> None:
     """Index a folder or a list of images, and print what was found."""
     from stoker.formats.in_place.images import index_images
-    from stoker.formats.sources.classes.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     if len(sources) > 1:
         raise ConfigError(

@@ -25,7 +25,7 @@ from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.npy import decode_npy, read_npy_header
 from stoker.formats.remote.store import StoredFile
-from stoker.formats.sources.folders.local_images import find_remote_images
+from stoker.formats.sources.image_files import find_remote_images
 
 HEIGHT, WIDTH, CHANNELS = 20, 28, 6
 

@@ -35,7 +35,7 @@ from .sample_record import (
 )
 
 if TYPE_CHECKING:  # a conversion of tables alone loads Parquet
-    from ...sources.tables.block_images import BlockImages
+    from ...sources.table_blocks import BlockImages
 
 # Large enough that the overhead of a task is small, small enough that several in flight take little memory.
 _CHUNK_SAMPLES = 32

@@ -13,7 +13,7 @@ from PIL import Image
 from ...codecs.codec import CODECS
 from ...codecs.header import grey_bits, open_mask
 from ...dataset.annotations import Annotations
-from ...sources.annotated.masks.mask_pixels import mask_values
+from ...sources.mask_pairs import mask_values
 from ...sources.source_reader import SkippedError, check_image
 from .mask_values import MaskRules
 from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects

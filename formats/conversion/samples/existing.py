@@ -13,7 +13,7 @@ from stoker.urls import is_url
 from ...dataset.columns import ORIGIN_COLUMNS, array_types, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...dataset.manifest import MANIFEST_NAME, Manifest
-from ...sources.classes.class_names import check_classes
+from ...sources.classes import check_classes
 from ...tokenization.captions import CAPTION_COLUMNS
 from ..images.captions import WrittenCaptions
 from .options import WriterOptions

@@ -11,9 +11,8 @@ from fractions import Fraction
 
 from stoker.errors import ConfigError, SourceError
 
-from ...sources.folders.local_images import may_be_image
-from ...sources.listing import Listing, Skip
-from ...sources.no_images import name_reasons
+from ...sources.image_files import may_be_image
+from ...sources.listing import Listing, Skip, name_reasons
 from ..option_values import parse_fraction
 from ..shards.shard_file import ShardResult
 

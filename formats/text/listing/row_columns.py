@@ -9,7 +9,7 @@ from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
 from ...conversion.samples.values.columns import check_names
-from ...sources.classes.class_names import check_classes
+from ...sources.classes import check_classes
 
 
 @dataclass(frozen=True)

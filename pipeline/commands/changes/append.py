@@ -75,7 +75,7 @@ def append(
       stoker append shards/coco new.json --images new
     """
     from stoker.formats.changes.append import append as run
-    from stoker.formats.sources.classes.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     fields = {"image": image, "label": label, **(parse_columns(column) or {})}
     options: dict[str, Any] = {

@@ -1,12 +1,14 @@
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from stoker.formats.containers.registry import CONTAINERS, ContainerRow
-from stoker.formats.in_place.shards import index
-from stoker.formats.sources import detect
+from stoker.formats.external.external_index import index
+from stoker.formats.sources import registry
 from stoker.formats.sources.registry import SourceFormat
 
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))[:2]
-packages = iter(["formats.containers", "formats.sources.annotated.boxes", ""])
+packages = iter(["formats.containers", "formats.sources", ""])
 __package__ = "stoker.augment.transforms.pixels"  # where the module of each block lies
 # [after each block]
 __package__ = "stoker." + next(packages)
@@ -26,7 +28,10 @@ assert np.abs(plain / 2 - half).max() <= 1
 Path("boxes").mkdir()
 [Path("boxes", photo.name).symlink_to(photo.absolute()) for photo in photos]
 Path("boxes/boxes.txt").write_text(f"{photos[0].name} b 1 2 30 40\n{photos[1].name} a 5 6 7 8\nodd\n")
-detect.SOURCE_FORMATS = (SourceFormat("box_list", is_box_list, list_box_list), *detect.SOURCE_FORMATS)
+sys.modules["stoker.formats.sources.box_list"] = SimpleNamespace(
+    is_box_list=is_box_list, list_box_list=list_box_list
+)
+registry.SOURCE_FORMATS = (SourceFormat("box_list", "box_list", "is_box_list", "list_box_list"), *registry.SOURCE_FORMATS)
 stoker.convert("boxes", "converted", allow_loss=0.2)
 assert stoker.open("converted").classes == ("a", "b")
 assert stoker.open("converted").annotations([0]).boxes.tolist() == [[1, 2, 30, 40]]

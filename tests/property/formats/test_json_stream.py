@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import SourceError
-from stoker.formats.sources.lists import json_stream
-from stoker.formats.sources.lists.json_stream import stream_array, stream_object
+from stoker.formats.sources import json_stream
+from stoker.formats.sources.json_stream import stream_array, stream_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

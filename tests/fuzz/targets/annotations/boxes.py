@@ -9,7 +9,7 @@ import numpy as np
 from mutations import replace_words
 from targets.listings import check_listing, write_images
 
-from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
 
 _BOXES = b"ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf,IsInside\na,/m/01,0.1,0.5,0.2,0.6,1,0\n"

@@ -11,7 +11,7 @@ import numpy as np
 from mutations import as_text, mutate_document
 from targets.listings import IMAGES, check_listing, write_images
 
-from stoker.formats.sources.annotated.coco.coco import list_coco_file
+from stoker.formats.sources.coco import list_coco_file
 
 _ANNOTATION = {"image_id": 7, "category_id": 3, "bbox": [1, 2, 8, 6.5], "area": 40.0, "iscrowd": 0}
 _DOCUMENT: dict[str, Any] = {

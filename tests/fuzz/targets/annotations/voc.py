@@ -9,7 +9,7 @@ import numpy as np
 from mutations import replace_words
 from targets.listings import IMAGES, check_listing, write_images
 
-from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
 
 _OBJECT = """<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>

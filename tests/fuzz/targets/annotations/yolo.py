@@ -10,7 +10,7 @@ import numpy as np
 from mutations import as_text, mutate, mutate_document, pick
 from targets.listings import check_listing, write_images
 
-from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
 
 _DOCUMENT: dict[str, Any] = {

@@ -19,7 +19,8 @@ from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shards.planned_shard import write_shard
-from stoker.formats.sources.classes.class_folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
+from stoker.formats.sources.source import Source
 
 Encode = Callable[..., bytes]
 
@@ -37,7 +38,7 @@ def test_images_and_classes_of_a_folder_are_stored_as_they_are(
     assert dataset.classes == ("cat", "dog", "eel")
     keys = dataset.keys(range(30))
     assert keys != sorted(keys)
-    assert sorted(keys) == list_folder(photos).keys.to_pylist()
+    assert sorted(keys) == list_folder(Source(photos)).keys.to_pylist()
     for position, key in enumerate(keys):
         assert dataset.read(position) == (photos / key).read_bytes()
         assert dataset.classes[dataset.labels[position]] == key.split("/")[0]
@@ -225,7 +226,7 @@ def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
         dataset = stoker.open(tmp_path / "out" / split)
         assert np.bincount(dataset.labels).tolist() == [number // 3] * 3
         keys += dataset.keys(range(len(dataset)))
-    assert sorted(keys) == list_folder(photos).keys.to_pylist()
+    assert sorted(keys) == list_folder(Source(photos)).keys.to_pylist()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["test", "train", "val"]
 
 
@@ -251,7 +252,7 @@ class TestLists:
 
 
 def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:
-    plan = plan_conversion(list_folder(photos), ConvertOptions(shards=4, seed=1))
+    plan = plan_conversion(list_folder(Source(photos)), ConvertOptions(shards=4, seed=1))
     stoker.convert(photos, tmp_path / "out", shards=4, seed=1)
     for attempt in ("a", "b"):
         (tmp_path / attempt).mkdir()

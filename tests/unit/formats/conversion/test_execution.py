@@ -22,14 +22,15 @@ from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
 from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, chunk_rows, write_shard
 from stoker.formats.conversion.shards.shard_file import ShardResult
-from stoker.formats.sources.classes.class_folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
+from stoker.formats.sources.source import Source
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.fixture
 def plan(photos: Path) -> ConversionPlan:
-    return plan_conversion(list_folder(photos), ConvertOptions(shards=10))
+    return plan_conversion(list_folder(Source(photos)), ConvertOptions(shards=10))
 
 
 class Endless:

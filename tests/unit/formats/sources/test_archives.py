@@ -21,7 +21,6 @@ from helpers.data.shards.tar_shards import member, write_members, write_samples
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
 from stoker.formats.sources import archives as tar
-from stoker.formats.sources.registry import SourceFormat
 from stoker.formats.sources.source import Source
 
 Picture = Callable[..., bytes]
@@ -250,8 +249,7 @@ def test_an_archive_that_changes_after_it_was_listed_is_noticed(
         return listing
 
     # No code of the user runs between listing and reading, so the test lists the source itself.
-    row = SourceFormat("webdataset", tar.is_tar, change, options=("fields",))
-    monkeypatch.setattr("stoker.formats.conversion.request_execution.find_format", lambda *_: row)
+    monkeypatch.setattr(tar, "list_tar", change)
     summary = stoker.convert(archives, tmp_path / "target")
     assert (summary.written, summary.skipped) == (3, {"changed since it was listed": 3})
 

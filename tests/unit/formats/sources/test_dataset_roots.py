@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
-from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
 
 

@@ -5,9 +5,13 @@ from typing import get_args
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.formats.sources.detect import find_format, list_source
-from stoker.formats.sources.format_names import SourceFormatName
-from stoker.formats.sources.registry import SOURCE_FORMATS, SourceFormat
+from stoker.formats.sources.registry import (
+    SOURCE_FORMATS,
+    SourceFormat,
+    SourceFormatName,
+    find_format,
+    list_source,
+)
 from stoker.formats.sources.source import Source
 
 
@@ -16,7 +20,7 @@ def test_each_name_of_a_format_has_one_row() -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"coco, .*, not 'lvis'"):
+    with pytest.raises(ConfigError, match=r"coco, .*, found 'lvis'"):
         find_format(Source("photos"), "lvis")
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
 from stoker.pipeline.commands.description.facts import class_table, facts
 

@@ -1,1 +1,0 @@
-"""Annotated sources: COCO, Pascal VOC, YOLO, lists of boxes, and pairs of images and masks."""

@@ -1,1 +1,0 @@
-"""Open Images' boxes and masks."""

@@ -1,1 +1,0 @@
-"""COCO's JSON as a source."""

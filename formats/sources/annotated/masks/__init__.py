@@ -1,1 +1,0 @@
-"""Masks beside images: masks of classes, and masks whose values number objects."""

@@ -1,1 +1,0 @@
-"""YOLO's text files as a source."""

@@ -1,0 +1,349 @@
+"""Suffixes of image files, and folders by the suffixes in them.
+
+Suffixes are a hint only: the content decides when a file is converted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from stoker.errors import SourceError
+
+from ..codecs.codec import CODECS
+from ..dataset.columns import Strings, take_strings
+from ..files import is_inside, is_regular, is_unicode, printable_name
+from ..remote.store import StoredFile
+from .listing import ListedFiles, Skip
+from .source_reader import looks_like_image
+
+IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
+"""Suffixes of the images that Stoker reads, in lower case."""
+_OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
+
+
+def has_image_suffix(key: str) -> bool:
+    """Whether the name of a file is that of an image in a format that Stoker reads."""
+    return key.lower().endswith(IMAGE_SUFFIXES)
+
+
+def is_array_name(key: str) -> bool:
+    """Whether the name of a file is that of an array of NumPy.
+
+    Such files count as images if no file of the folder has the name of an image. Beside images they are
+    something else, such as features of these images, or their mean.
+    """
+    return key.lower().endswith(".npy")
+
+
+def why_no_image(key: str) -> str:
+    """The reason to leave out a file that is no image by name or content; photographs have another one."""
+    known = key.lower().endswith(_OTHER_IMAGES)
+    return "image of a format that is not read" if known else "not an image"
+
+
+def holds_without_images(folder: str | os.PathLike[str], suffix: str) -> bool:
+    """Return whether a folder has files with a suffix, and neither images nor folders beside them.
+
+    Hidden entries do not count.
+    """
+    return _holds(folder, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
+
+
+def holds_alone(folder: str | os.PathLike[str], suffix: str, others: tuple[str, ...]) -> bool:
+    """Return whether a folder has files with a suffix, and nothing without it or one of some others.
+
+    Hidden entries do not count.
+    """
+    return _holds(folder, suffix, lambda entry: entry.name.endswith((suffix, *others)))
+
+
+def _holds(
+    folder: str | os.PathLike[str], suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]
+) -> bool:
+    has_suffix = False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if not may_lie_there(entry):
+                return False
+            has_suffix = has_suffix or entry.name.endswith(suffix)
+    return has_suffix
+
+
+EMPTY = "empty folder"
+
+_SORTED = 10_000  # entries of a folder that are sorted at a time
+_MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
+
+
+class FileEntry(NamedTuple):
+    """A file, or anything else that is no folder."""
+
+    key: str  # Its path in the source
+    entry: os.DirEntry[str]  # Its entry in its folder
+
+
+class SkippedFolder(NamedTuple):
+    """A folder that is left out, so that a class may be missing."""
+
+    skip: Skip  # The folder and the reason
+    # The files in it, so that each is counted; empty where they cannot be listed
+    files: tuple[Skip, ...] = ()
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """The files that are left out; the folder itself where they are not known."""
+        return self.files or (self.skip,)
+
+
+class _Folder(NamedTuple):
+    """A folder to walk."""
+
+    key: str
+    path: str  # on the disk, without links
+    links: tuple[str, ...] = ()  # paths of the folders that hold the links that lead to it
+
+
+def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
+    """Everything under ``root``, a resolved folder, in the order of keys.
+
+    A folder of more than :data:`_SORTED` entries is in that order only in part, so that memory stays small.
+    """
+    walked = [_entries(_Folder("", root), follow_links)]
+    while walked:
+        entry = next(walked[-1], None)
+        if entry is None:
+            walked.pop()
+        elif isinstance(entry, _Folder):
+            walked.append(_entries(entry, follow_links))
+        else:
+            yield entry
+
+
+def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntry | Skip | SkippedFolder]:
+    """The entries of a folder, in the order of the keys of the files in them."""
+    empty = True
+    try:
+        with os.scandir(folder.path) as entries:
+            while part := list(islice(entries, _SORTED)):
+                items = [_look_at(entry, folder, follow_links) for entry in part]
+                empty = empty and all(entry.name.startswith(".") for entry in part)
+                part.clear()
+                items.sort(key=_order, reverse=True)
+                while items:
+                    yield items.pop()  # an entry whose status was asked takes several hundred bytes
+    except OSError as error:
+        if not folder.key:
+            raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
+        yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
+        return
+    if empty and folder.key:
+        yield SkippedFolder(Skip(folder.key, EMPTY))
+
+
+def _order(entry: _Folder | FileEntry | Skip | SkippedFolder) -> str:
+    """The key, with the character that follows it in the keys of files."""
+    if isinstance(entry, SkippedFolder):
+        return entry.skip.key
+    return f"{entry.key}/" if isinstance(entry, _Folder) else entry.key
+
+
+def _look_at(
+    entry: os.DirEntry[str], folder: _Folder, follow_links: bool
+) -> _Folder | FileEntry | Skip | SkippedFolder:
+    """The entry of a folder, or the folder that it is or leads to."""
+    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
+    if entry.name.startswith("."):
+        return Skip(printable_name(key), "hidden")
+    path = f"{folder.path}/{entry.name}"
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if not is_unicode(entry.name):
+        skip = Skip(printable_name(key), "name is not UTF-8")
+        return _skipped_folder(path, skip) if is_folder else skip
+    if is_folder:
+        return _Folder(key, path, folder.links)
+    return _look_at_link(entry, key, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
+
+
+def _look_at_link(
+    entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
+) -> _Folder | FileEntry | Skip | SkippedFolder:
+    path = f"{folder.path}/{entry.name}"
+    try:
+        leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
+    except OSError as error:
+        skip = Skip(key, "unreadable", error.strerror or "")
+        may_be_class = not folder.key and not has_image_suffix(key)
+        return SkippedFolder(skip) if may_be_class else skip
+    if not follow_links:
+        skip = Skip(key, "link")
+        return _skipped_folder(path, skip) if leads_to_folder else skip
+    return _linked_folder(path, key, folder) if leads_to_folder else FileEntry(key, entry)
+
+
+def _linked_folder(path: str, key: str, folder: _Folder) -> _Folder | SkippedFolder | Skip:
+    target = os.path.realpath(path)
+    links = (*folder.links, folder.path)
+    if any(holder == target or is_inside(holder, target) for holder in links):
+        return Skip(key, "link to a folder that holds it")
+    if len(links) > _MOST_LINKS:
+        return SkippedFolder(Skip(key, "link behind too many links"))
+    return _Folder(key, target, links)
+
+
+def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))  # noqa: PTH208 - a text
+    except OSError:
+        names = []
+    return SkippedFolder(
+        skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
+    )
+
+
+class FileTable:
+    """Files in the order in which they were added.
+
+    A file takes the bytes of its name and 24 more; Python objects would take hundreds of bytes.
+    """
+
+    def __init__(self) -> None:
+        self._names = Strings()
+        self._sizes = array("q")
+        self._modified = array("q")
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def add(self, key: str, size: int, modified: int) -> None:
+        """Add a file: its path in the source, bytes, and time of change in nanoseconds since 1970."""
+        self._names.add(key.encode())
+        self._sizes.append(size)
+        self._modified.append(modified)
+
+    def sorted(
+        self, root: Path | str, *, follow_links: bool = True
+    ) -> tuple[ListedFiles, npt.NDArray[np.int64] | slice]:
+        """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
+
+        In place of the numbers there is a slice if the files were added in order.
+
+        Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
+        order. The table is empty afterwards, so that files take memory once.
+        """
+        names, self._names = self._names.to_arrow(), Strings()
+        sizes, self._sizes = np.frombuffer(self._sizes, np.int64), array("q")
+        modified, self._modified = np.frombuffer(self._modified, np.int64), array("q")
+        order: npt.NDArray[np.int64] | slice = slice(None)
+        if len(names) and not pc.all(pc.less_equal(names[:-1], names[1:])).as_py():
+            order = np.frombuffer(pc.sort_indices(names).buffers()[1], np.int64)  # to_numpy() imports pandas
+            names = take_strings(names, order)
+            sizes = sizes[order]  # one after the other, so that one column at a time is there twice
+            modified = modified[order]
+        return ListedFiles(root, names, sizes, modified, follow_links=follow_links), order
+
+
+def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
+    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips."""
+    table = FileTable()
+    skipped: list[Skip] = []
+    for entry in walk_images(root, follow_links=follow_links):
+        if isinstance(entry, Skip):
+            skipped.append(entry)
+        elif isinstance(entry, SkippedFolder):
+            skipped += entry.skips if entry.skip.reason != EMPTY else ()
+        else:
+            table.add(*entry)
+    return table.sorted(Path(root), follow_links=follow_links)[0], sorted(skipped)
+
+
+class FoundFile(NamedTuple):
+    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
+
+    key: str
+    size: int
+    modified: int
+
+
+def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip | SkippedFolder]:
+    """All files under ``root``, a resolved folder: those that look like images, and the others as skips.
+
+    Arrays look like images where no file has the name of an image.
+    """
+    arrays: bool | None = None
+    for entry in walk_folder(root, follow_links=follow_links):
+        if not isinstance(entry, FileEntry):
+            yield entry
+            continue
+        is_array = is_array_name(entry.key)
+        if is_array and arrays is None:
+            others = walk_folder(root, follow_links=follow_links)
+            arrays = not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in others)
+        yield _look_at_local_images(entry, root, follow_links, bool(arrays) if is_array else None)
+
+
+def _look_at_local_images(
+    file: FileEntry, root: str, follow_links: bool, is_image: bool | None
+) -> FoundFile | Skip:
+    """Return a file or the reason to skip it; if ``is_image`` is None, its name or content decides."""
+    key = file.key
+    try:
+        status = file.entry.stat(follow_symlinks=follow_links)
+    except OSError as error:
+        return Skip(key, "unreadable", error.strerror or "")
+    if not is_regular(status):
+        return Skip(key, "not a regular file")
+    # Files with the names of images need not be opened here.
+    if is_image is None:
+        is_image = has_image_suffix(key) or looks_like_image(root, key, follow_links=follow_links)
+    if not is_image:
+        return Skip(key, why_no_image(key))
+    return FoundFile(key, status.st_size, status.st_mtime_ns)
+
+
+def may_be_image(skip: Skip) -> bool:
+    """Whether a file that was left out may be an image, so that a strict conversion must stop.
+
+    Hidden files are no images, such as those of file managers and version control, and neither are files
+    without the name and the content of an image.
+    """
+    if skip.reason == "not an image":
+        return has_image_suffix(skip.key)
+    return skip.reason not in ("hidden", EMPTY)
+
+
+def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
+    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips.
+
+    Opening each file would take a request; its content decides when the file is converted. Arrays are images
+    where no file has the name of an image.
+    """
+    table = FileTable()
+    skipped, arrays, images = [], [], False
+    for file in files:
+        if any(part.startswith(".") for part in file.name.split("/")):
+            skipped.append(Skip(printable_name(file.name), "hidden"))
+        elif is_array_name(file.name):
+            arrays.append(file)
+        elif not has_image_suffix(file.name):
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
+        else:
+            table.add(*file)
+            images = True
+    for file in arrays:
+        if images:
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
+        else:
+            table.add(*file)
+    return table.sorted(url)[0], sorted(skipped)

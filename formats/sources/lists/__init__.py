@@ -1,1 +1,0 @@
-"""Lists of files as sources: CSV, JSON and JSON Lines."""

@@ -1,0 +1,205 @@
+"""A table of the objects of a source, which grows in any order and becomes columns of an index."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..dataset.annotations import OBJECT_COLUMNS
+from ..dataset.columns import ListColumn
+from .listing import ListedObjects, Skip
+
+MOST_KEYPOINTS = 500
+"""Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
+them, so a small file with more could take gigabytes."""
+
+_Integers = Callable[[], "array[int]"]
+_bytes: _Integers = partial(array, "B")
+_int32: _Integers = partial(array, "i")
+_uint32: _Integers = partial(array, "I")
+_int64: _Integers = partial(array, "q")
+_float32 = cast("Callable[[], array[float]]", partial(array, "f"))
+
+
+@dataclass
+class ObjectTable:
+    """Objects in the order in which they were added; they take no more memory than in an index."""
+
+    # K, the keypoints of every object; 0 for none. It may be set after all objects were added
+    keypoints: int = 0
+    image: array[int] = field(default_factory=_int64)  # Number of the image of each object
+    label: array[int] = field(default_factory=_int64)  # Label of each object
+    box: array[float] = field(default_factory=_float32)
+    area: array[float] = field(default_factory=_float32)
+    crowd: array[int] = field(default_factory=_bytes)
+    id: array[int] = field(default_factory=_int64)
+    # x, y and visibility of all keypoints of all objects
+    keypoint_values: array[float] = field(default_factory=_float32)
+    # How many of these values each object has. If it is not 3K, the index stores none
+    keypoint_sizes: array[int] = field(default_factory=_int32)
+    # x and y of all vertices of all polygons of all objects
+    polygon_values: array[float] = field(default_factory=_float32)
+    polygon_sizes: array[int] = field(default_factory=_int32)  # Vertices of each polygon
+    polygon_counts: array[int] = field(default_factory=_int32)  # Polygons of each object
+    run_values: array[int] = field(default_factory=_uint32)  # Run lengths of all objects
+    run_counts: array[int] = field(default_factory=_int32)  # Run lengths of each object
+    extra: dict[str, array[int]] = field(default_factory=dict)  # Further columns, by name
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def add(
+        self,
+        image: int,
+        box: Sequence[float],
+        label: int,
+        id: int,  # noqa: A002 - COCO's word for it
+        *,
+        area: float | None = None,
+        crowd: bool = False,
+        keypoints: Sequence[float] = (),
+        polygons: Sequence[Sequence[float]] = (),
+        runs: npt.NDArray[np.uint32] | None = None,
+        extra: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add an object."""
+        self.image.append(image)
+        self.box.extend(box)
+        self.label.append(label)
+        self.id.append(id)
+        self.area.append((box[2] - box[0]) * (box[3] - box[1]) if area is None else area)
+        self.crowd.append(crowd)
+        self.keypoint_values.extend(keypoints)
+        self.keypoint_sizes.append(len(keypoints))
+        for polygon in polygons:
+            self.polygon_values.extend(polygon)
+            self.polygon_sizes.append(len(polygon) // 2)
+        self.polygon_counts.append(len(polygons))
+        self.run_counts.append(0 if runs is None else len(runs))
+        if runs is not None:
+            self.run_values.frombytes(runs.tobytes())
+        for name, value in (extra or {}).items():
+            self.extra.setdefault(name, array("B")).append(value)
+
+    def relabel(self, label_of: npt.NDArray[np.int64]) -> None:
+        """Replace the label of each object by the entry of ``label_of``, (L,) int64, at that label."""
+        self.label = array("q", label_of[_view(self.label)].tobytes())
+
+    def listed(
+        self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], name: str, *, relative: bool = False
+    ) -> ListedObjects:
+        """The objects of a listing of N samples."""
+        # rows (M,) int64, sizes (N, 2) int32
+        heights, widths = sizes.T.copy()
+        return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
+
+    def columns(self, rows: npt.NDArray[np.int64], samples: int) -> dict[str, pa.Array]:
+        """Columns of an index, see :data:`OBJECT_COLUMNS`; those that would be empty are left out."""
+        order = np.argsort(rows, kind="stable")
+        order = order[np.searchsorted(rows[order], 0) :]
+        counts = np.bincount(rows[order], minlength=samples)
+        single: dict[str, array[Any]] = {
+            "object_labels": self.label,
+            "object_crowd": self.crowd,
+            "object_area": self.area,
+            "object_id": self.id,
+            **{f"object_{name}": values for name, values in self.extra.items()},
+        }
+        columns = {
+            name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()
+        }
+        boxes = _view(self.box).reshape(-1, 4)[order].reshape(-1)
+        columns["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
+        if self.keypoints:
+            points = self._keypoints()[order].reshape(-1)
+            columns["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
+        if self.polygon_sizes:
+            columns |= self._polygons(order, counts)
+        if self.run_values:
+            of_objects = ListColumn.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
+            columns["object_runs"] = of_objects.grouped(counts)
+            columns["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
+        types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in columns}
+        return {name: columns[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
+
+    def _keypoints(self) -> npt.NDArray[np.float32]:
+        """(M, 3K) float32, keypoints of each object; zeros for an object without K of them."""
+        sizes = _view(self.keypoint_sizes)
+        table = np.zeros((len(self), 3 * self.keypoints), np.float32)
+        fits = sizes == 3 * self.keypoints
+        table[fits] = _view(self.keypoint_values)[np.repeat(fits, sizes)].reshape(-1, 3 * self.keypoints)
+        return table
+
+    def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:
+        of_objects = ListColumn.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))
+        sizes = of_objects.take(order)
+        vertices = ListColumn.of_counts(2 * _view(self.polygon_sizes), _view(self.polygon_values))
+        points = vertices.grouped(_view(self.polygon_counts)).take(order)
+        number = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        owner = ListColumn(sizes.starts, np.repeat(number, sizes.counts))
+        return {
+            "object_polygons": points.grouped(counts),
+            "object_polygon_sizes": sizes.grouped(counts),
+            "object_polygon_owner": owner.grouped(counts),
+        }
+
+
+def _view(values: array[Any]) -> npt.NDArray[Any]:
+    return np.frombuffer(values, values.typecode) if values else np.zeros(0, values.typecode)
+
+
+_FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
+
+
+class BadObjectError(Exception):
+    """The reason to leave an object out; ``args`` are the reason and the detail of a ``Skip``."""
+
+
+@dataclass
+class Issues:
+    """Objects that are left out, by the number of their image, because its name may not be known yet."""
+
+    noted: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def note(self, image: int, what: str, reason: str, detail: str = "") -> None:
+        """Note that ``what``, such as "annotation 7", is left out."""
+        self.noted.append((image, reason, f"{what}: {detail}" if detail else what))
+
+    def skips(self, names: Sequence[str]) -> list[Skip]:
+        """The objects as skips; ``names`` are those of the images, by number."""
+        return [Skip(names[image], reason, detail) for image, reason, detail in self.noted]
+
+
+def numbers(values: Any) -> TypeGuard[list[float]]:
+    """Whether a value is a list of finite numbers in the range of coordinates."""
+    try:
+        return (
+            isinstance(values, list)
+            and math.isfinite(sum(values))
+            and bool not in map(type, values)
+            and -_FARTHEST < min(values, default=0) <= max(values, default=0) < _FARTHEST
+        )
+    except (TypeError, OverflowError):
+        return False
+
+
+def checked_box(left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+    """The box, if its coordinates are in range and it has an area."""
+    box = (left, top, right, bottom)
+    if not all(abs(value) < _FARTHEST for value in box):
+        raise BadObjectError("object without a box", f"{_text(box)}")
+    if not (right > left and bottom > top):
+        raise BadObjectError("object without an area", f"box {_text(box)}")
+    return box
+
+
+def _text(box: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in box)

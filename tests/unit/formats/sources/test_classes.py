@@ -1,0 +1,272 @@
+"""Tests of classes that the user names: how names are read, and how they number labels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.command_line import run
+from helpers.data.annotations.coco_files import convert, document
+from helpers.data.datasets import converted
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.sources.classes import parse_class_names
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def class_by_key(dataset: Path) -> dict[str, str]:
+    opened = stoker.open(dataset)
+    return {
+        key: opened.classes[label]
+        for key, label in zip(opened.keys(range(len(opened))), opened.labels.tolist(), strict=True)
+    }
+
+
+def test_a_missing_class_does_not_change_labels(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "train")
+    shutil.rmtree(photos / "cat")
+    classes = stoker.open(tmp_path / "train").classes
+    stoker.convert(photos, tmp_path / "val", classes=classes)
+    val = stoker.open(tmp_path / "val")
+    assert val.classes == ("cat", "dog", "eel")
+    assert sorted(set(val.labels.tolist())) == [1, 2]
+    assert all(key.startswith(f"{name}/") for key, name in class_by_key(tmp_path / "val").items())
+
+
+def test_classes_may_be_named_in_any_order_and_without_images(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out", classes=["eel", "fox", "cat", "dog"], val="20%")
+    assert all(key.startswith(f"{name}/") for key, name in class_by_key(tmp_path / "out/val").items())
+    assert set(class_by_key(tmp_path / "out/train").values()) == {"cat", "dog", "eel"}
+
+
+def test_a_class_that_is_not_listed_is_refused(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not among the 2 given: dog") as caught:
+        stoker.convert(photos, tmp_path / "out", classes=["cat", "eel"])
+    assert caught.value.path == str(photos)
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_labels_of_a_sample_are_numbered_by_the_names(photos: Path, tmp_path: Path) -> None:
+    (photos / "list.csv").write_text("path,labels\ncat/0.jpg,sea|boat\ncat/1.jpg,\ncat/2.jpg,boat\n")
+    stoker.convert(photos / "list.csv", tmp_path / "out", classes=["sky", "sea", "boat"])
+    found = stoker.open(tmp_path / "out").index.lists("label")
+    assert (found.values.tolist(), found.counts.tolist()) == ([1, 2, 2], [2, 0, 1])
+
+
+def test_labels_that_are_numbers_get_names(photos: Path, tmp_path: Path) -> None:
+    (photos / "list.csv").write_text("path,label\ncat/0.jpg,1\ncat/1.jpg,0\n")
+    stoker.convert(photos / "list.csv", tmp_path / "out", classes=["off", "on"])
+    assert class_by_key(tmp_path / "out") == {"cat/0.jpg": "on", "cat/1.jpg": "off"}
+    with pytest.raises(SourceError, match="label 1, and there are 1 names"):
+        stoker.convert(photos / "list.csv", tmp_path / "few", classes=["off"])
+
+
+def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
+    (tmp_path / "0.jpg").write_bytes(encode_picture(0))
+    boxes = [{"id": n, "image_id": 0, "category_id": n, "bbox": [n, 0, 9, 9], "area": 81} for n in (7, 9)]
+    categories = [{"id": 7, "name": "cup"}, {"id": 8, "name": "fork"}, {"id": 9, "name": "bowl"}]
+    image = {"id": 0, "file_name": "0.jpg", "height": 24, "width": 32}
+    document = {"images": [image], "annotations": boxes, "categories": categories}
+    (tmp_path / "coco.json").write_text(json.dumps(document))
+    stoker.convert(tmp_path / "coco.json", tmp_path / "out", classes=["bowl", "cup"])
+    objects = stoker.open(tmp_path / "out").annotations([0])
+    assert (objects.id.tolist(), objects.labels.tolist()) == ([7, 9], [1, 0])
+    with pytest.raises(SourceError, match="given: bowl"):
+        stoker.convert(tmp_path / "coco.json", tmp_path / "few", classes=["fork", "cup"])
+
+
+def test_classes_of_a_source_without_labels_are_refused(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="this source has none"):
+        stoker.convert(photos, tmp_path / "out", masks=photos, classes=["cat"])
+
+
+@pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
+def test_classes_that_are_no_names_are_refused(photos: Path, tmp_path: Path, classes: Any) -> None:
+    with pytest.raises(ConfigError, match="classes"):
+        stoker.convert(photos, tmp_path / "out", classes=classes)
+
+
+def test_an_argument_has_names_with_commas_between_them() -> None:
+    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
+    assert parse_class_names("wild dog") == ("wild dog",)
+
+
+@pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])
+def test_a_file_has_a_name_on_each_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a,b"
+    file.write_text(text, encoding="utf-8")
+    assert parse_class_names(str(file)) == ("cat", "wild dog, tame")
+
+
+@pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
+def test_a_file_with_an_empty_name_is_refused(tmp_path: Path, text: str, label: int) -> None:
+    (tmp_path / "names").write_text(text)
+    with pytest.raises(ConfigError, match=f"label {label} has an empty name"):
+        parse_class_names(str(tmp_path / "names"))
+
+
+def test_a_file_of_names_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        parse_class_names(str(tmp_path / "nowhere.txt"))
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(SourceError, match="cannot be read"):
+        parse_class_names(str(tmp_path / "binary"))
+
+
+def test_a_dataset_has_the_names_of_its_classes(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
+    with pytest.raises(DatasetError, match="not a dataset"):
+        parse_class_names(str(photos))
+
+
+@pytest.fixture
+def pets(tree: Callable[..., Path]) -> Path:
+    """Two images of cats, six of dogs and four of eels."""
+    counts = {"cat": 2, "dog": 6, "eel": 4}
+    return tree(*(f"{name}/{number}.jpg" for name, count in counts.items() for number in range(count)))
+
+
+def classes_of(dataset: stoker.Dataset) -> dict[str, int]:
+    return dict(Counter(key.split("/")[0] for key in dataset.keys(range(len(dataset)))))
+
+
+def test_small_classes_are_left_out_and_large_ones_cut(pets: Path, tmp_path: Path) -> None:
+    dataset = converted(pets, tmp_path / "out", min_per_class=3, max_per_class=4, seed=1)
+    assert classes_of(dataset) == {"dog": 4, "eel": 4}
+    assert dataset.classes == ("dog", "eel")
+    assert all(
+        dataset.classes[label] == key.split("/")[0]
+        for key, label in zip(dataset.keys(range(8)), dataset.labels, strict=True)
+    )
+    assert dataset.manifest.skipped == {
+        "beyond the 4 images of a class": 2,
+        "class with fewer than 3 images": 2,
+    }
+    lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
+    assert [json.loads(line)["key"].split("/")[0] for line in lines] == ["cat", "cat", "dog", "dog"]
+    assert stoker.convert(pets, dataset.path, min_per_class=3, max_per_class=4, seed=1).already
+
+
+def test_the_seed_and_the_keys_choose_the_images_of_a_large_class(pets: Path, tmp_path: Path) -> None:
+    def chosen(target: str, seed: int) -> set[str]:
+        return set(converted(pets, tmp_path / target, max_per_class=3, seed=seed).keys(range(8)))
+
+    first = chosen("first", 1)
+    assert chosen("second", 2) != first
+    (pets / "dog" / "5.jpg").unlink()
+    assert first - {"dog/5.jpg"} <= chosen("fewer", 1)
+
+
+def test_chosen_classes_have_the_numbers_of_the_given_names(pets: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not among the 2 given"):
+        stoker.convert(pets, tmp_path / "none", classes=["eel", "cat"])
+    dataset = converted(
+        pets, tmp_path / "out", classes=["eel", "yak", "cat"], skip_other_classes=True, min_per_class=3
+    )
+    assert classes_of(dataset) == {"eel": 4}
+    assert dataset.classes == ("eel", "yak", "cat")
+    assert dataset.labels.tolist() == [0] * 4
+    assert dataset.manifest.skipped == {"class that was not chosen": 6, "class with fewer than 3 images": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_per_class": 0}, "min_per_class is 1 or more"),
+        ({"min_per_class": 3, "max_per_class": 2}, "at most max_per_class, not 3 and 2"),
+        ({"skip_other_classes": True}, "skip_other_classes needs classes"),
+        ({"min_per_class": 7}, "no sample is left: class with fewer than 7 images"),
+        ({"classes": ["yak"], "skip_other_classes": True}, "no sample is left: class that was not chosen"),
+    ],
+)
+def test_limits_that_leave_no_sample_or_contradict_each_other_are_refused(
+    pets: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ConfigError, SourceError), match=message):
+        stoker.convert(pets, tmp_path / "none", **options)
+
+
+def test_limits_for_samples_of_several_labels_are_refused(pets: Path, tmp_path: Path) -> None:
+    file = pets / "list.json"
+    file.write_text(json.dumps([{"path": "cat/0.jpg", "labels": [1, 2]}]))
+    with pytest.raises(ConfigError, match="one label each, and these have several"):
+        stoker.convert(file, tmp_path / "none", max_per_class=1)
+
+
+def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> None:
+    whole = convert(folder, document(), "whole").annotations(range(4))
+    dataset = convert(folder, document(), classes=["zebra", "ape"], skip_other_classes=True)
+    assert (len(dataset), dataset.classes, dataset.category_ids) == (4, ("zebra", "ape"), (90, 3))
+    found = dataset.annotations(range(4))
+    assert list(zip(found.id.tolist(), found.labels.tolist(), strict=True)) == [(20, 0), (21, 1)]
+    assert found.keypoints is not None
+    assert whole.keypoints is not None
+    assert found.keypoints.tolist() == whole.keypoints[:2].tolist()
+    assert found.polygons is not None
+    assert [len(some) for some in found.polygons] == [2, 0]
+    with pytest.raises(SourceError, match="no object is of the classes gnu"):
+        convert(folder, document(), "none", classes=["gnu"], skip_other_classes=True)
+
+
+def test_classes_that_get_one_name_become_one_class(folder: Path) -> None:
+    path = folder / "instances.json"
+    convert(folder, document(), "whole")
+    mapped = ["--map", "mouse:animal", "--map", "zebra:animal"]
+    run("convert", path, folder / "out", "--images", folder / "images", *mapped)
+    dataset = stoker.open(folder / "out")
+    assert (dataset.classes, dataset.category_ids) == (("ape", "animal"), (3, -1))
+    assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 1, 1]
+
+
+def test_a_merged_dataset_keeps_the_ids_of_categories(folder: Path) -> None:
+    first = convert(folder, document(), "first")
+    content = document()
+    content["categories"] = [
+        {**one, "id": one["id"] + (one["name"] == "zebra")} for one in content["categories"]
+    ]
+    content["categories"].append({"id": 4, "name": "gnu"})
+    content["annotations"] = [one for one in content["annotations"] if one["category_id"] != 90]
+    second = convert(folder, content, "second")
+    stoker.merge([first.path, second.path], folder / "all")
+    merged = stoker.open(folder / "all")
+    assert dict(zip(merged.classes, merged.category_ids, strict=True)) == {
+        "ape": 3, "mouse": 7, "zebra": -1, "gnu": 4
+    }  # fmt: skip
+
+
+def test_a_class_that_others_join_keeps_its_id(folder: Path) -> None:
+    dataset = convert(folder, document(), class_map={"mouse": "ape", "zebra": "horse"})
+    assert (dataset.classes, dataset.category_ids) == (("ape", "horse"), (3, 90))
+
+
+def test_classes_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> None:
+    for name in ("cat", "dog", "eel"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+        (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
+    stoker.convert(
+        tmp_path / "src", tmp_path / "out", class_map=["cat:pet", "dog:pet"], classes=["eel", "pet"]
+    )
+    assert stoker.open(tmp_path / "out").labels.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"gnu": "ape"}, "the source does not have: gnu"),
+        (["ape"], "pairs such as van:car"),
+        ([":ape"], "pairs such as van:car"),
+        (["ape:a", "ape:b"], "two new names for one class"),
+        ({"ape": 3}, "must have names of classes"),
+    ],
+)
+def test_a_value_that_is_no_map_of_classes_is_refused(folder: Path, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        convert(folder, document(), class_map=value)

@@ -1,0 +1,449 @@
+"""Tests of COCO's JSON as a source: the dataset has the annotations of the file."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out, write
+
+import stoker
+from stoker.errors import DecodeError, SourceError
+from stoker.formats.sources.coco import list_coco_file, swap_of
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None:
+    dataset = convert(folder, document(), format=container)
+    assert dataset.keys(range(4)) == ["a.png", "b.png", "empty.png", "tiny.png"]
+    assert dataset.classes == ("ape", "mouse", "zebra")
+    assert dataset.tasks == {"boxes", "keypoints", "instances"}
+    assert dataset.column("image_id").tolist() == [5, 8, 2, 1]
+    found = dataset.annotations(range(4))
+    assert found.owner.tolist() == [0, 1, 1, 3]
+    assert found.id.tolist() == [20, 21, 7, 99]
+    assert found.labels.tolist() == [2, 0, 1, 1]
+    assert found.boxes.tolist() == [[1.5, 1, 6.5, 4], [2, 3, 12, 13], [10, 4, 13, 9], [0, 0, 3, 4]]
+    assert found.crowd.tolist() == [False, False, True, False]
+    assert found.area.tolist() == [12.25, 100, 15, 4]
+    assert found.polygons is not None
+    assert [[part.tolist() for part in some] for some in found.polygons] == [
+        [[[1.5, 1], [6.5, 1], [6.5, 4], [1.5, 4]], [[0, 0], [1, 0], [0, 1]]],
+        [],
+        [],
+        [],
+    ]
+    assert found.runs is not None
+    crowd = document()["annotations"][2]["segmentation"]["counts"]
+    assert [runs.tolist() for runs in found.runs] == [[], [], crowd, [4, 4, 4]]
+    assert found.keypoints is not None
+    assert found.keypoints[1].tolist() == [[4.5, 5.5, 2], [6.5, 5.5, 1], [0, 0, 0]]
+    assert not found.keypoints[[0, 2, 3]].any()
+    assert stoker.verify(dataset.path, decode=True).ok
+
+
+def test_annotations_of_a_selection_are_read_in_any_order(folder: Path) -> None:
+    dataset = convert(folder, document()).select([3, 1, 0])
+    found = dataset.annotations([1, 2, 1])
+    assert found.owner.tolist() == [0, 0, 1, 2, 2]
+    assert found.id.tolist() == [21, 7, 20, 21, 7]
+
+
+def test_the_manifest_names_keypoints(folder: Path) -> None:
+    info = convert(folder, document()).manifest.annotations
+    assert info.keypoints == tuple(NAMES)
+    assert info.swap == (0, 2, 1)
+    assert info.skeleton == ((0, 1), (0, 2))
+
+
+def test_keypoints_with_left_and_right_in_their_names_are_swapped() -> None:
+    assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
+    assert swap_of(("eye left", "eye right")) == (1, 0)
+    assert swap_of(("a", "b")) == (0, 1)
+
+
+def test_ids_may_be_text(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        image["id"] = f"image {image['id']}"
+    for one in content["annotations"]:
+        one["image_id"], one["category_id"] = f"image {one['image_id']}", f"category {one['category_id']}"
+    content["categories"] = [{"id": f"category {one['id']}"} for one in CATEGORIES]
+    dataset = convert(folder, content)
+    assert dataset.classes == ("category category 3", "category category 7", "category category 90")
+    assert dataset.index.arrow("image_id").to_pylist() == ["image 5", "image 8", "image 2", "image 1"]
+    assert dataset.annotations(range(4)).labels.tolist() == [2, 0, 1, 1]
+    content["categories"].append({"id": 1})
+    with pytest.raises(SourceError, match="some are text"):
+        convert(folder, content, "other")
+
+
+def test_members_of_the_file_may_come_in_any_order(folder: Path) -> None:
+    content = document()
+    turned = dict(reversed(content.items()))
+    one, other = convert(folder, content), convert(folder, turned, "other")
+    assert one.fingerprint == other.fingerprint
+
+
+def test_boxes_are_clipped_at_the_edges(folder: Path) -> None:
+    content = document()
+    content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
+    assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
+
+
+def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        del image["height"], image["width"]
+    content["annotations"][2]["segmentation"] = {"size": [4, 3], "counts": "444"}
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
+
+
+def test_names_with_half_of_a_surrogate_pair_are_written_with_escapes(folder: Path) -> None:
+    """JSON can spell such text, and UTF-8 cannot."""
+    content = copy.deepcopy(document())
+    content["images"][3]["id"], *names = "\ud800", "\ud801", "\ud802"
+    person = next(category for category in content["categories"] if "keypoints" in category)
+    person["name"], person["keypoints"][0] = names
+    dataset = convert(folder, content)
+    assert "\\ud801" in dataset.classes
+    assert "\\ud800" in dataset.strings("image_id", range(len(dataset)))
+    assert "\\ud802" in dataset.manifest.annotations.keypoints
+
+
+def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(folder: Path) -> None:
+    content = document()
+    first, second = content["annotations"][2], content["annotations"][3]
+    content["annotations"][2:] = [{**first, "iscrowd": "x"}, {**second, "segmentation": []}]
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"object with an iscrowd that is no number": 1}
+    content["annotations"].reverse()
+    assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
+
+
+def test_unusual_values_of_crowd_and_area_are_read(folder: Path) -> None:
+    content = document()
+    one = content["annotations"][1]
+    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
+        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
+    found = convert(folder, content).annotations(range(4))
+    rows = [found.id.tolist().index(500 + number) for number in range(4)]
+    assert found.crowd[rows].tolist() == [False, True, False, False]
+    assert found.area[rows[3]] == 9
+
+
+def test_polygons_belong_to_their_object(folder: Path) -> None:
+    content = document()
+    things = content["annotations"]
+    things[0]["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
+    things.append({**things[0], "id": 500, "segmentation": [[5, 5, 6, 5, 6, 6]]})
+    polygons = convert(folder, content).annotations([1]).polygons
+    assert polygons is not None
+    assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
+
+
+@pytest.mark.parametrize("name", ["a{b}.json", "{}.json", "a{0.json"])
+def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
+    content = document()
+    content["annotations"][0]["bbox"] = [100, 100, 5, 5]
+    path = write(folder, content).rename(folder / name)
+    stoker.convert(path, folder / "out", images=folder / "images", allow_loss=1)
+    ((_, _, message),) = left_out(stoker.open(folder / "out"))
+    assert message.startswith(f"annotation 21 of {name}: box ")
+
+
+def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
+    content = {"images": document()["images"]}
+    dataset = convert(folder, content)
+    assert len(dataset.annotations(range(4))) == 0
+    assert dataset.tasks == {"boxes"}
+
+
+def test_the_same_command_gives_the_same_dataset(folder: Path) -> None:
+    one = convert(folder, document(), seed=3, shards=2, num_threads=1)
+    other = convert(folder, document(), "other", seed=3, shards=2, num_threads=4)
+    assert one.fingerprint == other.fingerprint
+
+
+def test_splits_have_the_objects_of_their_images(folder: Path) -> None:
+    stoker.convert(write(folder, document()), folder / "split", images=folder / "images", val="50%", shards=1)
+    train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
+    assert len(train) + len(val) == 4
+    assert sorted([*train.annotations(range(2)).id, *val.annotations(range(2)).id]) == [7, 20, 21, 99]
+
+
+def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
+    before = list_coco_file(write(folder, document()), folder / "images").fingerprint()
+    content = document()
+    content["annotations"][0]["bbox"][0] += 0.25
+    assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
+
+
+@pytest.mark.parametrize("name", ["instances.json.gz", "instances.json"])
+def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
+    expected = convert(folder, document()).annotations(range(4)).id.tolist()
+    file = folder / name
+    file.write_bytes(gzip.compress(json.dumps(document()).encode()))
+    stoker.convert(file, folder / "packed", images=folder / "images")
+    assert stoker.open(folder / "packed").annotations(range(4)).id.tolist() == expected
+
+
+def test_a_gzip_file_that_is_cut_short_is_refused(folder: Path) -> None:
+    file = folder / "instances.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(document()).encode())[:-20])
+    with pytest.raises(SourceError, match="the file is no gzip, or not a whole one"):
+        stoker.convert(file, folder / "out", images=folder / "images")
+
+
+@pytest.mark.parametrize("inside", ["", "train2017"])
+def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: str) -> None:
+    """LVIS v1 has no file_name: https://www.lvisdataset.org/dataset."""
+    content = document()
+    for image in content["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
+        image |= {"not_exhaustive_category_ids": [], "neg_category_ids": [3]}
+    images = folder / "images"
+    if inside:
+        images.rename(folder / inside)
+    stoker.convert(write(folder, content), folder / "out", images=folder if inside else images)
+    keys = stoker.open(folder / "out").keys(range(4))
+    assert keys == [f"{inside}/{name}".lstrip("/") for name in ("a.png", "b.png", "empty.png", "tiny.png")]
+
+
+POINTS = [4, 5, 2, 6, 5, 1, 0, 0, 0]
+
+
+def _document(numbers: list[int], categories: list[dict[str, Any]]) -> dict[str, Any]:
+    """Objects with these numbers of keypoints, one after the other in the file."""
+    objects = [
+        {"id": at, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], "keypoints": [4, 5, 2] * number}
+        for at, number in enumerate(numbers)
+    ]
+    return {**document(), "annotations": objects, "categories": categories}
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "majority"])
+def test_an_object_with_too_many_keypoints_does_not_cost_others_theirs(folder: Path, declared: bool) -> None:
+    categories = CATEGORIES if declared else [{"id": 3, "name": "ape"}]
+    dataset = convert(folder, _document([5, 3, 0, 3], categories))
+    found = dataset.annotations(range(4)).keypoints
+    assert found is not None
+    assert found[:, 0].tolist() == [[0, 0, 0], [4.5, 5.5, 2], [0, 0, 0], [4.5, 5.5, 2]]
+    expected = "categories declare" if declared else "most objects have"
+    assert left_out(dataset) == {
+        ("a.png", f"keypoints of another number than {expected}", "annotation 0 of instances.json: 5, not 3")
+    }
+
+
+def test_the_number_that_a_category_declares_outweighs_the_majority(folder: Path) -> None:
+    dataset = convert(folder, _document([5, 3, 5], CATEGORIES))
+    assert dataset.manifest.annotations.keypoints == tuple(NAMES)
+    assert list(dataset.manifest.skipped.values()) == [2]
+
+
+@pytest.mark.parametrize(
+    ("points", "reason"),
+    [
+        ([*POINTS[:8], 7], "keypoint whose visibility is not 0, 1 or 2"),
+        ([*POINTS[:8], -1], "keypoint whose visibility is not 0, 1 or 2"),
+        ([*POINTS[:8], 0.5], "keypoint whose visibility is not 0, 1 or 2"),
+        (POINTS[:8], "keypoints that are no triples of numbers"),
+        ("4 5 2", "keypoints that are no triples of numbers"),
+    ],
+)
+def test_keypoints_that_cannot_be_read_are_left_out_with_a_reason(
+    folder: Path, points: Any, reason: str
+) -> None:
+    content = _document([3, 3], CATEGORIES)
+    content["annotations"][0]["keypoints"] = points
+    dataset = convert(folder, content)
+    assert dataset.manifest.skipped == {reason: 1}
+    found = dataset.annotations(range(4)).keypoints
+    assert found is not None
+    assert not found[0].any()
+    assert found[1].all()
+
+
+@pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])
+def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
+    content = document()
+    content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
+    with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
+        list_coco_file(write(folder, content), folder / "images")
+
+
+# A change of an annotation for each reason; test_malformed_annotations.py has all kinds of changes.
+BROKEN: list[tuple[dict[str, Any], str, str]] = [
+    ({"image_id": 4, "category_id": 3}, "instances.json", "object of an unknown image"),
+    ({"image_id": None, "category_id": 3}, "instances.json", "annotation without an image"),
+    ({"category_id": 4}, "a.png", "object of an unknown category"),
+    ({"bbox": [1, 1, 2, -3]}, "a.png", "object without an area"),
+    ({"bbox": [1e300, 1, 1e300, 3]}, "a.png", "object without a box"),
+    ({"iscrowd": "no"}, "a.png", "object with an iscrowd that is no number"),
+    ({"bbox": [1, -9, 3, 9]}, "a.png", "object outside its image"),
+    ({"segmentation": {"size": [20, 30], "counts": "0"}}, "a.png", "broken run lengths"),
+    ({"segmentation": {"size": [20, 30], "counts": [500, -1]}}, "a.png", "broken run lengths"),
+    ({"segmentation": {"counts": [600]}}, "a.png", "run lengths without a size"),
+    ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
+    ({"segments_info": []}, "a.png", "panoptic annotation"),
+    ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon whose last point has no y"),
+    ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon with values that are no numbers"),
+    ({"keypoints": [1, 2, 2, 900, 1, 2, 0, 0, 0]}, "a.png", "keypoint far outside its image"),
+    ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
+]
+
+
+@pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
+def test_a_broken_annotation_is_left_out_with_key_and_reason(
+    folder: Path, change: dict[str, Any], key: str, reason: str
+) -> None:
+    content = document()
+    content["annotations"].append(
+        {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
+    )
+    dataset = convert(folder, content)
+    ((skipped_key, skipped_reason, detail),) = left_out(dataset)
+    assert (skipped_key, skipped_reason[: len(reason)]) == (key, reason)
+    assert "annotation 500 of instances.json" in detail
+    assert dataset.manifest.skipped == {skipped_reason: 1}
+    # If one part of an object is broken, the rest is kept.
+    whole = not reason.startswith(("polygon", "keypoint"))
+    assert len(dataset.annotations(range(4))) == 5 - whole
+    with pytest.raises((SourceError, DecodeError), match=reason) as caught:
+        convert(folder, content, "strict", strict=True)
+    assert caught.value.key == key
+    assert not (folder / "strict" / "dataset.json").exists()
+
+
+def test_a_keypoint_far_outside_becomes_unlabelled(folder: Path) -> None:
+    content = document()
+    content["annotations"][0]["keypoints"] = [4, 5, 2, 61, 5, 2, -30, -1, 1]
+    found = convert(folder, content).annotations([1]).keypoints
+    assert found is not None
+    assert found[0].tolist() == [[4.5, 5.5, 2], [0, 0, 0], [-29.5, -0.5, 1]]
+
+
+def test_objects_of_an_image_that_is_listed_twice_are_counted(folder: Path) -> None:
+    content = document()
+    content["images"].append({"id": 40, "file_name": "./a.png"})
+    content["annotations"].append({"id": 500, "image_id": 40, "category_id": 3, "bbox": [1, 1, 3, 3]})
+    assert left_out(convert(folder, content)) == {
+        ("a.png", "listed twice", ""),
+        ("./a.png", "object of an image that is listed twice", "annotation 500 of instances.json"),
+    }
+
+
+def test_links_that_are_not_followed_are_not_called_missing(folder: Path) -> None:
+    (folder / "images").rename(folder / "real")
+    (folder / "images").mkdir()
+    for image in document()["images"]:
+        (folder / "images" / image["file_name"]).symlink_to(folder / "real" / image["file_name"])
+    assert len(convert(folder, document())) == 4
+    with pytest.raises(SourceError, match="left out: 4 x link, such as") as caught:
+        convert(folder, document(), "strict", follow_links=False)
+    assert "leave out --no-follow-links" in str(caught.value)
+
+
+def test_a_height_of_four_hundred_digits_counts_as_unknown(folder: Path) -> None:
+    content = document()
+    expected = convert(folder, content).annotations(range(4)).id.tolist()
+    content["images"][0]["height"] = 10**400
+    assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
+
+
+def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> None:
+    content = document()
+    content["images"] += [
+        {"id": 11, "file_name": "gone.png"},
+        {"id": 12, "file_name": "../instances.json"},
+        {"id": 14, "file_name": "\ud800.png"},
+        {"id": 5, "file_name": "again.png"},
+        {"id": 13},
+        {"file_name": "a.png"},
+    ]
+    content["images"][3]["height"] = 21
+    reasons = {(key, reason) for key, reason, _ in left_out(convert(folder, content))}
+    assert reasons == {
+        ("gone.png", "unreadable"),
+        ("../instances.json", "path that leaves the source"),
+        ("\\ud800.png", "name is not UTF-8"),
+        ("again.png", "image whose id another one has"),
+        ("instances.json", "image without an id or a file_name"),
+        ("empty.png", "image of another size than its annotations say"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"images": [}', "no JSON object"),
+        ('{"path": "a.png"}', "names no images: it has path"),
+        ("{}", "names no images: it has nothing"),
+        (
+            '{"images": [{"id": 1, "file_name": "nowhere.png"}]}',
+            "not one of 1 images is in .*; left out: 1 x unreadable: No such file.*, such as nowhere.png",
+        ),
+        ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
+        (
+            '[{"image_id": 5, "bbox": [1, 1, 2, 2]}]',
+            "entry 1 is an annotation, such as those in COCO's results",
+        ),
+    ],
+)
+def test_a_file_that_is_no_coco_is_refused(folder: Path, content: str, says: str) -> None:
+    (folder / "x.json").write_text(content)
+    with pytest.raises(SourceError, match=says):
+        stoker.convert(folder / "x.json", folder / "out", images=folder / "images")
+
+
+def test_a_panoptic_file_is_refused(folder: Path) -> None:
+    content = document()
+    content["annotations"] = [{"image_id": 5, "file_name": "a.png", "segments_info": [{"id": 1}]}]
+    with pytest.raises(SourceError, match="no object: of 1 annotations, panoptic") as caught:
+        list_coco_file(write(folder, content), folder / "images")
+    assert "--masks" in str(caught.value)
+
+
+def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: Path) -> None:
+    content = document()
+    del content["categories"]
+    with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
+        list_coco_file(write(folder, content), folder / "images")
+
+
+def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
+    content = document()
+    content["categories"] = [*CATEGORIES, CATEGORIES[0]]
+    list_coco_file(write(folder, content), folder / "images")
+    content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
+    with pytest.raises(SourceError, match="two categories have the id"):
+        list_coco_file(write(folder, content), folder / "images")
+
+
+def test_a_conversion_goes_on_after_a_shard_of_broken_images_alone(folder: Path) -> None:
+    (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
+    dataset = convert(folder, document(), shard_records=1)
+    assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]
+    assert dataset.annotations(range(3)).id.tolist() == [21, 7, 99]
+
+
+def test_an_object_with_countless_keypoints_is_left_without_them(folder: Path) -> None:
+    """Every object has room for the keypoints of each: a short file could take gigabytes."""
+    file = folder / "many.json"
+    content = document()
+    content["annotations"][0]["keypoints"] = [1, 2, 2] * 501
+    file.write_text(json.dumps(content))
+    listing = list_coco_file(file, folder / "images")
+    assert listing.objects is not None
+    assert "object_keypoints" not in listing.objects.columns
+    assert "more than 500 keypoints" in {skip.reason for skip in listing.skipped}

@@ -1,0 +1,90 @@
+"""Tests of the files of a source as columns: their order and their memory."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.sources.class_folder import list_folder
+from stoker.formats.sources.image_files import FileEntry, FileTable, walk_folder
+from stoker.formats.sources.source import Source
+
+NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
+
+
+@given(NAMES)
+def test_files_are_sorted_as_python_sorts_their_names(names: list[str]) -> None:
+    table = FileTable()
+    for number, name in enumerate(names):
+        table.add(name, number, -number)
+    assert len(table) == len(names)
+    files, moved = table.sorted("root")
+    order = np.arange(len(names))[moved]
+    assert len(files) == len(names)
+    assert files.keys.to_pylist() == list(files.names()) == sorted(names)
+    assert order.tolist() == sorted(range(len(names)), key=lambda i: (names[i], i))
+    assert files.sizes.tolist() == order.tolist()
+    assert files.modified.tolist() == (-order).tolist()
+    assert files.keys.buffers()[0] is None
+
+
+def test_files_that_were_added_in_order_are_not_copied() -> None:
+    table = FileTable()
+    for name in ("a", "b/a", "b/b"):
+        table.add(name, 1, 2)
+    assert table.sorted("root")[1] == slice(None)
+
+
+def test_a_walk_finds_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    names = ["a.jpg", "a/b.jpg", "a/b/c.jpg", "a0/x.jpg", "ab.jpg", "b/0.jpg"]
+    for name in reversed(names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = walk_folder(str(tmp_path), follow_links=True)
+    assert [one.key for one in found if isinstance(one, FileEntry)] == sorted(names)
+
+
+def test_files_are_taken_in_any_order_and_repeatedly() -> None:
+    table = FileTable()
+    for number, name in enumerate(["c", "", "ä"]):
+        table.add(name, number, 10 * number)
+    taken = table.sorted("root")[0].take(np.array([2, 0, 2]))
+    assert taken.keys.to_pylist() == ["ä", "", "ä"]
+    assert (taken.sizes.tolist(), taken.modified.tolist()) == ([2, 1, 2], [20, 10, 20])
+
+
+def test_memory_of_a_plan_is_a_few_times_that_of_the_names(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    """A file takes 138 bytes, with 31 of its name; lists of Python objects would take 305."""
+    image = make_jpeg(0)
+    _peak(tmp_path / "first", 100, image)  # so that imports are not counted
+    few, many = (_peak(tmp_path / str(number), number, image) for number in (2_000, 10_000))
+    assert (many - few) / 8_000 < 220
+
+
+def _peak(root: Path, files: int, image: bytes) -> int:
+    """Return the most memory that the listing and the plan of some files take."""
+    for number in range(files):
+        path = root / f"class-{number % 10}" / f"photograph-{number:08d}.jpg"
+        if number < 10:
+            path.parent.mkdir(parents=True)
+            path.write_bytes(image)
+        else:
+            os.link(root / f"class-{number % 10}" / f"photograph-{number % 10:08d}.jpg", path)
+    tracemalloc.start()
+    try:
+        listing = list_folder(Source(root))
+        plan_conversion(listing, ConvertOptions(shards=4, seed=1, val=Fraction(1, 10)))
+        return tracemalloc.get_traced_memory()[1] + int(listing.keys.nbytes)
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,333 @@
+"""Tests of YOLO's folders as a source."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.data.datasets import converted
+from PIL import Image
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.source import Source, open_folder
+from stoker.formats.sources.yolo import YoloNames, is_yolo, list_yolo, read_names
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two training images and one to validate, 80 wide and 40 high; one has no labels."""
+    root = tmp_path / "set"
+    for split, names in (("train", "ab"), ("val", "c")):
+        for kind in ("images", "labels"):
+            (root / kind / split).mkdir(parents=True)
+        for name in names:
+            Image.new("RGB", (80, 40)).save(root / "images" / split / f"{name}.png")
+    (root / "labels" / "train" / "a.txt").write_text("1 0.5 0.5 0.25 0.5\n\n0 0.1 0.2 0.1 0.1\n")
+    (root / "labels" / "val" / "c.txt").write_text("0 0 0 0.5 0 0.5 0.5\n")
+    (root / "data.yaml").write_text("path: ../set  # root\nnames:\n  0: person\n  1: 'traffic light'\n")
+    return root
+
+
+def convert(source: Path, out: Path, **options: Any) -> stoker.Dataset:
+    return converted(source, out, allow_loss=1, source_format="yolo", **options)
+
+
+def test_shares_of_an_image_become_pixels(root: Path, tmp_path: Path) -> None:
+    dataset = convert(root, tmp_path / "out")
+    assert dataset.keys(range(3)) == ["train/a.png", "train/b.png", "val/c.png"]
+    assert dataset.classes == ("person", "traffic light")
+    found = dataset.annotations(range(3))
+    assert found.owner.tolist() == [0, 0, 2]
+    assert found.labels.tolist() == [1, 0, 0]
+    np.testing.assert_allclose(found.boxes, [[30, 10, 50, 30], [4, 6, 12, 10], [0, 0, 40, 20]], atol=1e-5)
+    assert found.id.tolist() == [0, 2, 0]
+    np.testing.assert_allclose(found.area, [400, 32, 400], rtol=1e-6)
+    assert found.polygons is not None
+    assert [len(some) for some in found.polygons] == [0, 0, 1]
+    assert found.polygons[2][0].tolist() == [[0, 0], [40, 0], [40, 20]]
+    assert stoker.verify(dataset.path).ok
+
+
+def test_a_folder_of_images_is_a_source(root: Path, tmp_path: Path) -> None:
+    assert is_yolo(Source(root / "images" / "train"))
+    dataset = convert(root / "images" / "train", tmp_path / "out")
+    assert dataset.keys(range(2)) == ["a.png", "b.png"]
+    assert dataset.classes == ("person", "traffic light")
+
+
+def test_boxes_are_resized_with_their_image(root: Path, tmp_path: Path) -> None:
+    dataset = convert(root, tmp_path / "out", resize="squash=20x20")
+    np.testing.assert_allclose(dataset.annotations([0]).boxes[0], [7.5, 5, 12.5, 15], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [  # test_malformed_annotations.py has more kinds of lines
+        ("0 0.5 0.5 0 0.5", "object without an area"),
+        ("0 0.5 0.5 nan 0.5", "object without a box"),
+        ("0 0.1 0.1 nan 0.1 0.5 0.5", "object without a box"),
+        ("0 1e300 0.5 1e300 0.5", "object without a box"),
+        ("0 0.5 0.5 0.5 0.5 0.9", "line that is no object"),
+        ("inf 0.5 0.5 0.5 0.5", "object of an unknown category"),
+        ("0 40 20 10 10", "object outside its image"),
+    ],
+)
+def test_a_broken_line_is_left_out_with_file_and_reason(
+    root: Path, tmp_path: Path, line: str, reason: str
+) -> None:
+    (root / "labels" / "train" / "b.txt").write_text(f"1 0.5 0.5 0.5 0.5\n{line}\n")
+    dataset = convert(root, tmp_path / "out")
+    assert len(dataset.annotations([1])) == 1
+    (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
+    assert (skip["key"], skip["reason"]) == ("train/b.png", reason)
+    assert "line 2 of train/b.txt" in skip["detail"] or "object 1 of its labels" in skip["detail"]
+
+
+def test_a_huge_number_of_a_class_without_names_is_refused(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
+    listing = list_yolo(Source(root))
+    assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
+    assert len(listing.classes) < 3
+
+
+def test_an_object_with_a_keypoint_out_of_range_is_left_out(root: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
+    assert list_yolo(Source(root)).skipped[0][:2] == (
+        "train/a.png",
+        "object with keypoints that are no numbers",
+    )
+
+
+def test_labels_without_an_image_and_unreadable_labels_are_left_out(root: Path) -> None:
+    (root / "labels" / "val" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "classes.txt").write_text("a")
+    (root / "labels" / "train" / "b.txt").write_bytes(b"\xff\xfe")
+    (root / "labels" / "train" / "a.txt").unlink()
+    (root.parent / "elsewhere").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "elsewhere")
+    assert [skip[:2] for skip in list_yolo(Source(root)).skipped] == [
+        ("train/b.png", "labels that cannot be read"),
+        ("val/gone.txt", "labels without an image"),
+    ]
+    assert [skip[:2] for skip in list_yolo(Source(root, follow_links=False)).skipped] == [
+        ("train/a.png", "labels that cannot be read"),
+        ("train/b.png", "labels that cannot be read"),
+        ("val/gone.txt", "labels without an image"),
+    ]
+
+
+def test_keypoints_have_visibilities_and_swaps(root: Path, tmp_path: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 3]\nflip_idx: [1, 0]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text(
+        "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.5 0.75 1\n0 0.5 0.5 1 1\n"
+    )
+    dataset = convert(root, tmp_path / "out")
+    keypoints = dataset.annotations([0]).keypoints
+    assert keypoints is not None
+    assert keypoints.tolist() == [[[20, 20, 2], [40, 30, 1]], [[0, 0, 0], [0, 0, 0]]]
+    assert dataset.manifest.annotations.swap == (1, 0)
+    assert "keypoints" in dataset.tasks
+
+
+def test_a_keypoint_without_visibility_is_labelled_unless_at_0(root: Path, tmp_path: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 0.25 0.5 0 0\n")
+    keypoints = convert(root, tmp_path / "out").annotations([0]).keypoints
+    assert keypoints is not None
+    assert keypoints.tolist() == [[[20, 20, 2], [0, 0, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("names: [a, 'b c', \"d, e\"]\nnc: 3\n", ("a", "b c", "d, e")),
+        ("nc: 2\nnames:\n- a\n- b # the second\ntrain: x\n", ("a", "b")),
+        ("names:\n  - a\n\n  - b\n", ("a", "b")),
+        ("names: {0: a, 1: b}", ("a", "b")),
+        ("names: [a,\n  b]", ("a", "b")),
+        ("names: []", ()),
+        ("names:\n", ()),
+        ("names: [no, 1, null, 1.0]\n", ("no", "1", "null", "1.0")),
+        ("names:\n  0: it's\n  1: 'it''s'\n", ("it's", "it's")),
+        ("# a comment\n", ()),
+        ("train: x", ()),
+    ],
+)
+def test_yaml_names_the_classes(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    assert read_names([open_folder(tmp_path / "nowhere"), open_folder(tmp_path)]) == YoloNames(names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "names: a",
+        "names: [a, [b]]",
+        "names: [a",
+        "names: &names [a, *names]",
+        "- a",
+        "nc: 3\nnames: [a, b]",
+        "nc: two\nnames: [a, b]",
+        "names: " + 100_000 * "[",
+        "names: [a] #" + (1 << 20) * " ",
+        "names:\n 1: a\n",
+        "kpt_shape: [2]",
+        "kpt_shape: [2, 4]",
+        "kpt_shape: [-2, 3]",
+        "kpt_shape: [2, 3]\nflip_idx: [0, 0]",
+    ],
+)
+def test_yaml_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    with pytest.raises(SourceError, match="the file cannot be read"):
+        read_names([open_folder(tmp_path)])
+
+
+def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    assert list_yolo(Source(root)).classes == ("0", "1")
+    (root / "labels" / "classes.txt").write_text("x\ny\n")
+    assert list_yolo(Source(root)).classes == ("x", "y")
+
+
+def test_a_folder_without_images_and_labels_is_refused(tmp_path: Path) -> None:
+    assert not is_yolo(Source(tmp_path))
+    with pytest.raises(SourceError, match="the source is no YOLO"):
+        list_yolo(Source(tmp_path))
+
+
+# Each list has the list before nine times: 9^8 names in 400 bytes.
+LISTS_OF_LISTS = "a0: &a0 [x]\n"
+LISTS_OF_LISTS += (
+    "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(8)) + "names: *a8\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kpt_shape: [1000000, 3]", "1000000 keypoints, more than 500"),
+        ("kpt_shape: [3000000000, 3]", "3000000000 keypoints, more than 500"),
+        ("names: " + "[" * 900, "nests more than 16 lists"),
+        (
+            "names: " + "[" * 2000,
+            "nests more than 16 lists|maximum nesting depth",
+        ),  # libyaml 0.2.6 has a limit
+        ("names: " + "{a: [" * 2000, "nests more than 16 lists"),
+        ("- " * 300_000, "nests more than 16 lists"),
+        ("? " * 300_000, "nests more than 16 lists"),
+        (LISTS_OF_LISTS, "names must be a list of names or numbers, not one of other values"),
+    ],
+)
+def test_small_files_that_would_cost_much_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    with pytest.raises(SourceError, match=message):
+        read_names([open_folder(tmp_path)])
+
+
+NAMES = "names: [person, car]\n"
+
+
+def _images(folder: Path, names: str, labels: Path | None = None) -> None:
+    """Write an image for each letter of ``names``, with an object of class 0 and class 1 in turn."""
+    labels = labels or Path(str(folder).replace("images", "labels"))
+    for number, name in enumerate(names):
+        for directory in (folder, labels):
+            directory.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
+        (labels / f"{name}.txt").write_text(f"{number % 2} 0.5 0.5 0.5 0.5\n")
+
+
+def _convert(file: Path, **options: Any) -> dict[str, list[str]]:
+    """Convert a source, check that each image of each split has its object, and return the keys by split."""
+    summary = stoker.convert(file, file.parent / "shards", **options)
+    found = {}
+    for split, folder in summary.datasets.items():
+        assert folder == file.parent / "shards" / split
+        dataset = stoker.open(folder)
+        assert dataset.classes == ("person", "car")
+        assert len(dataset.annotations(range(len(dataset)))) == len(dataset)
+        found[split] = dataset.keys(range(len(dataset)))
+    assert summary.written == sum(map(len, found.values()))
+    return found
+
+
+def test_paths_of_roboflow_start_at_a_folder_below_the_file(tmp_path: Path) -> None:
+    for split, names in (("train", "ab"), ("valid", "c"), ("test", "d")):
+        _images(tmp_path / split / "images", names)
+    (tmp_path / "data.yaml").write_text(
+        f"train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 2\n{NAMES}"
+    )
+    found = {
+        "train": ["train/images/a.png", "train/images/b.png"],
+        "val": ["valid/images/c.png"],
+        "test": ["test/images/d.png"],
+    }
+    assert _convert(tmp_path / "data.yaml") == found
+
+
+def test_a_split_may_be_several_folders_or_a_list_below_path(tmp_path: Path) -> None:
+    _images(tmp_path / "set" / "images" / "one", "ab")
+    _images(tmp_path / "set" / "images" / "two", "c")
+    _images(tmp_path / "elsewhere", "d", tmp_path / "elsewhere")
+    (tmp_path / "set" / "val.txt").write_text("./images/one/b.png\n\nimages/two/c.png\n")
+    (tmp_path / "coco8.yml").write_text(
+        f"path: set\ntrain: [images/one, images/two]\nval: val.txt\ntest: {tmp_path}/elsewhere\n{NAMES}"
+    )
+    assert _convert(tmp_path / "coco8.yml") == {
+        "train": ["set/images/one/a.png", "set/images/one/b.png", "set/images/two/c.png"],
+        "val": ["set/images/one/b.png", "set/images/two/c.png"],
+        "test": ["elsewhere/d.png"],
+    }
+
+
+def test_labels_without_an_image_are_counted(tmp_path: Path) -> None:
+    _images(tmp_path / "images", "ab")
+    (tmp_path / "labels" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    (tmp_path / "data.yaml").write_text(f"train: images\ntest:\n{NAMES}")
+    with pytest.raises(SourceError, match="labels without an image"):
+        _convert(tmp_path / "data.yaml")
+    assert _convert(tmp_path / "data.yaml", allow_loss=1) == {"train": ["images/a.png", "images/b.png"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"train: gone\n{NAMES}", "train names 'gone', which is not there"),
+        ("train: images\n", "no names of classes"),
+        (NAMES, "it names no images"),
+        (f"train: {{a: b}}\n{NAMES}", "the numbers of train must count from 0"),
+        (f'train: "a\\0b"\n{NAMES}', "must be paths"),
+        (f"train: {'x' * 5000}\n{NAMES}", "which is not there"),
+        (f"train: empty\n{NAMES}", "train holds no image"),
+    ],
+)
+def test_a_data_yaml_that_cannot_be_used_is_an_error(tmp_path: Path, content: str, message: str) -> None:
+    _images(tmp_path / "images", "a")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "data.yaml").write_text(content)
+    with pytest.raises(SourceError, match=message):
+        _convert(tmp_path / "data.yaml")
+
+
+def test_options_that_do_not_fit_splits_are_refused(tmp_path: Path) -> None:
+    _images(tmp_path / "images", "ab")
+    (tmp_path / "data.yaml").write_text(f"train: images\n{NAMES}")
+    with pytest.raises(ConfigError, match="val and test divide a source"):
+        _convert(tmp_path / "data.yaml", val=0.5)
+    shutil.copytree(tmp_path / "images", tmp_path / "train")
+    (tmp_path / "among.yaml").write_text(f"train: train\n{NAMES}")
+    with pytest.raises(ConfigError, match="images of the source lie in the target"):
+        stoker.convert(tmp_path / "among.yaml", tmp_path)
+    _convert(tmp_path / "data.yaml")
+    with pytest.raises(ConfigError, match="append adds one source"):
+        stoker.append(tmp_path / "shards" / "train", tmp_path / "data.yaml")
