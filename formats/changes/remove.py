@@ -1,7 +1,4 @@
-"""Files of keys, which ``stoker duplicates`` writes and ``stoker remove`` reads.
-
-Each line has a key, or a key, a tab and the folder of the dataset that it belongs to.
-"""
+"""Removal of samples from a dataset, which makes a version without them."""
 
 from __future__ import annotations
 
@@ -25,26 +22,13 @@ from ..dataset.versions import NextVersion, publish_version
 from .joining import ChangeSummary, locked_dataset, staging_folder
 
 
-def read_keys(file: Path, folder: Path) -> list[str]:
-    """Return the keys in a file that belong to the dataset in ``folder``."""
+def read_keys(file: Path) -> list[str]:
+    """Return the keys in a file, one a line."""
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"the file of keys cannot be read: {error}", path=file) from error
-    pairs = [line.removesuffix("\r").rpartition("\t") for line in lines if line.strip()]
-    keys = [key or last for key, tab, last in pairs if not tab or Path(last) == folder.resolve()]
-    if pairs and not keys:
-        raise SourceError(
-            f"the file has only keys of other datasets, such as {pairs[0][2]}",
-            path=file,
-            hint=f"name the folder of that dataset, or a file with keys of {folder}",
-        )
-    return keys
-
-
-def write_keys(file: Path, keys: Iterable[tuple[str, Path]]) -> None:
-    """Write keys with the folders of their datasets."""
-    file.write_text("".join(f"{key}\t{folder.resolve()}\n" for key, folder in keys), encoding="utf-8")
+    return [line.removesuffix("\r") for line in lines if line.strip()]
 
 
 Mask = npt.NDArray[np.bool_]
@@ -65,9 +49,7 @@ def remove(
 
     Args:
         dataset: The dataset's folder.
-        keys: Keys of the samples to leave out, or a file of keys as ``stoker duplicates`` writes it: each
-            line has a key, or a key, a tab and the folder of its dataset. Lines of other datasets are
-            ignored.
+        keys: Keys of the samples to leave out, or a file with a key on each line.
         where: A condition on the index's columns, as :meth:`stoker.Dataset.select` takes it, such as
             ``"width < 64"``. With both arguments, all samples that either names are left out.
 
@@ -82,7 +64,7 @@ def remove(
         raise ConfigError("remove needs keys or a condition", hint="such as where='width < 64'")
     with locked_dataset(dataset) as (folder, last):
         index = open_index(folder, last)
-        listed, skipped = _listed_keys(keys, folder), {}
+        listed, skipped = _listed_keys(keys), {}
         out = np.zeros(len(index), bool)
         if listed is not None:
             out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(listed, pa.large_string())))
@@ -97,10 +79,10 @@ def remove(
     )
 
 
-def _listed_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Path) -> list[str] | None:
+def _listed_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> list[str] | None:
     if keys is None:
         return None
-    return read_keys(Path(keys), folder) if isinstance(keys, (str, os.PathLike)) else list(keys)
+    return read_keys(Path(keys)) if isinstance(keys, (str, os.PathLike)) else list(keys)
 
 
 def _check(out: Mask, folder: Path) -> None:

@@ -20,7 +20,6 @@ from .bench import bench
 from .buckets.command import buckets
 from .cache import cache
 from .changes.append import append
-from .changes.duplicates import duplicates
 from .changes.merge import merge
 from .changes.remove import remove
 from .convert import convert
@@ -42,7 +41,6 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "append": append,
     "merge": merge,
     "remove": remove,
-    "duplicates": duplicates,
     "stage": stage,
     "info": info,
     "verify": verify,

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verify import verify
     from stoker.pipeline.cluster.ray_workers import RayWorkers
-    from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali import DaliOptions
     from stoker.pipeline.images.captions import Tokens
     from stoker.pipeline.images.loader import ImageLoader
@@ -72,7 +71,6 @@ __all__ = [
     "bucketing",
     "convert",
     "convert_text",
-    "duplicates",
     "errors",
     "formats",
     "merge",
@@ -102,7 +100,7 @@ _HOME = {
     "append": "stoker.formats.changes.append",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
-    "duplicates": "stoker.pipeline.duplicates.find",
+    "exclude": "stoker.formats.changes.remove",
     "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mixtures.mix",
     "open": "stoker.formats.open",

@@ -13,7 +13,7 @@ def remove(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
     keys: Annotated[
         str | None,
-        typer.Option(help="File with a key on each line, such as stoker duplicates --output writes."),
+        typer.Option(help="File with a key on each line."),
     ] = None,
     where: Annotated[
         str | None, typer.Option(help="Condition on the columns of the index, such as 'width < 64'.")
@@ -25,7 +25,7 @@ def remove(
 
     Examples:
       stoker remove shards/train --where "width < 64 or height < 64"
-      stoker remove shards/val --keys duplicates.txt
+      stoker remove shards/val --keys keys.txt
     """
     from stoker.formats.changes.remove import remove as run
 

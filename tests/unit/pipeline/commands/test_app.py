@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -286,16 +285,3 @@ def test_commands_make_and_show_versions_of_a_dataset(
     assert "6 samples" in run_main("verify", f"{train}@1")
     assert "version 1: 11 samples" in run_main("merge", train, f"{train}@1", "--into", tmp_path / "all")
     assert "the last one is 4" in run_main("info", f"{train}@9", status=1)
-
-
-def test_duplicates_are_listed_for_exclude(run_main: RunMain, photos: Path, tmp_path: Path) -> None:
-    shutil.copy(photos / "a" / "0.jpg", photos / "a" / "copy.jpg")
-    train, keys, page = tmp_path / "train", tmp_path / "keys.txt", tmp_path / "page.html"
-    run_main("convert", photos, train)
-    output = run_main("duplicates", train, "--output", keys, "--html", page)
-    assert "7 images: 1 group; 1 surplus, 1 of them exact" in output
-    assert re.search(r"a/0\.jpg +train +stays\s+a/copy\.jpg +train +exact", output)
-    assert page.read_text().count("<img") == 2
-    groups = json.loads(run_main("duplicates", train, "--json"))["groups"]
-    assert [image["key"] for image in groups[0]] == ["a/0.jpg", "a/copy.jpg"]
-    assert "version 2: 6 samples, 1 left out" in run_main("remove", train, "--keys", keys)

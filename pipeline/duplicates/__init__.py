@@ -1,1 +1,0 @@
-"""Near and exact duplicates among the images of datasets, for ``stoker duplicates``."""
