@@ -100,7 +100,6 @@ _HOME = {
     "append": "stoker.formats.changes.append",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
-    "exclude": "stoker.formats.changes.remove",
     "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mixtures.mix",
     "open": "stoker.formats.open",
