@@ -28,7 +28,7 @@ from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.native import ByteRanges, NativeEngine, needed_bytes
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
+from stoker.pipeline.order.orders import BlockShuffle, FullShuffle
 
 Int64 = npt.NDArray[np.int64]
 

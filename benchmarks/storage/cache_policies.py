@@ -22,7 +22,7 @@ from stoker.augment import CenterCrop
 from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.formats.remote.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.next_use import PlannedDraws, make_next_use
-from stoker.pipeline.order.epoch_order import FullShuffle
+from stoker.pipeline.order.orders import FullShuffle
 
 _EPOCHS = 3
 

@@ -27,8 +27,8 @@ from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.pipeline.commands.shared.console import human_bytes, out, table
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
+from stoker.pipeline.order.schedule import Schedule
 
 BILLION = 1_000_000_000
 RANKS = 1024

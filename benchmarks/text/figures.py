@@ -36,8 +36,15 @@ from stoker.bucketing import (
     report_plan,
 )
 from stoker.bucketing.boundaries import Method
-from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import FullShuffle, Order, Stream
+from stoker.pipeline.order.orders import (
+    Balanced,
+    FullShuffle,
+    MixedOrder,
+    Order,
+    Stream,
+    WeightedDraws,
+    WeightedShuffle,
+)
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner

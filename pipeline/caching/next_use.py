@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from stoker.formats.dataset.columns import expand_ranges
 
-from ..order.changes.substitutes import original
-from ..order.epoch_order import FullShuffle, Order, Sequential, Stream
+from ..order.exclusions import original
+from ..order.orders import FullShuffle, Order, Sequential, Stream
 from ..order.permutation import Permutation
 from ..order.sample_source import SampleSource
 

@@ -24,9 +24,8 @@ from stoker.formats.remote.retry import retries
 from stoker.processes import Cleanup
 from stoker.urls import is_url
 
-from ..execution.interrupts import OneShotEvent
-from ..execution.observation.counters import Counters
-from ..execution.threads import WorkerThread
+from ..execution.stats import Counters
+from ..execution.threads import OneShotEvent, WorkerThread
 from ..order.sample_source import SampleSource
 from .next_use import NextUse, PlannedDraws, make_next_use
 from .read_ahead import BatchReads, BlockRequests, CacheHandle, CacheReadAhead

@@ -1,23 +1,146 @@
-"""The process on another machine that makes batches: a Ray actor with a copy of the loader."""
+"""Batches that another machine makes: the arguments of a loader's copy, and the Ray actor that runs it."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import _native
-from stoker.errors import StokerError
+from stoker.errors import ConfigError, StokerError
+from stoker.formats.open import open as open_dataset
 from stoker.version import __version__
 
-from .started_batches import StartedBatches
+from ..description import ELSEWHERE, NotPortableError, describe_dataset, unpack_rows
+from ..execution.passes import FirstSteps
+from ..order.mixture import mix
+from ..order.moving_weights import MovingWeights
+
+
+@dataclass(frozen=True)
+class WantedBatches:
+    """What decides some batches, besides the arguments of the loader."""
+
+    epoch: int  # Number of the epoch
+    position: int  # The checkpoint's position at which the first batch is the next one
+    count: int  # Number of batches
+    steering: Any  # What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`
+
+
+class MadeBatches(NamedTuple):
+    """What was made of some batches, before they have the form of the framework."""
+
+    batches: list[Any]  # Those before an error, as the loader's producer collects them
+    error: Exception | None  # The error of the next batch
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return sum(batch.samples for batch in self.batches)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(batch.nbytes for batch in self.batches)
+
+
+class StartedBatches:
+    """Batches that an engine makes."""
+
+    def __init__(self, loader: Any, wanted: WantedBatches) -> None:
+        steps = FirstSteps(loader._schedule(wanted.epoch, wanted.position), wanted.count)
+        self._producer = loader._make_producer(steps, wanted.epoch)
+        self._count = 0
+        self._error: Exception | None = None
+        try:
+            while started := self._producer.start():
+                self._count += started
+        except Exception as error:  # the batches before it are good
+            self._error = error
+
+    def collect(self) -> MadeBatches:
+        """Wait for all batches, also for those after an error, so that the engine is empty."""
+        outcomes = [self._collected() for _ in range(self._count)]
+        errors = (i for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception))
+        good = next(errors, len(outcomes))
+        return MadeBatches(outcomes[:good], outcomes[good] if good < len(outcomes) else self._error)
+
+    def _collected(self) -> Any:
+        """The oldest batch, or its error."""
+        try:
+            return self._producer.collect()
+        except Exception as error:  # the batches after it must leave the engine, too
+            return error
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..versioned_loader import VersionedLoader
+
+
+@dataclass(frozen=True)
+class LoaderArguments:
+    """The arguments of a loader's copy on another machine."""
+
+    kind: type[Any]  # Class of the loader
+    dataset: Mapping[str, Any]  # Description of its dataset, as JSON data
+    options: Mapping[str, Any]  # The other arguments
+    unfinished: bool = False  # Whether the copy leaves colours and dtype of images to the loader
+
+    @classmethod
+    def of_loader(
+        cls, loader: VersionedLoader, changed: Mapping[str, Any], *, unfinished: bool = False
+    ) -> LoaderArguments:
+        """Return the arguments of a loader's copies."""
+        bases = [base for base in type(loader).__mro__ if base.__module__.startswith("stoker.")]
+        if not type(loader).__init__.__module__.startswith("stoker."):
+            raise ConfigError(
+                f"{type(loader).__name__} has other arguments, so workers cannot make copies of it",
+                hint=f"Use workers with {bases[0].__name__} itself.",
+            )
+        try:
+            dataset = describe_dataset(loader._given_dataset, loader.dataset)
+        except NotPortableError as error:
+            raise ConfigError(f"workers cannot open the dataset: it is {error}") from None
+        kept = {
+            name: value for name, value in loader._given_options.items() if name not in ELSEWHERE - {"mapped"}
+        }
+        ranks = {"rank": loader._ranks.rank, "world_size": loader._ranks.world_size}
+        kind = next(base for base in bases if base.__name__ in ("ImageLoader", "TextLoader"))
+        return cls(kind, dataset, {**kept, **ranks, **changed}, unfinished)
+
+    def make(self, num_threads: int) -> Any:
+        """Make the loader; ``num_threads`` are those of an engine."""
+        options = dict(self.options)
+        dataset = described_dataset(self.dataset, options)
+        if "engine" in options:
+            options["num_threads"] = num_threads
+        loader = self.kind(dataset, **options)
+        if self.unfinished:
+            loader._leave_unfinished()
+        return loader
+
+
+def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
+    """The dataset of a description. A plain path stays one: the loader applies the cache's arguments."""
+    if "mixture" in description:
+        parts = [described_dataset(part, {}) for part in description["mixture"]]
+        mixture = mix(
+            list(zip(parts, description["weights"], strict=True)), samples=sum(description["weights"])
+        )
+        moving = description.get("moving")
+        return replace(mixture, moving=MovingWeights.from_json(moving, len(parts))) if moving else mixture
+    if "version" not in description:
+        return description["path"]
+    cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}
+    opened = open_dataset(description["path"], version=description["version"], **cache)
+    return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from .loader_arguments import LoaderArguments
-    from .started_batches import MadeBatches, WantedBatches
 
 
 @dataclass(frozen=True)

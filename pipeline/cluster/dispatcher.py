@@ -11,22 +11,83 @@ import threading
 from bisect import insort
 from collections import deque
 from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from stoker._native import BufferPool
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
-from ..execution.observation.counters import Traffic
+from ..execution.stats import Traffic
 from ..execution.threads import stopping
-from .request import BatchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .image_memory import ImageMemory
+    from .batch_maker import MadeBatches, WantedBatches
+
+
+@dataclass(eq=False)
+class BatchRequest:
+    """Consecutive batches that a producer waits for."""
+
+    number: int  # Requests are made and answered in the order of their numbers
+    wanted: WantedBatches  # What decides the batches
+    # Begins to make them in this process; returns a function that waits for them
+    begin: Callable[[], Callable[[], MadeBatches]]
+    value: MadeBatches | None = None  # What was made
+    error: BaseException | None = None  # The error, if no value was made
+    done: bool = False  # Whether there is a value or an error
+    # When workers were asked, by the numbers of their machines
+    sent: dict[str, float] = field(default_factory=dict)
+
+    def __lt__(self, other: BatchRequest) -> bool:
+        return self.number < other.number
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
+
+_KEPT = 4  # requests whose memory is kept for others
+
+
+class ImageMemory:
+    """Memory for images, used again because fresh pages cost more than the copy."""
+
+    def __init__(self, allocate: Allocate | None) -> None:
+        self._allocate = allocate
+        self._pool = BufferPool(_KEPT)
+
+    def copy(self, answer: Any) -> Any:
+        """Copy an answer out of Ray's store, where it is read-only and takes room until it is dropped."""
+        batches = getattr(answer, "batches", ())
+        arrays = [array for batch in batches for array in getattr(batch, "images", ())]
+        self._pool.keep_at_least(_KEPT * len(arrays))
+        return deepcopy(answer, {id(array): self._copied(array) for array in arrays})
+
+    def _copied(self, images: Any) -> Any:
+        """Copies of images; unfinished images are finished on the way."""
+        empty = self._allocate or self._pool.array
+        if hasattr(images, "finish"):
+            return images.finish(empty)
+        copied = empty(images.shape, images.dtype.name)
+        np.copyto(copied, images)
+        return copied
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .batch_maker import MadeBatches, WantedBatches
     from .ray_pool import Answer, RayPool, RayWorker
-    from .started_batches import MadeBatches, WantedBatches
 
 _LOG = EventLog("workers")
 _TICK = 0.05  # seconds between two looks for changes
@@ -264,3 +325,62 @@ class Dispatcher:
         pool, self._pool = self._pool, None
         if pool:
             pool.close()
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..execution.batch import FinishedBatch
+    from ..execution.passes import Steps
+    from ..execution.stats import StatsTotals
+
+
+class SharedProducer:
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
+
+    def __init__(
+        self,
+        schedule: Steps,
+        *,
+        complete: Callable[[Any], FinishedBatch],
+        ask: Callable[[int, int], BatchRequest],
+        together: Callable[[int], int],
+        dispatcher: Dispatcher,
+        totals: StatsTotals,
+    ) -> None:
+        self.max_in_flight = dispatcher.in_flight
+        self._schedule = schedule
+        self._complete = complete
+        self._ask = ask
+        self._together = together
+        self._dispatcher = dispatcher
+        self._totals = totals
+        self._next = 0
+        self._in_flight: deque[BatchRequest] = deque()
+        self._outcomes: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
+
+    def start(self) -> int:
+        """Ask for the next batches; return their number."""
+        if self._next == len(self._schedule):
+            return 0
+        count = min(self._together(self._next), len(self._schedule) - self._next)
+        self._in_flight.append(self._ask(self._schedule.consumed(self._next), count))
+        self._next += count
+        return count
+
+    def finish(self) -> FinishedBatch:
+        """Wait for the oldest batch that was asked for, and complete it."""
+        if not self._outcomes:
+            with self._totals.worker.stage("executing"):
+                answer = self._dispatcher.wait(self._in_flight.popleft())
+            self._outcomes.extend((*answer.batches, *([answer.error] if answer.error else ())))
+        outcome = self._outcomes.popleft()
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return self._complete(outcome)
+        except BaseException:
+            self._outcomes.clear()  # nothing after an error is handed out
+            raise
+        finally:
+            del outcome  # an error's traceback refers to this frame

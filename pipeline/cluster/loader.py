@@ -16,22 +16,18 @@ from stoker.processes import Cleanup
 from ..execution.batch import FinishedBatch
 from ..execution.prefetch import BatchProducer
 from ..execution.threads import WorkerThread
-from ..order.changes.steered_loader import SteeredLoader
-from .batch_maker import LoaderIdentity
-from .dispatcher import Dispatcher
-from .image_memory import ImageMemory
-from .loader_arguments import LoaderArguments
+from ..steered_loader import SteeredLoader
+from .batch_maker import LoaderArguments, LoaderIdentity, StartedBatches, WantedBatches
+from .dispatcher import Dispatcher, ImageMemory, SharedProducer
 from .ray_pool import PER_WORKER, RayPool
 from .ray_workers import RayWorkers
-from .shared_producer import SharedProducer
-from .started_batches import StartedBatches, WantedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..execution.observation.counters import Traffic
-    from .image_memory import Allocate
-    from .started_batches import MadeBatches
+    from ..execution.stats import Traffic
+    from .batch_maker import MadeBatches
+    from .dispatcher import Allocate
 
 _SPARE = 4  # requests in flight beyond those that keep the workers busy
 _LOCAL_REQUESTS = 2  # requests of this process at the same time: one that its engine makes, and the next one

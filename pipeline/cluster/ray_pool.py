@@ -6,23 +6,45 @@ Ray and change nothing, so that the dispatcher's lock is free meanwhile; it hold
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stoker.errors import ConfigError, StokerError
+from stoker.errors import ConfigError, StokerError, optional_import
 from stoker.log import EventLog
 
 from ..execution.state import differences
 from .batch_maker import BatchMaker, LoaderIdentity
-from .ray_connection import connected
+
+# Seconds for which Ray looks for a cluster that is lost, before it ends the process: 28 hours in place of a
+# minute. Ray reads them at its import.
+_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}
+
+
+def connected(address: str) -> Any:
+    """Return Ray, with the connection that it has, or a new one that stays until the process ends."""
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
+    with optional_import("workers=RayWorkers(...) needs Ray", "ray"):
+        import ray
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"there is no Ray cluster at address={address!r}: {error}",
+                hint="Start one with ray start --head, or name the address of one.",
+            ) from error
+    return ray
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..execution.ranks.ranks import Ranks
-    from .loader_arguments import LoaderArguments
+    from ..execution.ranks import Process
+    from .batch_maker import LoaderArguments, WantedBatches
     from .ray_workers import RayWorkers
-    from .started_batches import WantedBatches
 
 _LOG = EventLog("workers")
 _RESTARTS = 3  # of a worker on one machine
@@ -62,7 +84,7 @@ class RayPool:
     """The workers of one loader."""
 
     def __init__(
-        self, workers: RayWorkers, arguments: LoaderArguments, identity: LoaderIdentity, ranks: Ranks
+        self, workers: RayWorkers, arguments: LoaderArguments, identity: LoaderIdentity, ranks: Process
     ) -> None:
         self._ray = connected(workers.address)
         self._identity = identity

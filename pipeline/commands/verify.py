@@ -60,7 +60,7 @@ def verify(
 def _verify_certificate(dataset: str, certificate: Path, *, as_json: bool) -> None:
     from stoker.formats.open import open as open_dataset
 
-    from ..order.changes.certificate import certificate_problems
+    from ..certificate import certificate_problems
     from ..replay.making import read_json
 
     problems = certificate_problems(read_json(certificate), open_dataset(dataset))

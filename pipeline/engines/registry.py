@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from stoker.errors import ConfigError
 
-from ..execution.ranks.ranks import Ranks
+from ..execution.ranks import Process
 from .base import Engine, EngineSettings
 from .dali.engine import DaliEngine
 from .devices import BatchPlacement, Machine, choose_placement, numbered_device
@@ -90,7 +90,7 @@ def plan_execution(
     needs: frozenset[str],
     last_custom: frozenset[str] = frozenset(),
     machine: Machine,
-    ranks: Ranks,
+    ranks: Process,
     framework_sees_gpu: Callable[[], bool],
     copies_from_pinned: bool,
     pin_memory: bool,

@@ -16,16 +16,14 @@ from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
 from .batch import ColumnSpec, FinishedBatch
-from .epochs.epoch_iterator import EpochIterator, Progress
-from .epochs.epoch_steps import FirstSteps, following_producers, single_step
-from .interrupts import check_owner
-from .observation.observed import Observed
-from .observation.stats import StatsTotals
+from .observed import Observed
+from .passes import EpochIterator, FirstSteps, Progress, following_producers, single_step
 from .prefetch import BatchProducer, Prefetcher
-from .ranks.ranks import Ranks, check_ranks
+from .ranks import Process, check_ranks
 from .refusals import Refusals
 from .state import State
-from .threads import WorkerThread
+from .stats import StatsTotals
+from .threads import WorkerThread, check_owner
 
 L = TypeVar("L", bound="Loader")
 
@@ -46,7 +44,7 @@ class Loader(Observed, Refusals, ABC):
         ConfigError: An epoch has no batch, or ``prefetch`` is no integer from 1.
     """
 
-    def __init__(self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
+    def __init__(self, ranks: Process, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
         self._ranks = ranks
         self._identity = identity
         self._samples = samples

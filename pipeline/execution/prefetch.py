@@ -16,11 +16,9 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from stoker.processes import OwnerProcess
 
-from .interrupts import check_owner, move_next
-from .observation.nvtx_ranges import show_native_ranges
-from .observation.stages import profiler_range
-from .observation.stats import StatsTotals
-from .threads import WorkerThread
+from .stats import StatsTotals
+from .threads import WorkerThread, check_owner, move_next
+from .tracing import profiler_range, show_native_ranges
 
 # The shortest sleep. It hands the interpreter to the consumer that waits for the batch; without it the
 # consumer runs 5 ms later (sys.getswitchinterval), after the next batch has been planned.

@@ -8,14 +8,66 @@ waits for it before.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
+from stoker.errors import LoaderClosedError
 from stoker.processes import OwnerProcess
 
-from .interrupts import OneShotEvent
+T = TypeVar("T")
+
+
+class OneShotEvent(threading.Event):
+    """An event that is set once and never cleared.
+
+    Unlike ``threading.Event`` it has no lock that Python code takes. So a finaliser may set it in a thread
+    that waits for it, and an interrupt cannot leave a lock taken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Whether the event was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set the event and wake all threads that wait for it."""
+        self._is_set = True
+        self._bell.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for ``timeout`` seconds at most, and return whether the event is set."""
+        if not self._is_set:
+            with contextlib.suppress(Empty):
+                self._bell.get(timeout=timeout)
+                self._bell.put(None)  # wakes the next thread that waits
+        return self._is_set
+
+
+def move_next(source: SimpleQueue[Sequence[T]], target: deque[T]) -> None:
+    """Wait for the next items of ``source`` and append them to ``target``; an interrupt loses no item."""
+    # One call into C does both: Python handles a signal before it or after it, or while it waits.
+    target.extend(chain.from_iterable(map(source.get, [True])))
+
+
+def check_owner(owner: OwnerProcess) -> None:
+    """Raise LoaderClosedError in a process that is not the owner of a loader."""
+    if not owner.is_current():
+        raise LoaderClosedError(
+            "this loader was made in another process, whose threads a fork does not copy",
+            hint="Make the loader after the fork, one in each process.",
+        )
+
 
 _PREFIX = "stoker-"
 _PATIENCE = 5.0  # seconds for which interrupts are put off when the interpreter ends

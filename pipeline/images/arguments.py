@@ -20,10 +20,10 @@ from stoker.types import Color, DType, Layout
 from ..engines.base import ImageFormat
 from ..engines.shards import open_shards
 from ..execution.batch import batch_type
-from ..order.epoch_order import BlockShuffle, Order
-from ..order.rank_draws import LastBatch
+from ..order.orders import BlockShuffle, Order
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, make_loader_order, open_source
+from ..order.schedule import LastBatch
 from .arrays import ArrayConfig, ArrayForm
 from .bad_samples import BadSamplePolicy, OnError
 from .batch_transforms import Transforms

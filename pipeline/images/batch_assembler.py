@@ -16,7 +16,7 @@ from stoker.types import Size
 from ..adapters import Adapter
 from ..adapters.mixing import mix_in_place
 from ..execution.batch import ColumnSpec
-from ..execution.observation.stats import StatsTotals
+from ..execution.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .arrays import BatchArrays
 from .batch_transforms import function_name

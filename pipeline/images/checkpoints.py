@@ -13,12 +13,11 @@ from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
-from ..execution.epochs.history import History, resumed
-from ..execution.ranks.ranks import Ranks
-from ..execution.state import State, convert_stream_state
-from ..order.changes.substitutes import Fitting
-from ..order.epoch_order import Stream
-from ..order.rank_draws import LastBatch, Schedule
+from ..execution.ranks import Process
+from ..execution.state import History, State, convert_stream_state, resumed
+from ..order.exclusions import Fitting
+from ..order.orders import Stream
+from ..order.schedule import LastBatch, Schedule
 from .config import ImageLoaderConfig
 
 
@@ -35,7 +34,9 @@ class CheckpointedImages(SharedLoader):
     point_numbers = 1
     _warned_of_empty_batch = False
 
-    def __init__(self, config: ImageLoaderConfig, ranks: Ranks, last_batch: LastBatch, prefetch: int) -> None:
+    def __init__(
+        self, config: ImageLoaderConfig, ranks: Process, last_batch: LastBatch, prefetch: int
+    ) -> None:
         self._plan = config.size_plan
         self._history: tuple[int, History] = (0, ())
         self._last_batch: LastBatch = last_batch

@@ -25,8 +25,8 @@ from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
-from ..order.rank_draws import LastBatch
 from ..order.sample_source import SampleSource, batchable_columns
+from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
 from .arrays import ArrayConfig, BatchArrays
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms

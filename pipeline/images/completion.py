@@ -18,7 +18,7 @@ from stoker.errors import SampleError
 from ..adapters import Adapter
 from ..engines.base import Result, Status
 from ..execution.batch import FinishedBatch
-from ..execution.observation.stats import StatsTotals
+from ..execution.stats import StatsTotals
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .batch_transforms import function_name

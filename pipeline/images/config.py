@@ -19,9 +19,8 @@ from stoker.types import Size
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
-from ..order.changes.substitutes import original
-from ..order.draws import is_shuffled
-from ..order.epoch_order import Order, Stream
+from ..order.exclusions import original
+from ..order.orders import Order, Stream, is_shuffled
 from ..order.sample_source import SampleSource, value_dtype
 from .arrays import ArrayConfig
 from .bad_samples import BadSamplePolicy

@@ -19,12 +19,11 @@ from ..engines.ablated_stage import AblatedStage
 from ..engines.base import ImageFormat
 from ..engines.native import PIXELS_DTYPE
 from ..execution.batch import ColumnSpec
-from ..execution.observation.counters import Counters
-from ..order.changes.ledger import Ledger
-from ..order.changes.substitutes import original, substituted
-from ..order.epoch_order import Order
-from ..order.rank_draws import Schedule
+from ..execution.stats import Counters
+from ..order.exclusions import Exclusions, original, with_replacements
+from ..order.orders import Order
 from ..order.sample_source import SampleSource
+from ..order.schedule import Schedule
 from .checkpoints import CheckpointedImages
 from .config import ImageLoaderConfig
 from .engine.ablation import Ablation, ablate, cached_factors
@@ -32,7 +31,7 @@ from .engine_setup import ProducerFactory
 from .producer import ImageBatchProducer
 
 if TYPE_CHECKING:
-    from ..cluster.image_memory import Allocate
+    from ..cluster.dispatcher import Allocate
 
 _TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
 
@@ -154,11 +153,11 @@ class EngineImages(CheckpointedImages):
     def _leave_unfinished(self) -> None:
         self._producers = self._producers.begun_anew(unfinished=True)
 
-    def _use_ledger(self, ledger: Ledger) -> None:
+    def _use_ledger(self, ledger: Exclusions) -> None:
         config = self._config
         order = original(config.order)
         if ledger:
-            order = substituted(order, ledger, config.seed, self._fitting)
+            order = with_replacements(order, ledger, config.seed, self._fitting)
         self._ledger, self._config = ledger, replace(config, order=order)
         self._producers.change(self._config)
 

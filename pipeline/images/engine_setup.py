@@ -28,11 +28,10 @@ from ..engines.selection.measured_choice import choose_by_rate
 from ..engines.selection.rate_cache import RateCache
 from ..engines.selection.rate_conditions import machine_conditions
 from ..execution.batch import ColumnSpec
-from ..execution.observation.counters import Counters
-from ..execution.observation.stats import StatsTotals, explain_slow_engine
-from ..execution.ranks.ranks import Ranks
-from ..order.rank_draws import Schedule
+from ..execution.ranks import Process
+from ..execution.stats import Counters, StatsTotals, explain_slow_engine
 from ..order.sample_source import SampleSource
+from ..order.schedule import Schedule
 from .annotations import AnnotationProcessor
 from .arrays import ArrayReader
 from .batch_assembler import function_output_spec
@@ -93,7 +92,7 @@ class EngineSetup:
 
     config: ImageLoaderConfig  # What the loader does with samples
     framework: Framework  # Framework of the arrays
-    ranks: Ranks  # This process among those that train together
+    ranks: Process  # This process among those that train together
     engine: str
     device: Any
     dali: DaliOptions | None

@@ -15,11 +15,11 @@ from .. import adapters
 from ..caching.prefetcher import resolve
 from ..cluster.ray_workers import RayWorkers
 from ..engines.dali import DaliOptions
-from ..execution.ranks.ranks import find_ranks
-from ..order.epoch_order import BlockShuffle
-from ..order.rank_draws import LastBatch
+from ..execution.ranks import find_ranks
+from ..order.orders import BlockShuffle
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler
+from ..order.schedule import LastBatch
 from .arguments import ColumnArguments, EpochArguments, make_config
 from .arrays import ArrayForm
 from .bad_samples import OnError, make_bad_sample_policy

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker.bucketing import Pack, Packed, Ragged
 
 from ..adapters import Adapter
-from ..execution.observation.stats import StatsTotals
+from ..execution.stats import StatsTotals
 from .columns import Contents
 from .config import ImageLoaderConfig
 from .patches import PatchPlanner

@@ -19,12 +19,12 @@ from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
-from ..execution.epochs.epoch_cache import SharedEpochs
-from ..execution.epochs.history import History
-from ..execution.ranks.ranks import Ranks
-from ..order.changes.substitutes import Fitting
-from ..order.rank_draws import LastBatch
+from ..execution.ranks import Process
+from ..execution.state import History
+from ..order.epoch_cache import SharedEpochs
+from ..order.exclusions import Fitting
 from ..order.sample_source import SampleSource
+from ..order.schedule import LastBatch
 from .batch_transforms import Transforms
 from .captions import Captions
 from .planners import ImagePlanner, PlannedSchedule
@@ -155,7 +155,7 @@ class PatchPlanner(ImagePlanner):
             )
         return "NHWC"
 
-    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PatchSchedule:
+    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> PatchSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
         common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
         plan = self.plan(ranks, epoch, history)

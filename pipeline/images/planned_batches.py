@@ -1,24 +1,29 @@
-"""The samples of each batch of images, and the keys of their random numbers, in the order of an epoch."""
+"""The samples and random parameters of each batch of images, and what is read ahead for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params import Parts
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params import ImageParams, Parts
 from stoker.augment.transforms.combining import Partners
+from stoker.errors import ConfigError
 from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..caching.next_use import PlannedDraws, draws_of_order
 from ..caching.read_ahead import BatchReads
-from ..execution.ranks.ranks import Ranks
-from ..order.changes.substitutes import drawn_at
-from ..order.rank_draws import Schedule
+from ..execution.ranks import Process
+from ..order.exclusions import drawn_at
+from ..order.orders import BlockShuffle, MixedOrder, Order, Repeat
+from ..order.schedule import Schedule
+from .columns import ImageColumn
 from .config import ImageLoaderConfig
 
 Int64 = npt.NDArray[np.int64]
@@ -134,7 +139,7 @@ def _with_partners(
         first += len(batch)
 
 
-def planned_draws(config: ImageLoaderConfig, ranks: Ranks) -> PlannedDraws:
+def planned_draws(config: ImageLoaderConfig, ranks: Process) -> PlannedDraws:
     """The draws of all epochs; those of planners are counted by steps."""
     order, plan, dataset = config.order, config.size_plan, config.dataset
     if plan.planner is None:
@@ -157,3 +162,115 @@ def batch_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> It
     for step, planned in enumerate(planned_batches(config, schedule, epoch)):
         last = epoch * schedule.n + schedule.consumed(step + 1) - 1
         yield BatchReads(planned.samples.row, None, last)
+
+
+DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
+"""A batch, and the parameters of its columns of images; none if they are not drawn yet."""
+
+_AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as much
+
+
+@dataclass(frozen=True)
+class ParameterDraws:
+    """The draws of an epoch: the parameters of batches, which depend on no pixel."""
+
+    config: ImageLoaderConfig
+    epoch: int
+
+    def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
+        """The parameters of a batch's column of images."""
+        return self.config.draw(
+            column,
+            planned.sources,
+            planned.samples,
+            planned.draw_keys,
+            epoch=self.epoch,
+            objects=objects,
+            size=planned.size,
+            parts=planned.parts,
+        )
+
+    def drawn(self, batches: Iterable[PlannedBatch], schedule: Schedule) -> Iterator[DrawnBatch]:
+        """Yield the batches of a schedule with their parameters, unless these depend on objects.
+
+        The parameters of several batches are drawn together, where that is possible.
+        """
+        most = _AT_ONCE // schedule.batch_size if self._are_divisible else 1
+        batches, count = iter(batches), batches_at_first(schedule)
+        while together := list(islice(batches, count)):
+            yield from zip(together, self._together(together), strict=True)
+            count = max(1, min(2 * count, most))
+
+    @property
+    def _are_divisible(self) -> bool:
+        return all(column.plan.is_divisible for column in self.config.images)
+
+    def _together(self, batches: Sequence[PlannedBatch]) -> Sequence[Sequence[ImageParams]]:
+        columns = self.config.images
+        if any(column.annotations.needs_boxes for column in columns):
+            return [()] * len(batches)
+        try:
+            if len(batches) == 1 or not self._are_divisible:
+                return [[self.draw(one, column) for column in columns] for one in batches]
+            return list(zip(*(self._divided(batches, column) for column in columns), strict=True))
+        except ConfigError:  # drawing for the batch itself raises it again
+            return [()] * len(batches)
+
+    def _divided(self, batches: Sequence[PlannedBatch], column: ImageColumn) -> Iterator[ImageParams]:
+        """Draw the parameters of successive batches of one size at once, and yield those of each batch."""
+        for size, group in groupby(batches, key=lambda one: one.size):
+            together = list(group)
+            height = np.concatenate([one.samples.height for one in together])
+            width = np.concatenate([one.samples.width for one in together])
+            keys = column.keys(np.concatenate([one.draw_keys for one in together]))
+            n, config = len(height), self.config
+            shown = column.samples_of_images(n)
+            params = column.at(size).draw(height[shown], width[shown], keys, config.draw_seed, self.epoch)
+            for first, end in pairwise(np.cumsum([0, *map(len, together)]).tolist()):
+                yield params.take(column.images_of(np.arange(first, end), n))
+
+
+_READ_AT_ONCE = 1024  # samples in one request; a larger one could block a thread for seconds on a slow disk
+
+
+def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Samples]:
+    """Yield the samples to read ahead before each batch; yield nothing for orders without blocks.
+
+    Batches draw at random from a window of several blocks. So the engine reads the bytes of a window ahead in
+    the order of the files, before the first batch that needs them. It requests the first window at once, and
+    each other window in parts, with the batches of the window before it.
+    """
+    span = _span(config.order)
+    if not span:
+        return
+    steps = max(1, span // schedule.global_batch)
+    first = max(1, steps - schedule.start % span // schedule.global_batch)
+    ends = [0, *range(first, len(schedule), steps), len(schedule)]
+    parts = None
+    for begin, end in pairwise(ends):
+        window = _in_file_order(config, schedule, epoch, range(begin, end))
+        if parts is None:  # the first window, whose last parts come with the first batches
+            parts = -(-len(window) // _READ_AT_ONCE)
+            following = end - begin - parts + 1
+        else:
+            parts, following = following, end - begin
+        yield from (window.take(part) for part in np.array_split(np.arange(len(window)), max(1, parts)))
+
+
+def _span(order: Order) -> int:
+    """Number of successive draws, of all ranks, from the same blocks; 0 if the order has no blocks."""
+    if isinstance(order, BlockShuffle):
+        return order.block * order.window
+    if isinstance(order, MixedOrder):
+        spans = [(_span(one), quota) for one, quota in zip(order.rounds, order.quotas, strict=True)]
+        return max((span * order.n // quota for span, quota in spans if quota), default=0)
+    within: Order | None = getattr(order, "order", None)
+    return _span(within) * (order.times if isinstance(order, Repeat) else 1) if within else 0
+
+
+def _in_file_order(config: ImageLoaderConfig, schedule: Schedule, epoch: int, steps: range) -> Samples:
+    """The samples of this rank's batches at ``steps``, in the order of the files."""
+    draws = np.concatenate([schedule.draws(step)[0] for step in steps])
+    _, positions = drawn_at(config.order, epoch, draws, draws)
+    samples = config.dataset.samples(positions)
+    return samples.take(np.lexsort((samples.offset, samples.shard)))

@@ -27,11 +27,11 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Layout, Size
 
-from ..execution.epochs.epoch_cache import SharedEpochs
-from ..execution.epochs.history import History
-from ..execution.ranks.ranks import Ranks
-from ..order.changes.substitutes import Fitting
-from ..order.rank_draws import LastBatch, Schedule
+from ..execution.ranks import Process
+from ..execution.state import History
+from ..order.epoch_cache import SharedEpochs
+from ..order.exclusions import Fitting
+from ..order.schedule import LastBatch, Schedule
 from .batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ class ImagePlanner:
         """The sampler of an epoch for a number of ranks."""
         raise NotImplementedError
 
-    def plan(self, ranks: Ranks, epoch: int, history: History) -> BatchPlan:
+    def plan(self, ranks: Process, epoch: int, history: History) -> BatchPlan:
         """The batches of an epoch after those of ``history``."""
         key = (ranks.world_size, epoch, history)
         return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
@@ -181,7 +181,7 @@ class BucketPlanner(ImagePlanner):
         batch_sizes = np.array(self.batch_sizes)
         return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
 
-    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> BucketSchedule:
+    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> BucketSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
         most = max(self.batch_sizes)
         common = (len(self.image_sizes), most, ranks.rank, ranks.world_size, self.last_batch)
@@ -277,7 +277,7 @@ class RatioGroupPlanner(ImagePlanner):
         sampling = self.sampling(world_size)
         return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
 
-    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PlannedSchedule:
+    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> PlannedSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
         common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
         return PlannedSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)

@@ -22,17 +22,22 @@ from ..adapters import Adapter
 from ..caching.prefetcher import CachedEpoch, CachePrefetcher
 from ..engines.base import Engine, Result, Work
 from ..execution.batch import FinishedBatch
-from ..execution.observation.stats import StatsTotals
-from ..order.rank_draws import Schedule
+from ..execution.stats import StatsTotals
+from ..order.schedule import Schedule
 from .annotations import AnnotationProcessor, BatchAnnotations
 from .arrays import ArrayReader
-from .block_reads import block_reads
 from .columns import TO_SOURCE, Contents, ImageColumn
 from .completion import BatchCompletion, CollectedBatch
 from .config import ImageLoaderConfig
-from .drawn_batches import DrawnBatch, ParameterDraws
 from .objects import deciding_objects
-from .planned_batches import PlannedBatch, batch_reads, planned_batches
+from .planned_batches import (
+    DrawnBatch,
+    ParameterDraws,
+    PlannedBatch,
+    batch_reads,
+    block_reads,
+    planned_batches,
+)
 
 
 class ImageBatchProducer:

@@ -18,10 +18,10 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.random import hash_words, unit_interval
 from stoker.types import Size
 
-from ..execution.epochs.history import History
-from ..execution.ranks.ranks import Ranks
-from ..order.rank_draws import LastBatch, Schedule
+from ..execution.ranks import Process
+from ..execution.state import History
 from ..order.sample_source import SampleSource
+from ..order.schedule import LastBatch, Schedule
 from .bad_samples import OnError
 from .captions import Captions
 from .patches import Patches, PatchPlanner
@@ -244,7 +244,7 @@ class SizePlan:
         """The samples of a batch, for a loader's repr."""
         return f"{self.pixels} pixels" if self.pixels else str(self.batch_size)
 
-    def samples(self, steps: int | None, ranks: Ranks) -> int | None:
+    def samples(self, steps: int | None, ranks: Process) -> int | None:
         """Draws of ``steps`` steps on all ranks; None if ``steps`` is None."""
         if steps is None:
             return None
@@ -266,7 +266,7 @@ class SizePlan:
         return decides.to_json() if decides else None
 
     def steps(
-        self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
+        self, n: int, ranks: Process, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
     ) -> Schedule:
         """The steps of an epoch of ``n`` draws, on one rank."""
         if self.planner:

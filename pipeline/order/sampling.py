@@ -18,9 +18,19 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
-from .draws import Balanced, BalancedObjects, WeightedDraws, WeightedShuffle
-from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
-from .mixtures.mixture import Mixture
+from .mixture import Mixture
+from .orders import (
+    Balanced,
+    BalancedObjects,
+    BlockShuffle,
+    Order,
+    Repeat,
+    Sequential,
+    Stream,
+    WeightedDraws,
+    WeightedShuffle,
+    make_order,
+)
 from .sample_source import SampleSource
 
 _OBJECT_LABELS = "object_labels"

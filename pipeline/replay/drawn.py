@@ -14,7 +14,7 @@ from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
 from ..images.objects import deciding_objects
 from ..images.planned_batches import PlannedBatch, planned_batches
-from ..order.rank_draws import Schedule
+from ..order.schedule import Schedule
 
 Int64 = npt.NDArray[np.int64]
 

@@ -11,15 +11,14 @@ from typing import Any
 from stoker.bucketing import BucketBoundaries
 from stoker.errors import CheckpointError, ConfigError
 
-from ..cluster.loader_arguments import described_dataset
-from ..description.describe import VERSION
-from ..description.portable import from_portable
+from ..cluster.batch_maker import described_dataset
+from ..description import VERSION, from_portable
 from ..images.captions import Tokens
 from ..images.loader import ImageLoader
 from ..images.patches import Patches
 from ..images.planners import AspectBuckets
 from ..images.sizes import RandomSizes
-from ..order.epoch_order import BlockShuffle
+from ..order.orders import BlockShuffle
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..text.loader import TextLoader
 

@@ -15,12 +15,10 @@ from ..adapters import framework_of
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
 from ..execution.batch import ColumnSpec
-from ..execution.epochs.history import History, checked_history, resumed
-from ..execution.ranks.ranks import Ranks
-from ..execution.state import State
-from ..order.changes.ledger import Ledger
-from ..order.changes.substitutes import groups_of
-from ..order.epoch_order import Order
+from ..execution.ranks import Process
+from ..execution.state import History, State, checked_history, resumed
+from ..order.exclusions import Exclusions, groups_of
+from ..order.orders import Order
 from ..order.sample_source import SampleSource
 from .config import TextLoaderConfig, ids_dtype
 from .planner import Begun
@@ -40,7 +38,7 @@ class CheckpointedText(SharedLoader):
 
     point_numbers = 3
 
-    def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
+    def __init__(self, config: TextLoaderConfig, ranks: Process, prefetch: int) -> None:
         self._config = config
         self._planner = config.planner
         self._history: tuple[int, History, Begun | None] = _WHOLE
@@ -235,7 +233,7 @@ class CheckpointedText(SharedLoader):
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
         return epoch, len(self._history_of(epoch)[0]), position
 
-    def _use_ledger(self, ledger: Ledger) -> None:
+    def _use_ledger(self, ledger: Exclusions) -> None:
         self._ledger = ledger
 
     def _batches_to_json(self) -> dict[str, Any]:

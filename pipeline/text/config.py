@@ -18,7 +18,7 @@ from stoker.formats.dataset.columns import expand_ranges
 
 from ..caching.next_use import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
-from ..order.epoch_order import Order
+from ..order.orders import Order
 from ..order.sample_source import SampleSource, value_dtype
 from ..order.sampling import Repeated, Sampler, make_loader_order
 from .arrays import ArrayMaker, array_names, column_names, default_batchify, probe_arrays

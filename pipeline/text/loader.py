@@ -20,9 +20,8 @@ from .. import adapters
 from ..caching.prefetcher import CachePrefetcher, make_cache_prefetcher, resolve
 from ..cluster.ray_workers import RayWorkers
 from ..engines.devices import BatchPlacement, choose_placement, device_name, numbered_device, this_machine
-from ..execution.observation.counters import Counters
-from ..execution.observation.stats import StatsTotals
-from ..execution.ranks.ranks import find_ranks
+from ..execution.ranks import find_ranks
+from ..execution.stats import Counters, StatsTotals
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, open_source
 from .batching import BatchingConfig, as_buckets

@@ -23,10 +23,9 @@ from stoker.bucketing.boundaries import cost_function
 from stoker.bucketing.plan import narrowed
 from stoker.bucketing.samplers import Balance
 
-from ..execution.epochs.epoch_cache import SharedEpochs
-from ..execution.epochs.history import History
-from ..order.draws import without_interleaving
-from ..order.epoch_order import Order, Stream
+from ..execution.state import History
+from ..order.epoch_cache import SharedEpochs
+from ..order.orders import Order, Stream, without_interleaving
 from .batching import (
     FEW_BUCKETS,
     BatchingConfig,

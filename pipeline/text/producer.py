@@ -24,7 +24,7 @@ from ..caching.next_use import STEPS
 from ..caching.prefetcher import CachedEpoch, CachePrefetcher
 from ..caching.read_ahead import BatchReads
 from ..execution.batch import FinishedBatch
-from ..execution.observation.stats import StatsTotals
+from ..execution.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .arrays import document_begins, rows_of_segments, rows_of_tokens
 from .config import TextLoaderConfig

@@ -14,7 +14,7 @@ from stoker.bucketing import Batch, BatchPlan
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-from ..order.changes.ledger import Ledger
+from ..order.exclusions import Exclusions
 from .planner import TextEpoch, TokenSlices
 
 Int64 = npt.NDArray[np.int64]
@@ -112,7 +112,7 @@ class Leaving:
     """The samples that are left out of an epoch, and the rules for their substitutes."""
 
     # Its points are the number of the epoch, how often its ranks have changed, and the step
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Exclusions = field(default_factory=Exclusions)
     epoch: int = 0  # Number of the epoch
     part: int = 0  # How often its number of ranks has changed
     seed: int = 0  # Decides the substitutes

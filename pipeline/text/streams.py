@@ -16,9 +16,9 @@ from stoker.bucketing import BatchPlan
 from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
 
-from ..execution.epochs.epoch_cache import SharedEpochs
-from ..execution.epochs.history import History
-from ..order.epoch_order import Order
+from ..execution.state import History
+from ..order.epoch_cache import SharedEpochs
+from ..order.orders import Order
 from .batching import BatchingConfig
 from .planner import Begun, TextPlanner, TokenSlices, drawn_positions
 

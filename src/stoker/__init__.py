@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.images.patches import Patches
     from stoker.pipeline.images.planners import AspectBuckets
     from stoker.pipeline.images.sizes import RandomSizes
-    from stoker.pipeline.order.epoch_order import BlockShuffle
-    from stoker.pipeline.order.mixtures.mix import mix
-    from stoker.pipeline.order.mixtures.mixture import Mixture
+    from stoker.pipeline.order.mixture import Mixture, mix
+    from stoker.pipeline.order.orders import BlockShuffle
     from stoker.pipeline.order.sampling import ClassBalanced, Repeated, Weighted
     from stoker.pipeline.text.loader import TextLoader
 
@@ -82,12 +81,12 @@ __all__ = [
 
 _HOME = {
     "AspectBuckets": "stoker.pipeline.images.planners",
-    "BlockShuffle": "stoker.pipeline.order.epoch_order",
+    "BlockShuffle": "stoker.pipeline.order.orders",
     "ClassBalanced": "stoker.pipeline.order.sampling",
     "DaliOptions": "stoker.pipeline.engines.dali",
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
-    "Mixture": "stoker.pipeline.order.mixtures.mixture",
+    "Mixture": "stoker.pipeline.order.mixture",
     "Patches": "stoker.pipeline.images.patches",
     "RandomSizes": "stoker.pipeline.images.sizes",
     "RayWorkers": "stoker.pipeline.cluster.ray_workers",
@@ -101,7 +100,7 @@ _HOME = {
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
     "merge": "stoker.formats.changes.merge",
-    "mix": "stoker.pipeline.order.mixtures.mix",
+    "mix": "stoker.pipeline.order.mixture",
     "open": "stoker.formats.open",
     "remove": "stoker.formats.changes.remove",
     "verify": "stoker.formats.verify",

@@ -16,7 +16,7 @@ from stoker.formats.threads import available_cores
 from ...engines.devices import this_machine
 from ...engines.registry import choose_engine
 from ...engines.selection.rate_cache import RateCache
-from ...execution.ranks.ranks import find_ranks
+from ...execution.ranks import find_ranks
 
 _PACKAGES = (
     "torch",

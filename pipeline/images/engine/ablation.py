@@ -24,7 +24,7 @@ from ...caching.prefetcher import is_remote
 from ...engines.ablated_stage import NO_STAGE, AblatedStage
 from ...engines.selection.rate_cache import MeasuredRates, RateCache
 from ...execution.loader import Loader
-from ...execution.observation.stats import factors_in_words
+from ...execution.stats import factors_in_words
 from ..batch_transforms import split_transforms
 from ..config import ImageLoaderConfig
 

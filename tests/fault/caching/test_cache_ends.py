@@ -19,8 +19,7 @@ from stoker.errors import StorageError, WriteError
 from stoker.pipeline.caching import prefetcher as cache_prefetcher
 from stoker.pipeline.caching.prefetcher import CachedEpoch
 from stoker.pipeline.caching.read_ahead import BlockRequests
-from stoker.pipeline.execution.interrupts import OneShotEvent
-from stoker.pipeline.execution.threads import WorkerThread
+from stoker.pipeline.execution.threads import OneShotEvent, WorkerThread
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -20,7 +20,7 @@ import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
 from stoker.pipeline.caching.prefetcher import CachePrefetcher
 from stoker.pipeline.caching.read_ahead import BatchReads
-from stoker.pipeline.order.epoch_order import BlockShuffle
+from stoker.pipeline.order.orders import BlockShuffle
 
 SHARD = "shard-00001-of-00004.tfrecord"
 

@@ -20,7 +20,7 @@ from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching.read_ahead import BlockRequests
 from stoker.pipeline.execution import prefetch
-from stoker.pipeline.execution.interrupts import OneShotEvent
+from stoker.pipeline.execution.threads import OneShotEvent
 from stoker.pipeline.images.annotations import AnnotationProcessor
 from stoker.pipeline.images.producer import ImageBatchProducer
 

@@ -14,10 +14,10 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.epochs.epoch_iterator import EpochIterator, Progress
-from stoker.pipeline.execution.observation.stats import StatsTotals
+from stoker.pipeline.execution.passes import EpochIterator, Progress
 from stoker.pipeline.execution.prefetch import Prefetcher
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.execution.stats import StatsTotals
+from stoker.pipeline.order.schedule import Schedule
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

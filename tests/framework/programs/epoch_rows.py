@@ -10,7 +10,7 @@ import sys
 
 import stoker
 from stoker.augment import Resize
-from stoker.pipeline.execution.ranks.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_ranks
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=4, shuffle=True, columns=("image", "row"), transforms=[Resize((8, 8))]

@@ -14,7 +14,7 @@ from torch import nn
 
 import stoker
 from stoker.augment import Normalize, RandomResizedCrop
-from stoker.pipeline.execution.ranks.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_ranks
 
 shards, batch_size = sys.argv[1:]
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ import json
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from stoker.pipeline.execution.ranks.ranks import check_ranks, find_ranks
+from stoker.pipeline.execution.ranks import check_ranks, find_ranks
 
 found = []
 for rank in range(8):

@@ -8,11 +8,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
+from stoker.pipeline.order.orders import (
+    Balanced,
+    BlockShuffle,
+    FullShuffle,
+    MixedOrder,
+    Order,
+    Repeat,
+    Sequential,
+    Stream,
+    WeightedDraws,
+    WeightedShuffle,
+)
 from stoker.pipeline.order.permutation import Permutation, permute
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.order.schedule import Schedule
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)

@@ -28,7 +28,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.steps import Step
-from stoker.pipeline.order.epoch_order import BlockShuffle
+from stoker.pipeline.order.orders import BlockShuffle
 
 Int64 = npt.NDArray[np.int64]
 

@@ -11,10 +11,20 @@ import numpy.typing as npt
 import pytest
 
 from stoker.pipeline.order import permutation
-from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
+from stoker.pipeline.order.orders import (
+    Balanced,
+    BlockShuffle,
+    FullShuffle,
+    MixedOrder,
+    Order,
+    Repeat,
+    Sequential,
+    Stream,
+    WeightedDraws,
+    WeightedShuffle,
+)
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.order.schedule import Schedule
 
 Int64 = npt.NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
-from stoker.pipeline.execution.ranks.ranks import Ranks
+from stoker.pipeline.execution.ranks import Process
 from stoker.pipeline.images.sizes import make_size_plan
 
 SIZES = [{0: 8, 1: (12, 6)}, RandomSizes(6, 10, step=2, every=1), RandomSizes(6, 8, step=2, every=3)]
@@ -130,11 +130,13 @@ def test_a_resume_on_other_ranks_draws_the_rest_once(data: st.DataObject) -> Non
     start, seen = 0, []
     for _ in range(3):
         ranks = data.draw(st.integers(1, 4))
-        steps = [plan.steps(n, Ranks(rank, ranks), "partial", epoch=1, start=start) for rank in range(ranks)]
+        steps = [
+            plan.steps(n, Process(rank, ranks), "partial", epoch=1, start=start) for rank in range(ranks)
+        ]
         stop = data.draw(st.integers(0, len(steps[0])))
         seen += [draw for rank in steps for step in range(stop) for draw in rank.draws(step)[0].tolist()]
         middle = data.draw(st.integers(0, stop))
-        rest = plan.steps(n, Ranks(0, ranks), "partial", epoch=1, start=steps[0].consumed(middle))
+        rest = plan.steps(n, Process(0, ranks), "partial", epoch=1, start=steps[0].consumed(middle))
         again = [(rest.size(step), rest.draws(step)[0].tolist()) for step in range(len(rest))]
         whole = [(steps[0].size(step), steps[0].draws(step)[0].tolist()) for step in range(len(steps[0]))]
         assert again == whole[middle:]

@@ -12,8 +12,16 @@ import numpy as np
 import pytest
 
 from stoker.bucketing import BatchPlan, SortedBucketSampler
-from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
+from stoker.pipeline.order.orders import (
+    Balanced,
+    FullShuffle,
+    MixedOrder,
+    Order,
+    Sequential,
+    Stream,
+    WeightedDraws,
+    WeightedShuffle,
+)
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner

@@ -22,8 +22,7 @@ from stoker.pipeline.caching.next_use import (
     make_next_use,
 )
 from stoker.pipeline.caching.read_ahead import CacheHandle
-from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import FullShuffle, Repeat
+from stoker.pipeline.order.orders import Balanced, FullShuffle, Repeat, WeightedDraws, WeightedShuffle
 
 TWO_RANKS = {"rank": 0, "world_size": 2}
 IMAGES: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.devices import BatchPlacement, Machine
 from stoker.pipeline.engines.registry import ENGINES, ExecutionPlan, choose_engine, plan_execution
-from stoker.pipeline.execution.ranks.ranks import Ranks
+from stoker.pipeline.execution.ranks import Process
 
 PLAIN: frozenset[str] = frozenset()
 NATIVE_ALONE = frozenset({"noise"})
@@ -22,7 +22,7 @@ def plan(
     arguments = {
         "needs": PLAIN,
         "machine": Machine(cores=12, gpus=gpus, has_dali=True),
-        "ranks": Ranks(),
+        "ranks": Process(),
         "framework_sees_gpu": lambda: sees_gpu,
         "copies_from_pinned": True,
         "pin_memory": False,
@@ -117,9 +117,9 @@ def test_batches_made_on_the_cpu_go_to_the_gpu_through_pinned_memory() -> None:
 
 
 def test_threads_are_shared_with_the_ranks_of_the_machine() -> None:
-    assert plan(ranks=Ranks(local_world_size=4, world_size=4)).num_threads == 3
-    assert plan(ranks=Ranks(local_world_size=16, world_size=16)).num_threads == 1
-    assert plan(ranks=Ranks(local_world_size=4, world_size=4), num_threads=7).num_threads == 7
+    assert plan(ranks=Process(local_world_size=4, world_size=4)).num_threads == 3
+    assert plan(ranks=Process(local_world_size=16, world_size=16)).num_threads == 1
+    assert plan(ranks=Process(local_world_size=4, world_size=4), num_threads=7).num_threads == 7
 
 
 def test_an_engine_holds_no_more_batches_than_the_prefetcher() -> None:
@@ -137,7 +137,7 @@ def test_batches_are_on_the_gpu_whichever_engine_is_faster(fastest: str) -> None
         asked.append((engines, device))
         return fastest
 
-    ranks = Ranks(local_rank=1, local_world_size=2, world_size=2)
+    ranks = Process(local_rank=1, local_world_size=2, world_size=2)
     chosen = plan(fastest=choose, ranks=ranks)
     assert asked == [(("dali", "native"), "cuda:1")]
     assert chosen.engine == fastest

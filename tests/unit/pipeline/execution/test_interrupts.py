@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 from helpers.processes.interrupts import at_point, ends, interrupted_everywhere
 
-from stoker.pipeline.execution.interrupts import OneShotEvent, move_next
+from stoker.pipeline.execution.threads import OneShotEvent, move_next
 
 
 def test_an_event_can_be_set_inside_its_wait() -> None:

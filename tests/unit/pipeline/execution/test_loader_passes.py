@@ -20,7 +20,7 @@ from stoker.augment import RandomGrayscale, RandomResizedCrop
 from stoker.errors import CheckpointError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.images.producer import ImageBatchProducer
-from stoker.pipeline.order.epoch_order import BlockShuffle
+from stoker.pipeline.order.orders import BlockShuffle
 
 Threads = Callable[[str], list[threading.Thread]]
 

@@ -13,10 +13,9 @@ from helpers.processes.waiting import wait_until
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch
-from stoker.pipeline.execution.interrupts import OneShotEvent
-from stoker.pipeline.execution.observation import stages
-from stoker.pipeline.execution.observation.stats import StatsTotals
-from stoker.pipeline.execution.threads import end_workers
+from stoker.pipeline.execution import tracing as stages
+from stoker.pipeline.execution.stats import StatsTotals
+from stoker.pipeline.execution.threads import OneShotEvent, end_workers
 
 Threads = Callable[[], list[threading.Thread]]
 

@@ -17,7 +17,7 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.devices import Machine
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images import engine_setup as setup
-from stoker.pipeline.order.epoch_order import BlockShuffle
+from stoker.pipeline.order.orders import BlockShuffle
 
 
 def rows(batches: Any) -> list[int]:

@@ -20,9 +20,9 @@ from stoker import ImageLoader, TextLoader, _native
 from stoker.augment import CenterCrop, RandomHorizontalFlip
 from stoker.errors import ConfigError
 from stoker.formats.sha256_tree import data_tree, merkle_root
+from stoker.pipeline import certificate as certificates
+from stoker.pipeline.certificate import certificate_problems
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.order.changes import certificate as certificates
-from stoker.pipeline.order.changes.certificate import certificate_problems
 
 CROP = [CenterCrop(8), RandomHorizontalFlip()]
 

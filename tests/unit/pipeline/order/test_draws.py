@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from stoker.pipeline.order import draws
-from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order import orders as draws
+from stoker.pipeline.order.orders import Balanced, WeightedDraws, WeightedShuffle
 from stoker.random import hash_words, unit_interval
 
 WEIGHTS = np.array([0, 1, 2, 0, 5, 2.5, 0.5, 0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.order.schedule import Schedule
 
 
 def test_ranks_interleave_within_the_global_batch() -> None:

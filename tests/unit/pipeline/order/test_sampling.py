@@ -14,7 +14,7 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomResizedCrop
 from stoker.errors import CheckpointError, ConfigError, DatasetError
-from stoker.pipeline.order.epoch_order import FullShuffle, Sequential
+from stoker.pipeline.order.orders import FullShuffle, Sequential
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from helpers.data.shards.text_shards import same
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix
 from stoker.errors import CheckpointError, ConfigError, DatasetError
-from stoker.pipeline.order.epoch_order import Sequential
-from stoker.pipeline.order.mixtures.mixture import Mixture
+from stoker.pipeline.order.mixture import Mixture
+from stoker.pipeline.order.orders import Sequential
 
 
 @pytest.fixture(scope="module")

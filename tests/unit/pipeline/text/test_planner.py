@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.shards.text_shards import make, write_shards
 
-from stoker.pipeline.order.epoch_order import FullShuffle
+from stoker.pipeline.order.orders import FullShuffle
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
 

@@ -9,9 +9,9 @@ import pytest
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.epochs.epoch_iterator import EpochIterator, Progress
-from stoker.pipeline.execution.observation.stats import StatsTotals
-from stoker.pipeline.order.rank_draws import Schedule
+from stoker.pipeline.execution.passes import EpochIterator, Progress
+from stoker.pipeline.execution.stats import StatsTotals
+from stoker.pipeline.order.schedule import Schedule
 
 
 class Batches:

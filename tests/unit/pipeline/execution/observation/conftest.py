@@ -2,7 +2,8 @@
 
 import pytest
 
-from stoker.pipeline.execution.observation import stages, stats
+from stoker.pipeline.execution import stats
+from stoker.pipeline.execution import tracing as stages
 
 
 @pytest.fixture

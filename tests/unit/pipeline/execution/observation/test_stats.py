@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.observation.counters import MakerStats, Traffic
-from stoker.pipeline.execution.observation.stats import StatsTotals
+from stoker.pipeline.execution.stats import MakerStats, StatsTotals, Traffic
 
 
 def test_statistics_before_the_first_pass_are_zero() -> None:

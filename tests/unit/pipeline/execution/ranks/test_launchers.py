@@ -8,34 +8,34 @@ import pytest
 from helpers.cluster.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
 
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
+from stoker.pipeline.execution.ranks import Process, find_ranks
 
 
 def test_without_a_launcher_there_is_one_process() -> None:
-    assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
+    assert find_ranks() == Process(0, 1, 0, 1, "one process")
 
 
 @pytest.mark.parametrize(
     ("launchers", "expected"),
     [
-        ([TORCHRUN], Ranks(5, 8, 1, 4, "torchrun")),
-        ([HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
-        ([OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
-        ([SLURM], Ranks(6, 8, 2, 4, "Slurm")),
-        ([MPICH], Ranks(3, 4, 1, 2, "PMI")),
-        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Ranks(3, 4, 0, 1, "PMI")),
-        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Ranks(6, 8, 2, 4, "PMI")),
-        ([MPICH, SLURM], Ranks(3, 4, 1, 2, "PMI")),
-        ([{"PMIX_RANK": "3"}, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
-        ([{"PMIX_RANK": "6"}, SLURM], Ranks(6, 8, 2, 4, "Slurm")),
-        ([{"PMIX_RANK": "0"}], Ranks(0, 1, 0, 1, "one process")),
-        ([SLURM, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
-        ([OPEN_MPI, HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
-        ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
+        ([TORCHRUN], Process(5, 8, 1, 4, "torchrun")),
+        ([HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+        ([OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([SLURM], Process(6, 8, 2, 4, "Slurm")),
+        ([MPICH], Process(3, 4, 1, 2, "PMI")),
+        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Process(3, 4, 0, 1, "PMI")),
+        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Process(6, 8, 2, 4, "PMI")),
+        ([MPICH, SLURM], Process(3, 4, 1, 2, "PMI")),
+        ([{"PMIX_RANK": "3"}, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([{"PMIX_RANK": "6"}, SLURM], Process(6, 8, 2, 4, "Slurm")),
+        ([{"PMIX_RANK": "0"}], Process(0, 1, 0, 1, "one process")),
+        ([SLURM, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([OPEN_MPI, HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+        ([HOROVOD, TORCHRUN, SLURM], Process(5, 8, 1, 4, "torchrun")),
     ],
 )
 def test_ranks_come_from_the_variables_of_the_launcher(
-    monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks
+    monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Process
 ) -> None:
     set_all(monkeypatch, *launchers)
     assert find_ranks() == expected
@@ -43,7 +43,7 @@ def test_ranks_come_from_the_variables_of_the_launcher(
 
 def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
-    assert find_ranks() == Ranks()
+    assert find_ranks() == Process()
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_variables_of_one_process_need_no_others(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     set_all(monkeypatch, variables)
-    assert find_ranks() == Ranks()
+    assert find_ranks() == Process()
 
 
 def test_half_set_variables_are_accepted_beside_a_launcher_with_the_same_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
-    assert find_ranks() == Ranks(6, 8, 2, 4, "Slurm")
+    assert find_ranks() == Process(6, 8, 2, 4, "Slurm")
     set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
     assert find_ranks().source == "torchrun"
 

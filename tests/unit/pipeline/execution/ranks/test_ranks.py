@@ -16,14 +16,14 @@ from helpers.processes.warm_python import WarmPython
 
 from stoker import ImageLoader
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks.ranks import Ranks, check_ranks, find_ranks
-from stoker.pipeline.order.epoch_order import FullShuffle
+from stoker.pipeline.execution.ranks import Process, check_ranks, find_ranks
+from stoker.pipeline.order.orders import FullShuffle
 
 WORKER = """
 import json, sys
 import stoker
 from stoker.augment import Resize
-from stoker.pipeline.execution.ranks.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_ranks
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True
@@ -69,12 +69,12 @@ def test_a_loader_made_before_the_processes_are_connected_is_refused(
     assert len(load()) == len(list(load()))
 
 
-@pytest.mark.parametrize("ranks", [Ranks(1, 3), Ranks(2, 4)])
+@pytest.mark.parametrize("ranks", [Process(1, 3), Process(2, 4)])
 def test_a_loader_of_another_rank_or_world_size_is_refused(
-    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
+    monkeypatch: pytest.MonkeyPatch, ranks: Process
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    check_ranks(Ranks(2, 3))
+    check_ranks(Process(2, 3))
     with pytest.raises(ConfigError, match=f"made as rank {ranks.rank} of {ranks.world_size}.* rank 2 of 3"):
         check_ranks(ranks)
 
@@ -91,20 +91,20 @@ def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
     set_all(monkeypatch, launcher)
     expected = find_ranks()
     local = expected.local_rank, expected.local_world_size
-    assert find_ranks(0, 2) == Ranks(0, 2, *local, "given")
+    assert find_ranks(0, 2) == Process(0, 2, *local, "given")
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_ranks() == Ranks(9, 10, *local, "torch.distributed")
+    assert find_ranks() == Process(9, 10, *local, "torch.distributed")
     monkeypatch.delitem(sys.modules, "torch.distributed")
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    assert find_ranks() == Ranks(2, 3, *local, "JAX")
+    assert find_ranks() == Process(2, 3, *local, "JAX")
 
 
 def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
     cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
     monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
-    assert find_ranks() == Ranks(9, 10, 5, 1, "torch.distributed")
-    assert find_ranks(0, 2) == Ranks(0, 2, 5, 1, "given")
+    assert find_ranks() == Process(9, 10, 5, 1, "torch.distributed")
+    assert find_ranks(0, 2) == Process(0, 2, 5, 1, "given")
     set_all(monkeypatch, TORCHRUN)
     assert find_ranks().local_rank == 1
     cuda.is_initialized = lambda: False
@@ -115,7 +115,7 @@ def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: 
 def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_ranks(1, 2) == Ranks(1, 2, 1, 4, "given")
+    assert find_ranks(1, 2) == Process(1, 2, 1, 4, "given")
 
 
 @pytest.mark.parametrize("arguments", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
@@ -127,12 +127,12 @@ def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, in
 @pytest.mark.parametrize(
     ("module", "make", "expected"),
     [
-        ("torch.distributed", torch_distributed, Ranks(9, 10, 1, 4, "torch.distributed")),
-        ("jax", jax_distributed, Ranks(2, 3, 1, 4, "JAX")),
+        ("torch.distributed", torch_distributed, Process(9, 10, 1, 4, "torch.distributed")),
+        ("jax", jax_distributed, Process(2, 3, 1, 4, "JAX")),
     ],
 )
 def test_an_initialised_framework_takes_precedence_over_the_environment(
-    monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[bool], SimpleNamespace], expected: Ranks
+    monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[bool], SimpleNamespace], expected: Process
 ) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, module, make(True))
@@ -143,9 +143,9 @@ def test_an_initialised_framework_takes_precedence_over_the_environment(
 
 def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
-    assert find_ranks() == Ranks()
+    assert find_ranks() == Process()
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
-    assert find_ranks() == Ranks()
+    assert find_ranks() == Process()
 
 
 def test_processes_that_a_launcher_started_share_the_global_batch(

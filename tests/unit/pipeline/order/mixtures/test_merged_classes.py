@@ -14,7 +14,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.order.mixtures.mix import mix
+from stoker.pipeline.order.mixture import mix
 
 
 def named(folder: Path, *classes: str) -> Dataset:

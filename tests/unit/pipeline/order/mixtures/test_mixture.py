@@ -17,8 +17,7 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
-from stoker.pipeline.order.mixtures.mix import mix
-from stoker.pipeline.order.mixtures.mixture import Mixture
+from stoker.pipeline.order.mixture import Mixture, mix
 
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:

@@ -1,21 +1,117 @@
-"""An order that draws substitutes for excluded samples; all other draws stay as they are."""
+"""Exclusions: samples that a training leaves out from some point on, and the draws that replace them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from stoker.errors import ConfigError
+from stoker.errors import CheckpointError, ConfigError
 from stoker.random import hash_words
 
-from ..draws import Balanced, BalancedObjects, MixedOrder
-from ..epoch_order import Order, Repeat, Stream
-from .ledger import Ledger
+from .orders import Balanced, BalancedObjects, MixedOrder, Order, Repeat, Stream
+from .sample_source import SampleSource
 
 Int64 = npt.NDArray[np.int64]
+Point = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Samples that are left out from one point of a training on."""
+
+    begin: Point  # The point
+    positions: tuple[int, ...]  # Positions of the samples in the source, ascending
+
+
+@dataclass(frozen=True)
+class Exclusions:
+    """All exclusions of a training, in the order in which they were declared."""
+
+    exclusions: tuple[Exclusion, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.exclusions)
+
+    @cached_property
+    def positions(self) -> Int64:
+        """All positions of all exclusions, ascending, (M,) int64."""
+        return np.unique(
+            np.array([p for exclusion in self.exclusions for p in exclusion.positions], np.int64)
+        )
+
+    def after(self, begin: Point, positions: Int64) -> Exclusions:
+        """The ledger with one more exclusion."""
+        return Exclusions((*self.exclusions, Exclusion(begin, tuple(np.unique(positions).tolist()))))
+
+    def at(self, point: Point) -> Int64:
+        """Positions that are left out at a point, ascending, (M,) int64."""
+        begun = [exclusion for exclusion in self.exclusions if exclusion.begin <= point]
+        return Exclusions(tuple(begun)).positions
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The ledger for a state."""
+        return [{"from": list(part.begin), "rows": list(part.positions)} for part in self.exclusions]
+
+    @classmethod
+    def from_json(cls, data: Any, samples: int, numbers: int) -> Exclusions:
+        """Read the ledger of a state."""
+        exclusions = []
+        for entry in data if isinstance(data, list) else [None]:
+            if not isinstance(entry, Mapping) or set(entry) != {"from", "rows"}:
+                raise _no_ledger(entry)
+            begin, rows = entry["from"], entry["rows"]
+            if not (_are_numbers(begin) and len(begin) == numbers and _are_numbers(rows)):
+                raise _no_ledger(entry)
+            if rows and max(rows) >= samples:
+                raise CheckpointError(
+                    f"the state leaves out sample {max(rows)}, and the dataset has {samples}",
+                    hint="Make the loader with the dataset of the saved one.",
+                )
+            exclusions.append(Exclusion(tuple(begin), tuple(rows)))
+        return cls(tuple(exclusions))
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+
+
+def _no_ledger(entry: Any) -> CheckpointError:
+    return CheckpointError(
+        f"the state's list of excluded samples cannot be read: {entry!r:.100}",
+        hint="Pass what state_dict() returned.",
+    )
+
+
+def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
+    """Return the positions, ascending, of the samples with these keys; a number is a position already."""
+    values = list(keys)
+    names = sorted({key for key in values if isinstance(key, str)})
+    numbers = np.array([int(key) for key in values if not isinstance(key, str)], np.int64)
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(source):
+        raise ConfigError(f"positions go from 0 to {len(source) - 1}, found {numbers.min()}, {numbers.max()}")
+    positions, known, first = [numbers], set[str](), 0
+    for dataset in source.datasets if names else ():
+        is_wanted = np.asarray(
+            pc.is_in(dataset.index.arrow("key"), value_set=pa.array(names, pa.large_string()))
+        )
+        local = np.flatnonzero(is_wanted[dataset.rows])
+        known.update(dataset.keys(local))
+        positions.append(first + local)
+        first += len(dataset)
+    if missing := sorted(set(names) - known):
+        raise ConfigError(
+            f"no sample has the key {missing[0]!r}" + (f", and {len(missing) - 1} more" * (len(missing) > 1)),
+            hint="Keys are those of the column 'key' of a batch, and of loader.dataset.keys().",
+        )
+    return np.unique(np.concatenate(positions))
+
 
 _SUBSTITUTE = 0x53554253  # the word of these draws among those of orders
 _ATTEMPTS = 64
@@ -48,22 +144,22 @@ class Fitting:
             )
 
 
-def substituted(order: Order, ledger: Ledger, seed: int, fitting: Fitting) -> Order:
+def with_replacements(order: Order, ledger: Exclusions, seed: int, fitting: Fitting) -> Order:
     """Return an order with substitutes for the samples that a ledger leaves out."""
     if isinstance(order, Stream):  # inside it, so that the stream does not depend on the length of epochs
-        return replace(order, order=Substituted(order.order, ledger, seed, fitting))
-    return Substituted(order, ledger, seed, fitting)
+        return replace(order, order=Replaced(order.order, ledger, seed, fitting))
+    return Replaced(order, ledger, seed, fitting)
 
 
 def original(order: Order) -> Order:
     """Return the order that :func:`substituted` was given."""
     if isinstance(order, Stream):
         return replace(order, order=original(order.order))
-    return order.order if isinstance(order, Substituted) else order
+    return order.order if isinstance(order, Replaced) else order
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Substituted:
+class Replaced:
     """An order in which another draw of the same epoch stands in for each draw of an excluded sample.
 
     The substitute is the sample of a random draw that is not excluded and that ``fitting`` allows. It
@@ -72,7 +168,7 @@ class Substituted:
     """
 
     order: Order
-    ledger: Ledger
+    ledger: Exclusions
     seed: int
     fitting: Fitting
     distinct: bool = field(init=False)
@@ -90,7 +186,7 @@ class Substituted:
         return self.order.n
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`~stoker.pipeline.order.epoch_order.Order.positions`."""
+        """See :meth:`~stoker.pipeline.order.orders.Order.positions`."""
         positions = self.order.positions(epoch, draws)
         # The draws of this epoch at which the ledger grows; exclusions of earlier epochs hold from draw 0 on.
         points = {max(0, exclusion.begin[0] - epoch * self.n) for exclusion in self.ledger.exclusions}
@@ -141,7 +237,7 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
     plain = original(order)
     positions = plain.positions(epoch, draws)
     within = order.order if isinstance(order, Stream) else order
-    if not isinstance(within, Substituted):
+    if not isinstance(within, Replaced):
         return positions, positions
     with_substitutes: Int64 = positions.copy()
     points = sorted({exclusion.begin[0] for exclusion in within.ledger.exclusions})
@@ -152,14 +248,16 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         excluded = within.ledger.at((points[number - 1],))
         bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
         if bad.size:
-            lasting = substituted(plain, Ledger().after((0,), excluded), within.seed, within.fitting)
+            lasting = with_replacements(
+                plain, Exclusions().after((0,), excluded), within.seed, within.fitting
+            )
             with_substitutes[bad] = lasting.positions(epoch, draws[bad])
     return positions, with_substitutes
 
 
 def groups_of(order: Any) -> npt.NDArray[Any] | None:
     """(N,) group of each position, where groups have fixed shares of the draws; None without groups."""
-    while isinstance(order, (Repeat, Stream, Substituted)):
+    while isinstance(order, (Repeat, Stream, Replaced)):
         order = order.order
     if isinstance(order, Balanced) and not isinstance(order, BalancedObjects):
         return order.column  # an image with objects has several classes

@@ -12,18 +12,17 @@ from typing import Any, Literal
 
 from stoker.errors import ConfigError
 
-from ..ranks.ranks import Ranks
-from .counters import Counters, Traffic
 from .publishing import publish_stats
-from .stages import traced
-from .stats import Stats, StatsTotals
+from .ranks import Process
+from .stats import Counters, Stats, StatsTotals, Traffic
+from .tracing import traced
 
 
 class Observed:
     """The base of a loader that measures where its time goes."""
 
     _totals: StatsTotals
-    _ranks: Ranks
+    _ranks: Process
 
     def stats(self, since: Literal["start", "pass", "last"] = "start") -> Stats:
         """Return counts of what was loaded, and where the time went.

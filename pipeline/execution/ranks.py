@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -11,7 +12,44 @@ from typing import Any
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
-from .tf_config import read_tf_config
+_HINT = "Correct it as TensorFlow's guide to multi-worker training says, or give rank and world_size."
+
+
+def read_tf_config() -> tuple[int, int] | None:
+    """Return rank and number of workers as TF_CONFIG says; None if it names no cluster.
+
+    The chief is rank 0, and the workers follow. An evaluator trains with no other process.
+    """
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return None
+    try:
+        config = json.loads(text)
+        cluster = {job: len([*addresses]) for job, addresses in config.get("cluster", {}).items()}
+        task = config.get("task") or {}
+        job, index = task.get("type"), int(task.get("index", 0))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"environment variable TF_CONFIG cannot be read: {error}", hint=_HINT) from error
+    if "ps" in cluster:
+        raise ConfigError(
+            "TF_CONFIG describes parameter servers, whose coordinator says which worker draws a sample",
+            hint="Give rank and world_size.",
+        )
+    chiefs = cluster.get("chief", 0) + cluster.get("master", 0)
+    world_size = chiefs + cluster.get("worker", 0)
+    if job == "evaluator" or (job is None and world_size == 1):
+        return 0, 1
+    if not world_size:
+        return None
+    if job not in ("chief", "master", "worker"):
+        raise ConfigError(
+            f"TF_CONFIG names {world_size} workers and no task that trains: {job!r}", hint=_HINT
+        )
+    rank = index + chiefs * (job == "worker")
+    if not 0 <= rank < world_size:
+        raise ConfigError(f"TF_CONFIG says rank {rank} of {world_size}", hint=_HINT)
+    return rank, world_size
+
 
 # Variables by launcher: rank and world size, over all machines and on this one. TF_CONFIG follows Horovod.
 _ENVIRONMENTS = {
@@ -35,7 +73,7 @@ _PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Process:
     """The rank of this process among those that train together."""
 
     rank: int = 0  # 0..world_size-1
@@ -48,7 +86,7 @@ class Ranks:
 
 def find_ranks(
     rank: int | None = None, world_size: int | None = None, mesh: Any = None, replicate: int = 1
-) -> Ranks:
+) -> Process:
     """Return the given ranks, or those of torch.distributed, JAX or the launcher; else those of one process.
 
     Only a framework that is already imported and initialised counts.
@@ -66,7 +104,7 @@ def find_ranks(
     return _replicated(process, replicate)
 
 
-def _of_mesh(mesh: Any) -> Ranks:
+def _of_mesh(mesh: Any) -> Process:
     """The rank of this process in a DeviceMesh, its dimensions in their order."""
     try:
         coordinate, shape = mesh.get_coordinate(), tuple(mesh.shape)
@@ -81,26 +119,26 @@ def _of_mesh(mesh: Any) -> Ranks:
     rank, world_size = 0, 1
     for at, length in zip(coordinate, shape, strict=True):
         rank, world_size = rank * length + at, world_size * length
-    return Ranks(rank, world_size, *_on_this_machine(), "given")
+    return Process(rank, world_size, *_on_this_machine(), "given")
 
 
-def _replicated(process: Ranks, replicate: int) -> Ranks:
+def _replicated(process: Process, replicate: int) -> Process:
     rank, world_size = process.rank // replicate, process.world_size // replicate
     return replace(process, rank=rank, world_size=world_size, replicate=replicate)
 
 
-def _find_process(rank: int | None, world_size: int | None) -> Ranks:
+def _find_process(rank: int | None, world_size: int | None) -> Process:
     if (rank is None) != (world_size is None):
         raise ConfigError("only one of rank and world_size is given", hint="Give both, or neither.")
     if rank is not None and world_size is not None:
         rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size)
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
-        return Ranks(rank, world_size, *_on_this_machine(), "given")
-    return _from_torch() or _from_jax() or _from_environment() or Ranks()
+        return Process(rank, world_size, *_on_this_machine(), "given")
+    return _from_torch() or _from_jax() or _from_environment() or Process()
 
 
-def check_ranks(ranks: Ranks) -> None:
+def check_ranks(ranks: Process) -> None:
     """Check that a process still has the rank that a loader was made for.
 
     A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
@@ -119,36 +157,36 @@ def check_ranks(ranks: Ranks) -> None:
         )
 
 
-def _from_torch() -> Ranks | None:
+def _from_torch() -> Process | None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     rank, world_size = distributed.get_rank(), distributed.get_world_size()
-    return Ranks(rank, world_size, *_on_this_machine(), "torch.distributed")
+    return Process(rank, world_size, *_on_this_machine(), "torch.distributed")
 
 
-def _from_jax() -> Ranks | None:
+def _from_jax() -> Process | None:
     jax = sys.modules.get("jax")
     # process_count() alone would start JAX's backends, which only the user should do.
     initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is None or initialized is None or not initialized():
         return None
-    return Ranks(jax.process_index(), jax.process_count(), *_on_this_machine(), "JAX")
+    return Process(jax.process_index(), jax.process_count(), *_on_this_machine(), "JAX")
 
 
-def _from_environment() -> Ranks | None:
+def _from_environment() -> Process | None:
     ranks = _from_launcher("torchrun", "Horovod") or _from_tf_config()
     ranks = ranks or _from_launcher("Open MPI", "PMI", "Slurm")
     _check_halves(ranks)
     return ranks
 
 
-def _from_tf_config() -> Ranks | None:
+def _from_tf_config() -> Process | None:
     numbers = read_tf_config()
-    return Ranks(*numbers, *_on_this_machine(), "TF_CONFIG") if numbers else None
+    return Process(*numbers, *_on_this_machine(), "TF_CONFIG") if numbers else None
 
 
-def _from_launcher(*sources: str) -> Ranks | None:
+def _from_launcher(*sources: str) -> Process | None:
     """Return the ranks of the first of these launchers that has set both rank and world size."""
     for source in sources:
         rank, size, local_rank, local_size = _ENVIRONMENTS[source]
@@ -156,7 +194,7 @@ def _from_launcher(*sources: str) -> Ranks | None:
             # srun sets PMI's rank and size, too, but not PMI's local variables.
             has_local = local_rank in os.environ
             local = (_number(local_rank, 0), _number_here(local_size)) if has_local else _on_this_machine()
-            ranks = Ranks(_number(rank, 0), _number(size, 1), *local, source)
+            ranks = Process(_number(rank, 0), _number(size, 1), *local, source)
             if not ranks.rank < ranks.world_size:
                 raise ConfigError(
                     f"the environment says rank {ranks.rank} of {ranks.world_size}: {rank} and {size}",
@@ -166,7 +204,7 @@ def _from_launcher(*sources: str) -> Ranks | None:
     return None
 
 
-def _check_halves(ranks: Ranks | None) -> None:
+def _check_halves(ranks: Process | None) -> None:
     """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same.
 
     Otherwise every rank would believe that it is the only one, and draw all samples.
@@ -179,7 +217,7 @@ def _check_halves(ranks: Ranks | None) -> None:
             continue
         if rank in os.environ and not (ranks and ranks.rank == _number(rank, 0)):
             raise _half(rank, size)
-        if size in os.environ and (ranks or Ranks()).world_size != _number(size, 1):
+        if size in os.environ and (ranks or Process()).world_size != _number(size, 1):
             raise _half(size, rank)
     if ranks:
         return

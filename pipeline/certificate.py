@@ -22,8 +22,8 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.sha256_tree import data_tree
 from stoker.version import __version__
 
-from ..sample_source import SampleSource
-from .ledger import Ledger
+from .order.exclusions import Exclusions
+from .order.sample_source import SampleSource
 
 _VERSION = 2
 _IDENTITY = ("dataset", "order", "seed")
@@ -35,7 +35,7 @@ _ADDED = {1: (), 2: ("batches",)}
 def make_certificate(
     source: SampleSource,
     identity: Mapping[str, Any],
-    ledger: Ledger,
+    ledger: Exclusions,
     *,
     batches: Mapping[str, Any],
     world_size: int,

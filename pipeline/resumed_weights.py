@@ -12,9 +12,9 @@ import numpy as np
 
 from stoker.errors import CheckpointError, ConfigError
 
-from ..draws import MixedOrder
-from ..mixtures.mixture import Mixture
-from .weight_parts import MovingWeights, WeightPart
+from .order.mixture import Mixture
+from .order.moving_weights import MovingWeights, WeightPart
+from .order.orders import MixedOrder
 
 # The end of a MixedOrder in the identity of a state.
 _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")

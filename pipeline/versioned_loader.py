@@ -15,9 +15,9 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions import split_version
 from stoker.formats.open import open as open_dataset
 
-from ..description.describe import describe
-from ..execution.loader import Loader
-from .sample_source import SampleSource
+from .description import describe
+from .execution.loader import Loader
+from .order.sample_source import SampleSource
 
 L = TypeVar("L", bound="VersionedLoader")
 

@@ -1,9 +1,10 @@
-"""A mixture: several datasets as one source of samples, with a share of the draws for each."""
+"""Mixtures: several datasets as one source of samples, with a share of the draws for each."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -13,22 +14,79 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import CorruptRecordError, SampleError
+from stoker.arguments import whole_number
+from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats.dataset.annotations import MASK_COLUMNS, Annotations
 from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, merged_column
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest
+from stoker.formats.open import open as open_dataset
 
-from ..changes.weight_parts import MovingWeights
-from ..draws import MixedOrder
-from ..epoch_order import BlockShuffle, make_order
-from ..quotas import QuotaSchedule
-from ..sample_source import batchable_columns
-from .class_merging import MergedClasses, common_info
-from .joined_values import dataset_parts, gathered, gathered_bands, joined_objects
+from .class_merging import MergedClasses, check_mixable, common_info, merge_classes
+from .moving_weights import MovingWeights, scheduled_parts
+from .orders import BlockShuffle, MixedOrder, make_order
+from .quotas import QuotaSchedule, apportion_draws
+from .sample_source import batchable_columns
 
 Int64 = npt.NDArray[np.int64]
+
+
+def dataset_parts(which: Int64) -> Iterator[tuple[int, Int64]]:
+    """Yield the number of each dataset in ``which``, and the indices of its samples; at least dataset 0."""
+    for d in np.unique(which).tolist() or [0]:
+        yield d, np.flatnonzero(which == d)
+
+
+def gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Merge the values of each dataset's samples into the order of all samples."""
+    values = np.empty((len(which), *parts[0].shape[1:]), np.result_type(*parts))
+    for (_, indices), part in zip(dataset_parts(which), parts, strict=True):
+        values[indices] = part
+    return values
+
+
+def gathered_bands(
+    which: Int64, parts: Sequence[npt.NDArray[np.uint32] | None]
+) -> npt.NDArray[np.uint32] | None:
+    """Merge tables of different widths, see :attr:`Samples.bands`; None is a table without columns."""
+    widths = [0 if part is None else part.shape[1] for part in parts]
+    if not any(widths):
+        return None
+    values = np.zeros((len(which), max(widths)), np.uint32)
+    for (_, indices), part, width in zip(dataset_parts(which), parts, widths, strict=True):
+        if part is not None:
+            values[indices, :width] = part
+    return values
+
+
+def joined_objects(parts: Sequence[Annotations]) -> Annotations:
+    """Return the objects of several datasets, sorted by ``owner``.
+
+    Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
+    polygons and another as run lengths; an object has nothing in the other form.
+    """
+    values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
+    if all(part.polygons is not None or part.runs is not None for part in parts):
+        nothing: dict[str, Any] = {"polygons": [], "runs": np.zeros(0, np.uint32)}
+        for name, empty in nothing.items():
+            pairs = zip(values[name], parts, strict=True)
+            values[name] = [[empty] * len(part) if value is None else value for value, part in pairs]
+    joined = Annotations(**{name: _concatenated(of_parts) for name, of_parts in values.items()})
+    return joined.take(np.argsort(joined.owner, kind="stable"))
+
+
+def _concatenated(values: Sequence[Any]) -> Any:
+    """Concatenate an attribute of objects; one that only some datasets have is left out."""
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return list(chain.from_iterable(values))
+    if isinstance(values[0], Mapping):
+        common = set.intersection(*map(set, values))
+        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
+    return np.concatenate(values)
+
 
 _LABELS = ("label", "object_labels")  # columns whose values are classes
 
@@ -266,3 +324,72 @@ class Mixture:
     def _locate_one(self, position: int) -> tuple[Dataset, int]:
         which, local = self._locate([position])
         return self.datasets[int(which[0])], int(local[0])
+
+
+def mix(
+    datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
+    samples: int | None = None,
+    *,
+    schedule: Mapping[int, Sequence[float]] | None = None,
+    global_batch: int | None = None,
+) -> Mixture:
+    """Return several datasets as one, from which an epoch draws in proportion to their weights.
+
+    Each dataset has its exact share of the draws in an epoch, rounded, spread evenly over the epoch. Its
+    draws cycle through its samples and continue in the next epoch, so that no sample is drawn again before
+    all others have been. The loader's ``shuffle`` determines the order of each cycle, but draws within about
+    64 of each other may be swapped.
+
+    If the datasets have different classes, the mixture has all their names in the order in which they first
+    appear. So labels of the first dataset do not change; other labels of samples and objects are translated.
+
+    Datasets may have different tasks, such as boxes with and without keypoints. The mixture has the columns
+    that all of them have; ``Mixture.left_out`` names the others.
+
+    Args:
+        datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
+        samples: Draws in an epoch; by default the number of samples of all datasets together.
+        schedule: Weights that apply from a step of the training on: ``{10_000: (0.5, 0.5)}``. Each part
+            between two steps has exact shares. Text is planned for whole epochs: an epoch that
+            spans two parts mixes the shares of both.
+        global_batch: Samples of a step on all ranks, by which ``schedule`` counts. After a resume with
+            another number of ranks or batch size it stays the same.
+
+    Raises:
+        ConfigError: ``schedule`` and ``global_batch`` do not go together, or have a wrong value; a weight
+            is no number from 0, or all are 0; the datasets cannot be mixed, because only some have names of
+            classes, annotations of one task have different meanings, or tokenizers or fields differ; or there
+            are no samples to draw.
+        DatasetError: A path has no dataset that can be read.
+    """
+    opened = [_open(pair) for pair in datasets_and_weights]
+    check_mixable(opened)
+    weights = [float(weight) for _, weight in datasets_and_weights]
+    n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
+    if n < 1:
+        raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
+    quotas, moving = apportion_draws(weights, n), None
+    if schedule is not None and global_batch is not None:
+        moving = scheduled_parts(weights, schedule, whole_number("global_batch", global_batch, 1), n)
+        quotas = np.array(moving.parts[-1].quotas, np.int64)
+    elif schedule is not None or global_batch is not None:
+        raise ConfigError(
+            "a schedule of weights counts steps of global_batch samples: give both, or neither",
+            hint="global_batch is batch_size times the number of ranks.",
+        )
+    drawn = quotas if moving is None else np.sum([part.quotas for part in moving.parts], axis=0)
+    for dataset, quota in zip(opened, drawn, strict=True):
+        if quota and not len(dataset):
+            raise ConfigError(
+                "a dataset of the mixture has a weight and no samples",
+                path=dataset.path,
+                hint="Leave the dataset out, or give it weight 0.",
+            )
+    return Mixture(tuple(opened), quotas, merge_classes(opened), moving)
+
+
+def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
+    dataset = pair[0]
+    return dataset if isinstance(dataset, Dataset) else open_dataset(dataset)

@@ -1,21 +1,24 @@
-"""One pass over a loader: the iterator that ``iter(loader)`` returns, and its progress."""
+"""Passes over a loader: the iterator that ``iter(loader)`` returns, its progress and its steps."""
 
 from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from stoker.errors import LoaderClosedError
+from stoker.arguments import whole_number
+from stoker.errors import ConfigError, LoaderClosedError
 from stoker.log import EventLog
 
-from ..batch import FinishedBatch
-from ..observation.stats import StatsTotals
-from ..prefetch import Prefetcher
-from ..state import State
+from .batch import FinishedBatch
+from .prefetch import BatchProducer, Prefetcher
+from .ranks import Process
+from .state import State
+from .stats import StatsTotals
 
 _LOG = EventLog("samples")
 
@@ -24,7 +27,7 @@ class Steps(Protocol):
     """The steps of an epoch, or of the rest of one, on one rank.
 
     In an ImageLoader the ``position`` of a checkpoint counts draws
-    (:class:`~stoker.pipeline.order.rank_draws.Schedule`), in a TextLoader steps of the epoch's batch plan.
+    (:class:`~stoker.pipeline.order.schedule.Schedule`), in a TextLoader steps of the epoch's batch plan.
     """
 
     def __len__(self) -> int: ...
@@ -165,3 +168,62 @@ def _report_bad_samples(finished: FinishedBatch, *, is_first: bool) -> None:
         "loader.stats() counts them all, and stoker verify --decode lists them",
         stacklevel=4,  # the line of the consumer, above _receive and __next__
     )
+
+
+class Epochs(Protocol):
+    """The epochs of a :class:`.loader.Loader`."""
+
+    def _schedule(self, epoch: int, start: int) -> Any: ...
+
+    def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
+
+
+class FirstSteps:
+    """The first ``count`` of some :class:`.epoch_iterator.Steps`, so that nothing is read behind them."""
+
+    def __init__(self, steps: Any, count: int) -> None:
+        self._steps = steps
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._steps, name)
+
+    def together(self, step: int, tokens: int) -> range:
+        """See ``TextSchedule``."""
+        return range(step, min(self._steps.together(step, tokens).stop, self._count))
+
+
+def following_producers(
+    first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
+) -> Iterator[BatchProducer[FinishedBatch]]:
+    """Yield ``first``, the producer of ``epoch``, and those of later epochs until the loader is dropped."""
+    producer = first
+    del first  # the plan of its epoch would stay with it
+    yield producer
+    while (loader := reference()) is not None:
+        epoch += 1
+        producer = loader._pass_producer(loader._schedule(epoch, start=0), epoch)
+        del loader
+        yield producer
+
+
+def single_step(
+    schedule: Callable[[int, int], Any], ranks: Process, epoch: int, step: int, rank: int | None
+) -> Any:
+    """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`.
+
+    ``schedule`` returns the :class:`.epoch_iterator.Steps` of an epoch from a checkpoint's position on.
+    """
+    epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
+    whole = schedule(epoch, 0)
+    if step >= len(whole):
+        raise ConfigError(f"epoch {epoch} has no step {step}: its steps are 0 to {len(whole) - 1}")
+    steps = schedule(epoch, whole.consumed(step))
+    if rank is None:
+        return steps
+    if whole_number("rank", rank, 0) >= ranks.world_size:
+        raise ConfigError(f"there is no rank {rank}: the loader has {ranks.world_size} ranks")
+    return replace(steps, rank=rank)

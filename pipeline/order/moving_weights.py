@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stoker.errors import CheckpointError, ConfigError
 
-from ..quotas import GroupDraws, QuotaSchedule, apportion_draws
+from .quotas import GroupDraws, QuotaSchedule, apportion_draws
 
 Int64 = npt.NDArray[np.int64]
 

@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 from stoker.arguments import whole_number
 from stoker.errors import CheckpointError, ConfigError
 
-from ...execution.interrupts import check_owner
-from ..epoch_order import Order
-from ..versioned_loader import VersionedLoader
 from .certificate import make_certificate
-from .ledger import Ledger, positions_of
+from .execution.threads import check_owner
+from .order.exclusions import Exclusions, Fitting, fitting_of, positions_of
+from .order.orders import Order
 from .resumed_weights import check_allowed, resumed_mixture
-from .substitutes import Fitting, fitting_of
+from .versioned_loader import VersionedLoader
 
 _EXCLUDED = "excluded"
 
@@ -31,7 +30,7 @@ class SteeredLoader(VersionedLoader):
     """
 
     point_numbers: ClassVar[int]
-    _ledger = Ledger()
+    _ledger = Exclusions()
 
     @property
     @abstractmethod
@@ -52,7 +51,7 @@ class SteeredLoader(VersionedLoader):
         """The first draw, over all epochs, that may have other weights after a resume; 0 without a state."""
 
     @abstractmethod
-    def _use_ledger(self, ledger: Ledger) -> None:
+    def _use_ledger(self, ledger: Exclusions) -> None:
         """Draw by another ledger from now on."""
 
     @abstractmethod
@@ -152,7 +151,7 @@ class SteeredLoader(VersionedLoader):
         state = super().state_dict()
         return {**state, _EXCLUDED: self._ledger.to_json()} if self._ledger else state
 
-    def _prepared(self, state: Any, allow: Collection[str]) -> tuple[Any, Ledger]:
+    def _prepared(self, state: Any, allow: Collection[str]) -> tuple[Any, Exclusions]:
         """Go to the version and the weights of a state; return the state without ledger, and its ledger."""
         check_allowed(allow)
         state, ledger = self._without_ledger(self._go_to_version(state))
@@ -170,9 +169,9 @@ class SteeredLoader(VersionedLoader):
         identity = {**state["identity"], "order": repr(self._drawn_order)}
         return {**state, "identity": identity}, ledger
 
-    def _without_ledger(self, state: Any) -> tuple[Any, Ledger]:
+    def _without_ledger(self, state: Any) -> tuple[Any, Exclusions]:
         """Return a state of this dataset without its ledger, and the ledger."""
         if not isinstance(state, Mapping) or _EXCLUDED not in state:
-            return state, Ledger()
-        ledger = Ledger.from_json(state[_EXCLUDED], len(self.dataset), self.point_numbers)
+            return state, Exclusions()
+        ledger = Exclusions.from_json(state[_EXCLUDED], len(self.dataset), self.point_numbers)
         return {name: value for name, value in state.items() if name != _EXCLUDED}, ledger

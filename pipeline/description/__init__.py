@@ -1,1 +1,0 @@
-"""Descriptions of loaders as data that JSON can hold, from which ``stoker replay`` makes them again."""

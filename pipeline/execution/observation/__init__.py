@@ -1,1 +1,0 @@
-"""A loader's measurements of itself: the stages of its work, and statistics."""

@@ -1,1 +1,0 @@
-"""Changes of a loader's draws while a training runs: samples left out, weights of a mixture."""

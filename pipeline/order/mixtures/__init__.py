@@ -1,1 +1,0 @@
-"""Mixtures of several datasets as one source of samples."""
