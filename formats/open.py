@@ -72,7 +72,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     data_files = manifest.data_files(folder)
     check_data_files(manifest, data_files)
     index = open_index(folder, manifest)
-    return Dataset(folder, manifest, index, data_files, None)
+    return Dataset(folder, manifest, index, data_files)
 
 
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:

@@ -82,7 +82,7 @@ def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[
     with ThreadPoolExecutor(num_threads) as threads:
         leaves = [digests.sha256 for digests in threads.map(file_digests, files)]
         if in_files:
-            whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files, None)
+            whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files)
             leaves += threads.map(lambda i: hashlib.sha256(whole.read(i)).hexdigest(), range(len(whole)))
     if not in_files:
         _keep(kept, stamps, leaves)

@@ -129,10 +129,10 @@ def describe_dataset(dataset_argument: Any, source: Any) -> dict[str, Any]:
         return description if known else {**description, "version": version}
     if isinstance(source, CachedDataset):
         raise NotPortableError("a remote dataset that was opened before; give the loader its URL and cache=")
-    if source._numbering is not None or source._objects is not None:
+    if source.choice.numbering is not None or source.choice.objects is not None:
         raise NotPortableError("a selection that renumbers classes or leaves objects out")
     description = {"path": str(Path(source.path).absolute()), "version": version}
-    return description if source._rows is None else {**description, "rows": pack_rows(source.rows)}
+    return description if source.choice.rows is None else {**description, "rows": pack_rows(source.rows)}
 
 
 def pack_rows(rows: npt.NDArray[np.int64]) -> str:

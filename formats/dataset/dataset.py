@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from stoker.errors import (
     StaleIndexError,
 )
 
-from ..codecs.decode import decode_rgb
 from ..containers.registry import find_container
 from ..files import open_regular, read_at
 from .annotations import MASK_COLUMNS, Annotations, columns_of, from_columns, is_object_column, tasks_of
@@ -51,233 +50,7 @@ from .selection import (
     selected_positions,
 )
 
-
-class SelectedRows:
-    """All rows of an index, or some of them in any order; a position counts them from 0.
-
-    Attributes:
-        index: The whole index, even of a selection.
-    """
-
-    def __init__(self, index: Index, rows: npt.NDArray[np.int64] | None) -> None:
-        self.index = index
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self.index) if self._rows is None else len(self._rows)
-
-    @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the row in the index of every sample of this dataset."""
-        return np.arange(len(self.index), dtype=np.int64) if self._rows is None else self._rows
-
-    @property
-    def is_distinct(self) -> bool:
-        """Whether no sample was selected twice."""
-        rows = self._rows
-        # Rows from a mask or a condition ascend, and need no sorting.
-        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the (N,) values of an index column of numbers."""
-        values = self.index.column(name)
-        return values if self._rows is None else values[self._rows]
-
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
-        return np.asarray(self.index.column(name)[self._to_rows(positions)])
-
-    def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Return the index rows of samples at (M,) ``positions``, which locate their payloads."""
-        return self.index.samples(self._to_rows(positions))
-
-    def keys(self, positions: npt.ArrayLike) -> list[str]:
-        """Return the names of samples in their source."""
-        return self.index.keys(self._to_rows(positions))
-
-    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
-        """Return the values of an index column of strings for samples at ``positions``."""
-        return self.index.strings(name, self._to_rows(positions))
-
-    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        at = checked_positions(positions, len(self))
-        return at if self._rows is None else self._rows[at]
-
-
-class StoredSamples(SelectedRows):
-    """Rows of an index, whose payloads, masks, arrays and lists can be read.
-
-    Attributes:
-        path: The dataset's folder.
-        manifest: The content of ``dataset.json``.
-        data_files: Absolute path of every shard's data file, by the index column ``shard``.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        index: Index,
-        data_files: list[Path],
-        rows: npt.NDArray[np.int64] | None,
-    ) -> None:
-        super().__init__(index, rows)
-        self.path = path
-        self.manifest = manifest
-        self.data_files = data_files
-
-    @property
-    def types(self) -> dict[str, str]:
-        """Name and type of the index's columns."""
-        return dict(self.manifest.columns)
-
-    @property
-    def tasks(self) -> frozenset[str]:
-        """The tasks that the samples have annotations for.
-
-        They are some of: label (one for each sample), labels (several), boxes, keypoints, instances (polygons
-        or run lengths of objects), segmentation (a mask of classes).
-        """
-        return tasks_of(self.manifest.columns)
-
-    @property
-    def data_sizes(self) -> list[int]:
-        """Bytes of every data file, in the order of :attr:`data_files`."""
-        return [shard.bytes for shard in self.manifest.shards]
-
-    @property
-    def arrays(self) -> Mapping[str, ArrayColumn]:
-        """Dtype and shape of the array columns, by name; a side is None if arrays differ in it."""
-        return self.manifest.arrays
-
-    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """Return the lists of M samples in an index column of lists, such as several labels a sample.
-
-        Raises:
-            StaleIndexError: A list lies beyond the column, because the index is damaged.
-        """
-        rows = self._to_rows(positions)
-        try:
-            return self.index.lists(name).take(rows)
-        except ValueError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: ValueError) -> StaleIndexError:
-        return StaleIndexError(
-            f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
-        )
-
-    def read(self, position: int) -> bytes:
-        """Return the payload of one sample; its checksum is verified.
-
-        Raises:
-            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read, or an image file has changed since it was listed.
-        """
-        row = int(self._to_rows([position])[0])
-        return self._read(position, row, ("offset", "length", "crc"), "payload")
-
-    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """Return the objects of samples.
-
-        Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
-            parts: The optional attributes to read: keypoints, polygons, runs, extra. None for all.
-
-        Raises:
-            StaleIndexError: The index contradicts itself.
-        """
-        rows = self._to_rows(positions)
-        names = columns_of(self.manifest.columns, parts)
-        try:
-            taken = take_lists({name: self.index.lists(name) for name in names}, rows)
-            return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
-        except ValueError as error:
-            raise self._damaged(error) from error
-
-    def origins(self, positions: npt.ArrayLike) -> Origins:
-        """Return the way from stored images back to the images that a conversion has resized."""
-        rows = self._to_rows(positions)
-        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
-        if not has_origins(self.manifest.columns):
-            sizes = [self.index.column(name)[rows] for name in ("height", "width")]
-            return Origins(np.stack(sizes, axis=1).astype(np.int64), matrices)
-        height, width, left, top, scale_x, scale_y = (
-            self.index.column(name)[rows] for name in ORIGIN_COLUMNS
-        )
-        matrices[:, 0, 0], matrices[:, 1, 1] = scale_x, scale_y
-        matrices[:, 0, 2], matrices[:, 1, 2] = left, top
-        return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
-
-    def mask(self, position: int) -> bytes:
-        """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.
-
-        Raises:
-            DatasetError: The dataset has no masks.
-            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read.
-        """
-        row = int(self._to_rows([position])[0])
-        return self._read(position, row, tuple(MASK_COLUMNS), "mask")
-
-    def array(self, name: str, position: int) -> npt.NDArray[Any]:
-        """Return one sample's array in the array column ``name``, read-only; its checksum is verified.
-
-        Its dtype is that of ``arrays[name]``, and its shape has as many sides as ``arrays[name].shape``.
-
-        Raises:
-            DatasetError: There is no such array column.
-            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read.
-        """
-        if name not in self.arrays:
-            known = ", ".join(self.arrays) or "none"
-            raise DatasetError(
-                f"the dataset has no array column {name!r}", path=self.path, hint=f"it has {known}"
-            )
-        row = int(self._to_rows([position])[0])
-        data = self._read(position, row, range_columns(name), f"array {name!r}")
-        try:
-            shape = self.index.lists(shape_column(name)).take([row]).values
-            if shape.min(initial=0) < 0:
-                raise ValueError(f"{shape.tolist()}")
-            return np.frombuffer(data, np.dtype(self.arrays[name].dtype).newbyteorder("<")).reshape(shape)
-        except ValueError as error:
-            raise self.error(position, f"the array {name!r} is not of its shape: {error}") from error
-
-    def _read(self, position: int, row: int, byte_range: tuple[str, ...], what: str) -> bytes:
-        """Return bytes of a sample, verified; ``byte_range`` names columns of offset, length and checksum."""
-        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *byte_range))
-        if not 0 <= shard < len(self.data_files):
-            raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
-        if (files := find_container(self.manifest.container).payload_files) is not None:
-            return files.read(self.data_files[shard], offset, length)
-        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
-            raise self.error(position, "the index points outside the shard")
-        with open_regular(self.data_files[shard]) as (descriptor, _):
-            data = read_at(descriptor, offset, length)
-        if len(data) != length or crc not in (NO_CHECKSUM, crc32c(data)):
-            raise self.error(position, f"the {what}'s checksum does not match")
-        return data
-
-    def error(
-        self,
-        position: int,
-        message: str,
-        error_type: type[SampleError] = CorruptRecordError,
-        hint: str | None = None,
-    ) -> SampleError:
-        """Return an error about one sample that names its shard, record and key."""
-        row = int(self._to_rows([position])[0])
-        shard = int(self.index.column("shard")[row])
-        record, key = int(self.index.column("record")[row]), self.index.keys([row])[0]
-        if not 0 <= shard < len(self.data_files):
-            path, name = self.path, f"number {shard}"
-        elif (files := find_container(self.manifest.container).payload_files) is not None:
-            return error_type(message, path=files.path(self.data_files[shard], record), key=key, hint=hint)
-        else:
-            path, name = self.data_files[shard], self.manifest.shards[shard].name
-        return error_type(message, path=path, shard=name, record=record, key=key, hint=hint)
+_PAYLOAD = ("offset", "length", "crc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,181 +61,63 @@ class Sample:
     # The class; a list of several classes; a float if labels are numbers; None without labels
     label: int | float | list[int] | None
     key: str  # The sample's name in its source
-    # The other columns of numbers, texts and arrays, by name
+    # The other columns of numbers, strings and arrays, by name
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_sample(dataset: StoredSamples, position: int) -> Sample:
-    """Return a sample of a dataset of images; the checksum of its image is verified."""
-    if dataset.manifest.sample_type != "image":
-        raise DatasetError(
-            "a sample of text has no image", path=dataset.path, hint="dataset.read(position) has the tokens"
-        )
-    at = dataset.samples([position])
-    data = dataset.read(position)
-    try:
-        image = decode_rgb(data, int(at.codec[0]), int(at.height[0]), int(at.width[0]))
-    except SampleError:
-        raise
-    # Pillow's decoders raise almost anything on a damaged image.
-    except Exception as error:
-        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
-    return Sample(image, _label(dataset, position), dataset.keys([position])[0], _columns(dataset, position))
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a selection has of its dataset; by default everything."""
+
+    rows: npt.NDArray[np.int64] | None = None  # (N,) rows of the index
+    numbering: Numbering | None = None  # new numbers of classes
+    objects: ObjectChoice | None = None
+    # (N,) index of each sample's object in its image, if samples are objects
+    object_index: npt.NDArray[np.int64] | None = None
 
 
-def _label(dataset: StoredSamples, position: int) -> int | float | list[int] | None:
-    if "labels" in dataset.tasks:
-        labels: list[int] = dataset.lists("label", [position]).values.tolist()
-        return labels
-    if "label" not in dataset.types:
-        return None
-    label: int | float = dataset.values("label", [position])[0].item()
-    return label
-
-
-def _columns(dataset: StoredSamples, position: int) -> dict[str, Any]:
-    """Return the columns that Stoker does not know."""
-    columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
-    array_columns = {part for name in dataset.arrays for part in (*range_columns(name), shape_column(name))}
-    for name, arrow_type in dataset.types.items():
-        known = name in KNOWN_COLUMNS or name == "label" or name in array_columns
-        if known or is_object_column(name, arrow_type):
-            continue
-        if arrow_type == "large_string":
-            columns[name] = dataset.strings(name, [position])[0]
-        elif arrow_type.startswith("large_list"):
-            columns[name] = dataset.lists(name, [position]).values
-        else:
-            columns[name] = dataset.values(name, [position])[0].item()
-    return columns
-
-
-def _object_indexes(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return (M,) int64, the index of each object within its image; owners ascend."""
-    return np.arange(len(owner)) - np.searchsorted(owner, owner)
-
-
-_Samples = TypeVar("_Samples", bound="ChosenSamples")
-
-
-class ChosenSamples(StoredSamples):
-    """Stored samples with the new numbers of classes, and only the objects, of a selection."""
-
-    _numbering: Numbering | None = None
-    _objects: ObjectChoice | None = None
-    _object_index: npt.NDArray[np.int64] | None = None
-    """(N,) int64, the index of each sample's object in its image, if samples are objects; otherwise None."""
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the (N,) values of an index column of numbers."""
-        return self._numbered(name, super().column(name))
-
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
-        return self._numbered(name, super().values(name, positions))
-
-    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """Return the lists of M samples in an index column of lists, such as several labels a sample.
-
-        Raises:
-            StaleIndexError: A list lies beyond the column, because the index is damaged.
-        """
-        if name == "object_labels" and (self._objects or self._numbering or self._object_index is not None):
-            objects, n = self.annotations(positions, ()), np.size(np.asarray(positions))
-            return ListColumn.of_counts(np.bincount(objects.owner, minlength=n), objects.labels)
-        lists = super().lists(name, positions)
-        return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
-
-    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """See :meth:`StoredSamples.annotations`; only the objects of the selection are returned."""
-        objects = super().annotations(positions, parts)
-        if self._objects is not None:
-            objects = objects.take(self._objects.of_rows(self._to_rows(positions)))
-        if self._numbering is not None:
-            labels = self._numbering.of_labels(objects.labels)
-            objects = replace(objects, labels=labels).take(labels >= 0)
-        if self._object_index is None:
-            return objects
-        chosen = self._object_index[np.asarray(positions, np.int64)]
-        return objects.take(_object_indexes(objects.owner) == chosen[objects.owner])
-
-    def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
-        """Return a weight for each image, so that rare classes of objects are drawn more often.
-
-        This is the repeat-factor sampling of LVIS (Gupta et al., "LVIS", CVPR 2019). A class in a share f of
-        the images has the factor max(1, sqrt(threshold / f)). An image has the largest factor of its objects.
-        :class:`stoker.Weighted` takes the factors as weights.
-
-        Args:
-            threshold: Share of the images below which a class counts as rare.
-
-        Returns:
-            (N,) float64, from 1; 1 for an image without objects.
-
-        Raises:
-            ConfigError: The dataset has no objects, or ``threshold`` is not above 0 and at most 1.
-        """
-        self._check_has_objects("repeat_factors")
-        if not 0 < threshold <= 1:
-            raise ConfigError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
-        n, objects = len(self), self.annotations(np.arange(len(self)), ())
-        pairs = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
-        images = np.bincount(pairs[0]) if len(objects) else np.zeros(0)
-        factors = np.ones(n)
-        of_class = np.sqrt(threshold * n / np.maximum(images, 1))
-        np.maximum.at(factors, pairs[1], of_class[pairs[0]])
-        return factors
-
-    def _each_object(self: _Samples) -> _Samples:
-        """Return a sample for each object, in the order of the samples."""
-        self._check_has_objects("each=")
-        owner = self.annotations(np.arange(len(self)), ()).owner
-        selection = copy(self)
-        selection._rows, selection._object_index = self.rows[owner], _object_indexes(owner)
-        return selection
-
-    def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
-
-    def _with_objects(self: _Samples, rule: str) -> _Samples:
-        """Return all samples with the objects that meet a rule."""
-        self._check_has_objects("objects=")
-        if not isinstance(rule, str):
-            raise ConfigError(f"objects must be a condition in words, not {type(rule).__name__}")
-        if self._numbering is not None:
-            raise self._renumbered()
-        selection = copy(self)
-        keypoints = len(self.manifest.annotations.keypoints)
-        selection._objects = objects_matching(self.index, keypoints, rule, self._objects)
-        selection._rows = self.rows
-        return selection
-
-    def _check_has_objects(self, name: str) -> None:
-        if "boxes" not in self.tasks:
-            raise ConfigError(f"{name} is for objects, and the dataset has none", path=self.path)
-
-    def _renumbered(self) -> ConfigError:
-        return ConfigError(
-            "a condition compares labels of the index, but the labels of this selection are renumbered",
-            hint="give both at once: select(condition, classes=..., renumber=True)",
-        )
-
-
-class Dataset(ChosenSamples):
+class Dataset:
     """Samples in shards, in the order of their index; after :meth:`select`, some of them.
 
     Attributes:
         path: The dataset's folder.
         manifest: The content of ``dataset.json``.
+        index: The whole index, even of a selection.
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
 
-    def __getitem__(self, position: int) -> Sample:
-        """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``."""
-        return read_sample(self, int(position))
+    def __init__(self, path: Path, manifest: Manifest, index: Index, data_files: list[Path]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.index = index
+        self.data_files = data_files
+        self.choice = Choice()
+
+    def __len__(self) -> int:
+        return len(self.index) if self.choice.rows is None else len(self.choice.rows)
 
     def __repr__(self) -> str:
         return f"<Dataset {self.address!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    def __getitem__(self, position: int) -> Sample:
+        """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``."""
+        from ..codecs.decode import decode_rgb  # opening a dataset needs no codec
+
+        position = int(position)
+        if self.manifest.sample_type != "image":
+            raise DatasetError(
+                "a sample of text has no image", path=self.path, hint="dataset.read(position) has the tokens."
+            )
+        at = self.samples([position])
+        data = self.read(position)
+        try:
+            image = decode_rgb(data, int(at.codec[0]), int(at.height[0]), int(at.width[0]))
+        except SampleError:
+            raise
+        # Pillow's decoders raise almost anything on a damaged image.
+        except Exception as error:
+            raise self.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+        return Sample(image, self._label(position), self.keys([position])[0], self._own_columns(position))
 
     @property
     def address(self) -> str:
@@ -477,13 +132,14 @@ class Dataset(ChosenSamples):
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label."""
-        return self.manifest.classes if self._numbering is None else self._numbering.classes
+        numbering = self.choice.numbering
+        return self.manifest.classes if numbering is None else numbering.classes
 
     @property
     def category_ids(self) -> tuple[int | str, ...]:
         """The source's id of each class, as in COCO; -1 for a class without one, empty without any."""
-        ids = self.manifest.category_ids
-        return ids if self._numbering is None or not ids else tuple(ids[i] for i in self._numbering.numbers)
+        ids, numbering = self.manifest.category_ids, self.choice.numbering
+        return ids if numbering is None or not ids else tuple(ids[i] for i in numbering.numbers)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -510,6 +166,43 @@ class Dataset(ChosenSamples):
         return tuple(self.manifest.columns)
 
     @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index's columns."""
+        return dict(self.manifest.columns)
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """Dtype and shape of the array columns, by name; a side is None if arrays differ in it."""
+        return self.manifest.arrays
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The tasks that the samples have annotations for.
+
+        They are some of: label (one for each sample), labels (several), boxes, keypoints, instances (polygons
+        or run lengths of objects), segmentation (a mask of classes).
+        """
+        return tasks_of(self.manifest.columns)
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file, in the order of :attr:`data_files`."""
+        return [shard.bytes for shard in self.manifest.shards]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the row in the index of every sample of this dataset."""
+        rows = self.choice.rows
+        return np.arange(len(self.index), dtype=np.int64) if rows is None else rows
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        rows = self.choice.rows
+        # Rows from a mask or a condition ascend, and need no sorting.
+        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
+
+    @property
     def labels(self) -> npt.NDArray[np.int64]:
         """(N,) int64: the class of every sample."""
         return self.column("label")
@@ -517,13 +210,167 @@ class Dataset(ChosenSamples):
     @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that identify these samples in this order, for checkpoints."""
-        if self._rows is None:
+        choice = self.choice
+        if choice.rows is None:
             return self.manifest.fingerprint
-        numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
-        numbers += b"" if self._objects is None else repr(self._objects.rules).encode()
-        numbers += b"" if self._object_index is None else b"each" + self._object_index.tobytes()
-        identity = self.manifest.fingerprint.encode() + self._rows.tobytes() + numbers
+        identity = self.manifest.fingerprint.encode() + choice.rows.tobytes()
+        if choice.numbering is not None:
+            identity += b"numbers" + choice.numbering.numbers.tobytes()
+        if choice.objects is not None:
+            identity += repr(choice.objects.rules).encode()
+        if choice.object_index is not None:
+            identity += b"each" + choice.object_index.tobytes()
         return hashlib.sha256(identity).hexdigest()[:32]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return the (N,) values of an index column of numbers."""
+        values = self.index.column(name)
+        return self._renumbered(name, values if self.choice.rows is None else values[self.choice.rows])
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
+        return self._renumbered(name, np.asarray(self.index.column(name)[self._to_rows(positions)]))
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Return the index rows of samples at (M,) ``positions``, which locate their payloads."""
+        return self.index.samples(self._to_rows(positions))
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Return the names of samples in their source."""
+        return self.strings("key", positions)
+
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """Return the values of an index column of strings for samples at ``positions``."""
+        return self.index.strings(name, self._to_rows(positions))
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        choice = self.choice
+        if name == "object_labels" and (
+            choice.objects or choice.numbering or choice.object_index is not None
+        ):
+            objects, n = self.annotations(positions, ()), np.size(np.asarray(positions))
+            return ListColumn.of_counts(np.bincount(objects.owner, minlength=n), objects.labels)
+        rows = self._to_rows(positions)
+        try:
+            lists = self.index.lists(name).take(rows)
+        except ValueError as error:
+            raise self._damaged(error) from error
+        return lists if choice.numbering is None or name != "label" else choice.numbering.of_lists(lists)
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """Return the objects of samples; of a selection only the objects that it has.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
+            parts: The optional attributes to read: keypoints, polygons, runs, extra. None for all.
+
+        Raises:
+            StaleIndexError: The index contradicts itself.
+        """
+        rows = self._to_rows(positions)
+        names = columns_of(self.manifest.columns, parts)
+        try:
+            taken = take_lists({name: self.index.lists(name) for name in names}, rows)
+            objects = from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
+        except ValueError as error:
+            raise self._damaged(error) from error
+        choice = self.choice
+        if choice.objects is not None:
+            objects = objects.take(choice.objects.of_rows(rows))
+        if choice.numbering is not None:
+            labels = choice.numbering.of_labels(objects.labels)
+            objects = replace(objects, labels=labels).take(labels >= 0)
+        if choice.object_index is None:
+            return objects
+        chosen = choice.object_index[np.asarray(positions, np.int64)]
+        return objects.take(_object_indexes(objects.owner) == chosen[objects.owner])
+
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """Return the way from stored images back to the images that a conversion has resized."""
+        rows = self._to_rows(positions)
+        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
+        names: Collection[str] = ("height", "width")
+        if has_origins(self.manifest.columns):
+            names = ORIGIN_COLUMNS
+        height, width, *mapping = (self.index.column(name)[rows] for name in names)
+        if mapping:
+            matrices[:, 0, 2], matrices[:, 1, 2], matrices[:, 0, 0], matrices[:, 1, 1] = mapping
+        return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
+
+    def read(self, position: int) -> bytes:
+        """Return the payload of one sample; its checksum is verified.
+
+        Raises:
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read, or an image file has changed since it was listed.
+        """
+        return self._read(position, _PAYLOAD, "payload")
+
+    def mask(self, position: int) -> bytes:
+        """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.
+
+        Raises:
+            DatasetError: The dataset has no masks.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        return self._read(position, tuple(MASK_COLUMNS), "mask")
+
+    def array(self, name: str, position: int) -> npt.NDArray[Any]:
+        """Return one sample's array in the array column ``name``, read-only; its checksum is verified.
+
+        ``arrays[name]`` has its dtype, and the number of sides of its shape.
+
+        Raises:
+            DatasetError: There is no such array column.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        if name not in self.arrays:
+            known = ", ".join(self.arrays) or "none"
+            raise DatasetError(
+                f"the dataset has no array column {name!r}", path=self.path, hint=f"It has {known}."
+            )
+        data = self._read(position, range_columns(name), f"array {name!r}")
+        try:
+            shape = self.index.lists(shape_column(name)).take(self._to_rows([position])).values
+            if shape.min(initial=0) < 0:
+                raise ValueError(f"{shape.tolist()}")
+            return np.frombuffer(data, np.dtype(self.arrays[name].dtype).newbyteorder("<")).reshape(shape)
+        except ValueError as error:
+            raise self.error(position, f"the array {name!r} does not have its shape: {error}") from error
+
+    def tokenizer_file(self) -> bytes:
+        """Return the content of ``tokenizer.json`` of a dataset of text.
+
+        Raises:
+            DatasetError: There is no such file, or it cannot be read.
+        """
+        return read_tokenizer(self.path)
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        error_type: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """Return an error about one sample that names its shard, record and key."""
+        (row,) = self._to_rows([position]).tolist()
+        shard, record = (int(self.index.column(name)[row]) for name in ("shard", "record"))
+        key = self.index.strings("key", [row])[0]
+        if not 0 <= shard < len(self.data_files):
+            path, name = self.path, f"number {shard}"
+        elif (files := find_container(self.manifest.container).payload_files) is not None:
+            return error_type(message, path=files.path(self.data_files[shard], record), key=key, hint=hint)
+        else:
+            path, name = self.data_files[shard], self.manifest.shards[shard].name
+        return error_type(message, path=path, shard=name, record=record, key=key, hint=hint)
 
     def select(
         self,
@@ -563,87 +410,106 @@ class Dataset(ChosenSamples):
                 class; ``renumber`` is given without ``classes``, or for a dataset with labels and objects;
                 ``objects`` or ``has`` is given for a dataset without objects.
         """
-        if all(choice is None for choice in (which, where, classes, objects, has, each)):
+        images = (which, where, classes, objects, has)
+        has_choice = any(choice is not None for choice in images)
+        if not has_choice and each is None:
             raise ConfigError("select needs a condition, positions, a mask or classes")
-        if renumber:
-            self._check_renumbering(classes)
+        self._check_selection(classes, renumber, objects, each)
         if each is not None:
-            self._check_each(each)
-            images = (which, where, classes, objects, has)
             chosen = self
-            if any(choice is not None for choice in images):
+            if has_choice:
                 chosen = self.select(
                     which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
                 )
             return chosen._each_object()
-        if self._object_index is not None and (objects is not None or renumber):
-            raise ConfigError(
-                "the samples are objects already, each as it was chosen",
-                hint="Give objects= and renumber=True together with each='object'.",
-            )
         selection = self if objects is None else self._with_objects(objects)
         selection = selection if which is None else selection._select(which)
         selection = selection if where is None else selection._select(_condition(where))
         selection = selection if has is None else selection._with_classes_of_objects(has)
-        if classes is None:
-            return selection
+        return selection if classes is None else selection._with_classes(classes, renumber=renumber)
+
+    def _check_selection(
+        self, classes: str | Sequence[str] | None, renumber: bool, objects: str | None, each: str | None
+    ) -> None:
+        if renumber:
+            reason = "renumber=True needs classes=" if classes is None else None
+            if "boxes" in self.tasks and self.tasks & {"label", "labels"}:
+                reason = "renumber=True is for labels or for objects, and this dataset has both"
+            if reason:
+                hint = "Leave renumber out: classes then keep their numbers."
+                raise ConfigError(reason, path=self.path, hint=hint)
+        if each not in (None, "object"):
+            raise ConfigError(f"each must be 'object' or None, found {each!r}")
+        if self.choice.object_index is not None:
+            if each is not None:
+                raise ConfigError("the samples are objects already", hint="Leave each='object' out.")
+            if objects is not None or renumber:
+                raise ConfigError(
+                    "the samples are objects already, each as it was chosen",
+                    hint="Give objects= and renumber=True together with each='object'.",
+                )
+
+    def _chosen(self, **changes: Any) -> Dataset:
+        selection = copy(self)
+        selection.choice = replace(self.choice, **changes)
+        return selection
+
+    def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
+        choice = self.choice
+        if choice.numbering is not None and (isinstance(which, str) or np.asarray(which).dtype == object):
+            raise _compares_old_labels()
+        counted = None if choice.objects is None else choice.objects.kept
+        positions = selected_positions(self.index, self.rows, which, counted)
+        index = None if choice.object_index is None else choice.object_index[positions]
+        return self._chosen(rows=self._to_rows(positions), object_index=index)
+
+    def _with_classes(self, classes: str | Sequence[str], *, renumber: bool) -> Dataset:
+        """Return the samples with one of these classes, as a label or, without labels, of an object."""
         numbers = class_numbers(self.classes, classes)
         if "label" in self.tasks:
-            selection = selection._select(np.isin(selection.labels, numbers))
+            selection = self._select(np.isin(self.labels, numbers))
         elif "labels" in self.tasks:
-            lists = selection.lists("label", np.arange(len(selection)))
-            selection = selection._select(has_class(lists, numbers))
+            selection = self._select(has_class(self.lists("label", np.arange(len(self))), numbers))
         elif "boxes" in self.tasks:
-            selection = selection._with_classes_of_objects(classes)
+            selection = self._with_classes_of_objects(classes)
         else:
-            raise self._no_labels()
-        return selection._renumber(classes, numbers) if renumber else selection
-
-    def _check_each(self, each: str) -> None:
-        if each != "object":
-            raise ConfigError(f"each must be 'object' or None, not {each!r}")
-        if self._object_index is not None:
-            raise ConfigError("the samples are objects already", hint="Leave each='object' out.")
-
-    def _check_renumbering(self, classes: str | Sequence[str] | None) -> None:
-        reason = "renumber=True needs classes=" if classes is None else None
-        if "boxes" in self.tasks and self.tasks & {"label", "labels"}:
-            reason = "renumber=True is for labels or for objects, and this dataset has both"
-        if reason:
-            hint = "leave renumber out: classes then keep their numbers"
-            raise ConfigError(reason, path=self.path, hint=hint)
+            raise ConfigError(
+                "the samples have no labels, by which classes= could choose them",
+                path=self.path,
+                hint="Give a condition on the columns of the index, a mask, or positions.",
+            )
+        if not renumber:
+            return selection
+        before = self.choice.numbering
+        known = numbers if before is None else before.numbers[numbers].tolist()
+        names = [classes] if isinstance(classes, str) else classes
+        return selection._chosen(numbering=Numbering.of(names, known))
 
     def _with_classes_of_objects(self, classes: str | Sequence[str]) -> Dataset:
-        """Return the samples that have an object of one of these classes."""
         self._check_has_objects("has=")
         labels = self.lists("object_labels", np.arange(len(self)))
         return self._select(has_class(labels, class_numbers(self.classes, classes)))
 
-    def _renumber(self, classes: str | Sequence[str], numbers: list[int]) -> Dataset:
-        """Return this selection with numbers from 0 for some of its classes."""
-        selection = copy(self)
-        before = self._numbering
-        known = numbers if before is None else before.numbers[numbers].tolist()
-        selection._numbering = Numbering.of([classes] if isinstance(classes, str) else classes, known)
-        return selection
+    def _with_objects(self, rule: str) -> Dataset:
+        """Return all samples with the objects that meet a rule."""
+        self._check_has_objects("objects=")
+        if not isinstance(rule, str):
+            raise ConfigError(f"objects must be a condition in words, found {type(rule).__name__}")
+        if self.choice.numbering is not None:
+            raise _compares_old_labels()
+        keypoints = len(self.manifest.annotations.keypoints)
+        objects = objects_matching(self.index, keypoints, rule, self.choice.objects)
+        return self._chosen(objects=objects, rows=self.rows)
 
-    def _no_labels(self) -> ConfigError:
-        return ConfigError(
-            "the samples have no labels, by which classes= could choose them",
-            path=self.path,
-            hint="Give a condition on the columns of the index, a mask, or positions.",
-        )
+    def _each_object(self) -> Dataset:
+        """Return a sample for each object, in the order of the samples."""
+        self._check_has_objects("each=")
+        owner = self.annotations(np.arange(len(self)), ()).owner
+        return self._chosen(rows=self.rows[owner], object_index=_object_indexes(owner))
 
-    def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
-        if self._numbering is not None and (isinstance(which, str) or np.asarray(which).dtype == object):
-            raise self._renumbered()
-        selection = copy(self)
-        counted = None if self._objects is None else self._objects.kept
-        positions = selected_positions(self.index, self.rows, which, counted)
-        selection._rows = self._to_rows(positions)
-        if self._object_index is not None:
-            selection._object_index = self._object_index[positions]
-        return selection
+    def _check_has_objects(self, name: str) -> None:
+        if "boxes" not in self.tasks:
+            raise ConfigError(f"{name} is for objects, and the dataset has none", path=self.path)
 
     def split(self, fraction: float, seed: int = 0, *, stratified: bool = True) -> tuple[Dataset, Dataset]:
         """Return two datasets, the first with about ``fraction`` of the samples.
@@ -663,7 +529,7 @@ class Dataset(ChosenSamples):
             ConfigError: ``fraction`` is not from 0 to 1.
         """
         if not 0 <= fraction <= 1:
-            raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
+            raise ConfigError(f"fraction must be from 0 to 1, found {fraction}")
         keys = self.keys(np.arange(len(self)))
         if stratified and self.tasks & {"label", "labels"}:
             first = in_first_part_of_each(keys, self._strata(), fraction, seed)
@@ -682,20 +548,104 @@ class Dataset(ChosenSamples):
             labels[labelled] = lists.values[lists.starts[:-1][labelled]]
         return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
-    def tokenizer_file(self) -> bytes:
-        """Return the content of ``tokenizer.json`` of a dataset of text.
+    def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
+        """Return a weight for each image, so that rare classes of objects are drawn more often.
+
+        This is the repeat-factor sampling of LVIS (Gupta et al., "LVIS", CVPR 2019). A class in a share f of
+        the images has the factor max(1, sqrt(threshold / f)). An image has the largest factor of its objects.
+        :class:`stoker.Weighted` takes the factors as weights.
+
+        Args:
+            threshold: Share of the images below which a class counts as rare.
+
+        Returns:
+            (N,) float64, from 1; 1 for an image without objects.
 
         Raises:
-            DatasetError: There is no such file, or it cannot be read.
+            ConfigError: The dataset has no objects, or ``threshold`` is not above 0 and at most 1.
         """
-        return read_tokenizer(self.path)
+        self._check_has_objects("repeat_factors")
+        if not 0 < threshold <= 1:
+            raise ConfigError(f"threshold must be a share above 0 and at most 1, found {threshold!r}")
+        n, objects = len(self), self.annotations(np.arange(len(self)), ())
+        pairs = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
+        images = np.bincount(pairs[0]) if len(objects) else np.zeros(0)
+        factors = np.ones(n)
+        of_class = np.sqrt(threshold * n / np.maximum(images, 1))
+        np.maximum.at(factors, pairs[1], of_class[pairs[0]])
+        return factors
+
+    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        at = checked_positions(positions, len(self))
+        return at if self.choice.rows is None else self.choice.rows[at]
+
+    def _renumbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        numbering = self.choice.numbering
+        return values if numbering is None or name != "label" else numbering.of_labels(values)
+
+    def _damaged(self, error: ValueError) -> StaleIndexError:
+        return StaleIndexError(
+            f"the index is damaged: {error}", path=self.path, hint="Run stoker verify, which says where."
+        )
+
+    def _read(self, position: int, byte_range: tuple[str, ...], what: str) -> bytes:
+        """Return bytes of a sample, verified; ``byte_range`` names columns of offset, length and checksum."""
+        (row,) = self._to_rows([position]).tolist()
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *byte_range))
+        if not 0 <= shard < len(self.data_files):
+            raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
+        if (files := find_container(self.manifest.container).payload_files) is not None:
+            return files.read(self.data_files[shard], offset, length)
+        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
+            raise self.error(position, "the index points outside the shard")
+        with open_regular(self.data_files[shard]) as (descriptor, _):
+            data = read_at(descriptor, offset, length)
+        if len(data) != length or crc not in (NO_CHECKSUM, crc32c(data)):
+            raise self.error(position, f"the {what}'s checksum does not match")
+        return data
+
+    def _label(self, position: int) -> int | float | list[int] | None:
+        if "labels" in self.tasks:
+            labels: list[int] = self.lists("label", [position]).values.tolist()
+            return labels
+        if "label" not in self.types:
+            return None
+        label: int | float = self.values("label", [position])[0].item()
+        return label
+
+    def _own_columns(self, position: int) -> dict[str, Any]:
+        """Return the values of one sample in the user's columns."""
+        columns: dict[str, Any] = {name: self.array(name, position) for name in self.arrays}
+        known = {*KNOWN_COLUMNS, "label"}
+        known.update(part for name in self.arrays for part in (*range_columns(name), shape_column(name)))
+        for name, arrow_type in self.types.items():
+            if name in known or is_object_column(name, arrow_type):
+                continue
+            if arrow_type == "large_string":
+                columns[name] = self.strings(name, [position])[0]
+            elif arrow_type.startswith("large_list"):
+                columns[name] = self.lists(name, [position]).values
+            else:
+                columns[name] = self.values(name, [position])[0].item()
+        return columns
+
+
+def _object_indexes(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (M,) int64, the index of each object within its image; owners ascend."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)
 
 
 def _condition(where: str | pc.Expression) -> str | pc.Expression:
-    """Return a condition; ConfigError for positions and masks."""
     if isinstance(where, str) or np.asarray(where).dtype == object:
         return where
     raise ConfigError(
-        f"where must be a condition, not {type(where).__name__}",
+        f"where must be a condition, found {type(where).__name__}",
         hint="Give positions and masks as the first argument: select(positions, where=...).",
+    )
+
+
+def _compares_old_labels() -> ConfigError:
+    return ConfigError(
+        "a condition compares labels of the index, but the labels of this selection are renumbered",
+        hint="Give both at once: select(condition, classes=..., renumber=True).",
     )

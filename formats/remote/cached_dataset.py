@@ -166,7 +166,7 @@ class CachedDataset(Dataset):
     def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
         index = open_index(folder, remote.manifest)
         paths = [folder / shard.name for shard in remote.shards]
-        super().__init__(folder, remote.manifest, index, paths, None)
+        super().__init__(folder, remote.manifest, index, paths)
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
@@ -185,9 +185,9 @@ class CachedDataset(Dataset):
         """Return the data files for another reader, which ends when ``stop`` is set."""
         return _open_files(self.remote, self.path, self.limit, stop)
 
-    def _read(self, position: int, row: int, byte_range: tuple[str, ...], what: str) -> bytes:
-        with self._files.get().present(self.ranges(np.array([row]))):
-            data = super()._read(position, row, byte_range, what)
+    def _read(self, position: int, byte_range: tuple[str, ...], what: str) -> bytes:
+        with self._files.get().present(self.ranges(self._to_rows([position]))):
+            data = super()._read(position, byte_range, what)
         self._files.get().shrink()
         return data
 

@@ -125,7 +125,7 @@ def _open_cache(
 ) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
-    is_whole = dataset is source and dataset._rows is None
+    is_whole = dataset is source and dataset.choice.rows is None
     next_use = _next_use(dataset, files.blocks, draws, start, is_whole=is_whole)
     never = 0 if next_use is None else np.iinfo(np.int64).min
     last_use = np.full(int(files.blocks.first[-1]), never, np.int64)

@@ -192,7 +192,7 @@ child = fork(evict)
 with dataset._files.get().present(dataset.ranges(np.array([0]))):
     os.write(go, b".")
     assert status(child) == 7
-    assert Dataset._read(dataset, 0, 0, ("offset", "length", "crc"), "payload") == expected
+    assert Dataset._read(dataset, 0, ("offset", "length", "crc"), "payload") == expected
 """,
         tmp_path,
     )

@@ -434,7 +434,7 @@ def test_the_key_of_a_sample_decides_its_split(make_dataset: Make) -> None:
 
 
 def test_a_fraction_above_1_is_refused(make_dataset: Make) -> None:
-    with pytest.raises(ConfigError, match=r"from 0 to 1, not 1\.5"):
+    with pytest.raises(ConfigError, match=r"from 0 to 1, found 1\.5"):
         stoker.open(make_dataset()).split(1.5)
 
 
