@@ -17,8 +17,8 @@ from stoker.urls import without_credentials
 from ..containers.registry import CONTAINERS, find_writing
 from ..conversion.convert import convert
 from ..conversion.execution import Summary
-from ..conversion.samples.existing import appended_classes
-from ..conversion.shards.shard_file import published_names
+from ..conversion.shard import published_names
+from ..conversion.writer import appended_classes
 from ..dataset.index import BAND_COLUMNS, Index
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, Shard, index_name
 from ..dataset.versions import NextVersion, publish_version, read_sha256, with_sha256

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError
 
-from ..conversion.targets.index_parts import merge_parts
+from ..conversion.publishing import merge_parts
 from ..dataset.columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
 from ..dataset.index import KNOWN_COLUMNS, Index, local_folder, write_index
 from ..dataset.manifest import IndexFile, Manifest, Option, Shard

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, SourceError
 
-from ..conversion.targets.index_parts import merge_parts
+from ..conversion.publishing import merge_parts
 from ..dataset.index import Index, open_index, write_index
 from ..dataset.manifest import IndexFile, Manifest, index_name
 from ..dataset.selection import matching

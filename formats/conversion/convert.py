@@ -2,20 +2,275 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from stoker.arguments import renamed_option
+import pyarrow.compute as pc
+
+from stoker.arguments import check_progress, renamed_option
+from stoker.errors import ConfigError
+from stoker.urls import is_url
 
 from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
+from ..dataset.columns import ORIGIN_COLUMNS
+from ..files import check_named
+from ..sources.classes import check_classes, parse_class_map
+from ..sources.listing import Listing
 from ..sources.options import SourceFormatName
-from .execution import Engine, Summary
-from .request import ConvertRequest, SupportsItems
-from .request_execution import convert_request
-from .run import Progress
+from ..sources.registry import find_format
+from ..sources.source import Source
+from ..sources.table_blocks import BlockImages
+from .captions import caption_choice, tokenize_captions
+from .execution import (
+    Engine,
+    Progress,
+    Summary,
+    check_num_threads,
+    check_outside_source,
+    execute,
+    no_progress,
+)
+from .image_encoder import ImageEncoder
+from .listed_samples import check_loss, check_mask_map, list_samples, parse_loss
+from .mask_values import parse_mask_map
+from .options import ConvertOptions, ResizeMode, parse_resize, shard_options
+from .plan import plan_conversion
+from .python_dataset import convert_samples
+
+
+class SupportsItems(Protocol):
+    """A dataset of PyTorch's kind: a number of items, which are read by their indices."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertRequest:
+    """The arguments of a call of :func:`stoker.convert`, as they were given."""
+
+    src: Any
+    dst: str | os.PathLike[str]
+    make: Callable[[Any], Any] | None
+    fields: Mapping[str, str | None] | None
+    format: str
+    seed: int | None
+    resize: str | None
+    encoding: str
+    quality: int | None
+    subsampling: str | None
+    shard_size: str | int | None
+    shard_records: int | None
+    shards: int | None
+    val: str | float | Fraction
+    test: str | float | Fraction
+    strict: bool
+    num_threads: int | None
+    class_depth: int | None
+    unlabelled: bool
+    classes: Sequence[str] | None
+    allow_missing_classes: bool
+    follow_links: bool
+    max_pixels: int
+    restarts: bool | None
+    overwrite: bool
+    engine: Engine
+    source_format: SourceFormatName | None
+    images: str | os.PathLike[str] | None
+    masks: str | os.PathLike[str] | None
+    instances: str | os.PathLike[str] | None
+    ignore_index: int | None
+    path_column: str | None
+    label_column: str | None
+    suffix: str | None
+    skip_other_classes: bool
+    min_per_class: int | None
+    max_per_class: int | None
+    allow_loss: str | float | Fraction | None
+    mask_map: str | Mapping[Any, int] | None
+    class_map: Mapping[str, str] | Sequence[str] | None
+    caption_column: str | None
+    tokenizer: str | os.PathLike[str] | None
+    vocabulary: str | os.PathLike[str] | None
+    min_count: int | None
+    max_size: int | None
+    bos: bool
+    eos: bool
+    progress: Progress | None
+
+    def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
+        """Return the checked options of the conversion of a source of files.
+
+        ``resize`` has mode, height and width, as :func:`.option_values.parse_resize` returns them.
+        """
+        mode, height, width = resize
+        class_map = parse_class_map(self.class_map)
+        shards = shard_options(
+            self.format, self.seed, self.shard_size, self.shard_records, self.shards, self.val, self.test,
+            strict=self.strict,
+        )  # fmt: skip
+        return ConvertOptions(
+            **vars(shards),
+            mode=mode,
+            height=height,
+            width=width,
+            encoding=self.encoding,
+            quality=self.quality,
+            subsampling=self.subsampling,
+            class_depth=self.class_depth,
+            max_pixels=self.max_pixels,
+            restarts=self.restarts,
+            source_format=source_format,
+            mask_map=parse_mask_map(self.mask_map),
+            class_map=None if class_map is None else json.dumps(class_map),
+        )
+
+
+_FILE_OPTIONS = (
+    "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",
+    "path_column", "label_column", "suffix", "skip_other_classes", "min_per_class", "max_per_class",
+    "allow_loss", "mask_map", "class_map", "min_count", "max_size",
+)  # fmt: skip
+_WRITER_OPTIONS = (
+    "classes", "format", "resize", "encoding", "quality", "subsampling", "restarts", "shard_size",
+    "shard_records", "strict", "max_pixels", "overwrite", "ignore_index", "caption_column", "tokenizer",
+    "vocabulary", "bos", "eos",
+)  # fmt: skip
+
+
+def convert_request(request: ConvertRequest) -> Summary:
+    """Check the options that belong to the kind of the source, and convert it."""
+    src = request.src
+    if request.make is not None or not isinstance(src, (str, os.PathLike)):
+        return _convert_items(request)
+    return _convert_files(request, src)
+
+
+def _convert_items(request: ConvertRequest) -> Summary:
+    """Convert the items of a dataset in Python, or the samples that ``make`` returns for them."""
+    for name in _FILE_OPTIONS:
+        if getattr(request, name):
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a dataset in Python",
+                hint="leave it out; Dataset.split divides a dataset that is written",
+            )
+    check_progress(request.progress)
+    return convert_samples(
+        request.src,
+        request.dst,
+        make=request.make,
+        fields=request.fields,
+        seed=request.seed,
+        engine=request.engine,
+        num_threads=request.num_threads,
+        progress=request.progress,
+        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
+    )
+
+
+def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
+    """Convert images in files, with annotations of a format that Stoker knows."""
+    dst, images, masks, instances = request.dst, request.images, request.masks, request.instances
+    check_named(source=src, target=dst, images=images, masks=masks, instances=instances)
+    resize = parse_resize(request.resize)
+    names = check_classes(request.classes)
+    source = _source(src, request)
+    choice = caption_choice(request)
+    found_format = find_format(source, request.source_format)
+    options = request.options(resize, found_format.name)
+    allow_loss = parse_loss(request.allow_loss)
+    check_progress(request.progress)
+    threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks, instances))))
+    check_outside_source(src, dst, options.splits)
+    report = request.progress or no_progress
+    report(0, 0, 0, "listing")
+    listing = list_samples(request, source, found_format, names)
+    _check_splits(listing, options, dst)
+    _check_columns(listing, options)
+    check_mask_map(listing, options.mask_map)
+    tokenizer: bytes | None = None
+    if choice is not None and request.caption_column is not None:
+        column = request.caption_column
+        listing, captions, tokenizer = tokenize_captions(listing, column, choice, threads, src)
+        options = replace(options, captions=captions)
+    check_loss(listing, allow_loss)
+    with _block_images(listing, request, threads) as block_images:
+        return execute(
+            plan_conversion(listing, options, ImageEncoder(listing, options, block_images, tokenizer)),
+            dst,
+            threads,
+            overwrite=request.overwrite,
+            report=report,
+            engine=request.engine,
+            allow_loss=allow_loss,
+        )
+
+
+def _source(src: str | os.PathLike[str], request: ConvertRequest) -> Source:
+    return Source(
+        src,
+        request.images,
+        request.masks,
+        request.ignore_index,
+        request.class_depth,
+        request.follow_links,
+        request.fields,
+        unlabelled=request.unlabelled or None,
+        path_column=request.path_column,
+        label_column=request.label_column,
+        suffix=request.suffix,
+        instances=request.instances,
+        has_mask_map=request.mask_map not in (None, "none"),
+        caption_column=request.caption_column,
+    )
+
+
+def _check_splits(listing: Listing, options: ConvertOptions, dst: str | os.PathLike[str]) -> None:
+    """Raise ConfigError if a source with splits is to be divided, or a split would lie among its images."""
+    if listing.splits and (options.val or options.test):
+        raise ConfigError(
+            f"val and test divide a source, and this one has the splits {', '.join(listing.splits)}",
+            hint="leave val and test (--val, --test) out, or convert the folder of one split",
+        )
+    for split in () if is_url(dst) else listing.splits:
+        folder = os.path.relpath(os.path.realpath(Path(dst) / split), listing.root)
+        if pc.any(pc.starts_with(listing.keys, f"{folder}/")).as_py():
+            raise ConfigError(
+                "images of the source lie in the target, and would mix with shards",
+                path=Path(dst) / split,
+                hint="name another folder as the target",
+            )
+
+
+def _check_columns(listing: Listing, options: ConvertOptions) -> None:
+    """Raise ConfigError if a column of the source has the name of a column that resizing adds."""
+    taken = sorted(listing.columns.keys() & ORIGIN_COLUMNS.keys())
+    if taken and options.mode != "none":
+        raise ConfigError(
+            f"the source has a column {taken[0]!r}, a name that the index of resized images uses itself",
+            hint="give the column another name in the source, or convert without resize (--resize)",
+        )
+
+
+@contextmanager
+def _block_images(listing: Listing, request: ConvertRequest, threads: int) -> Iterator[BlockImages | None]:
+    """Yield the reader of images that lie in blocks of files; None for other listings."""
+    if listing.blocks is None:
+        yield None
+        return
+    folder = tempfile.gettempdir() if is_url(request.dst) else os.path.abspath(request.dst)  # noqa: PTH100 - as text
+    spool = None if request.seed is None else folder
+    with closing(BlockImages(listing.blocks, spool, threads)) as images:
+        yield images
 
 
 @renamed_option("num_workers", "num_threads")
@@ -75,7 +330,7 @@ def convert(
     The same source and options give the same bytes, whatever ``num_threads``. If the conversion is
     killed or the disk fills up, the same call resumes it and ends with the same bytes, too. Once it has
     ended, the same call recognises the dataset and does nothing, see
-    :mod:`stoker.formats.conversion.targets.already_converted`.
+    :mod:`stoker.formats.conversion.already_converted`.
     ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) at the very end of the
     conversion, and not before.
 
@@ -98,7 +353,7 @@ def convert(
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
         resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
-            :func:`stoker.formats.conversion.option_values.parse_resize`. None keeps the size of the images.
+            :func:`stoker.formats.conversion.options.parse_resize`. None keeps the size of the images.
         encoding: Encoding of the stored images: ``keep`` (resized images are JPEG where they were JPEG or
             WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
             orientation is applied where images are encoded anew; elsewhere the index records it.

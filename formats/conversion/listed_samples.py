@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterable
+from fractions import Fraction
 
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
@@ -16,12 +19,14 @@ from ..sources.classes import (
     select_objects,
 )
 from ..sources.image_files import may_be_image
-from ..sources.listing import Listing, name_reasons
+from ..sources.listing import Listing, Skip, name_reasons
 from ..sources.mask_pairs import is_of_ade20k
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
-from .images.mask_values import mask_table
-from .request import ConvertRequest
+from .convert import ConvertRequest
+from .mask_values import mask_table
+from .options import parse_fraction
+from .shard import ShardResult
 
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
 _LOG = EventLog("conversion")
@@ -117,3 +122,45 @@ def _check_classes_have_images(src: str | os.PathLike[str], listing: Listing) ->
         hint="repair or remove them, or convert the other classes alone: --allow-missing-classes "
         "(allow_missing_classes=True)",
     )
+
+
+_DEFAULT = Fraction(1, 100)
+_AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons that are no loss
+
+
+def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
+    """Parse the share of a source that may be left out, such as 0.1 or 10%; None stays None."""
+    if value is None:
+        return None
+    share = parse_fraction(value)
+    if not 0 <= share <= 1:
+        raise ConfigError(f"allow_loss must be a share such as 0.01 or 1%, from 0 to 1, not {value!r}")
+    return share
+
+
+def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
+    """Check that no larger share of the images and objects of a source is left out than allowed.
+
+    Files that are not images by name and content do not count, nor do samples that the options leave out.
+    """
+    if allowed is None:
+        if listing.objects is None and listing.masks is None:
+            return
+        allowed = _DEFAULT
+    later = [skip for result in results for skip in result.skipped]
+    skipped = [skip for skip in (*listing.skipped, *later) if _is_loss(skip)]
+    total = len(listing) + sum(1 for skip in listing.skipped if _is_loss(skip))
+    if listing.objects is not None:
+        total += len(listing.objects.columns["object_labels"].values)
+    if skipped and Fraction(len(skipped), total) > allowed:
+        percent = min(100, math.ceil(100 * Fraction(len(skipped), total)))
+        raise SourceError(
+            f"{len(skipped):,} of {total:,} images and objects would be left out, more than "
+            f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
+            path=listing.root,
+            hint=f"repair the source, or allow it: --allow-loss {percent}% (allow_loss={percent / 100:g})",
+        )
+
+
+def _is_loss(skip: Skip) -> bool:
+    return may_be_image(skip) and not skip.reason.startswith(_AS_ASKED)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import ClassVar
+from operator import index
+from typing import Any, ClassVar, Literal, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +15,69 @@ from stoker.errors import ConfigError
 
 from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER, find_writing
+from ..files import parse_byte_size
 from ..sources.options import SourceFormatName
 from ..tokenization.captions import CaptionOptions
-from .option_values import ResizeMode, check_integer, parse_share, shard_bytes
+
+ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+
+_DEFAULT_SHARD_BYTES = 256_000_000
+_LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
+
+
+def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
+    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples."""
+    if shard_size is None:
+        return 0 if shard_records is not None or shards is not None else _DEFAULT_SHARD_BYTES
+    return parse_byte_size("shard_size", shard_size)
+
+
+def parse_share(name: str, value: str | float | Fraction) -> Fraction:
+    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction."""
+    share = parse_fraction(value)
+    if not 0 <= share < 1:
+        raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
+    return share
+
+
+def parse_fraction(value: str | float | Fraction) -> Fraction:
+    """Parse 0.1, "0.1" or "10%" into an exact fraction; -1 for other texts."""
+    text = str(value).strip()
+    try:
+        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(-1)
+
+
+def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
+    """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width.
+
+    The modes are those of NVIDIA DIGITS. ``shorter`` and ``longer`` scale an image so that this side has at
+    most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
+    and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
+    scales it to fit into height x width and pads it with black.
+    """
+    if value is None:
+        return "none", 0, 0
+    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
+    if match is None:
+        raise ConfigError(
+            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
+        )
+    mode = cast("ResizeMode", match[1] or match[3])
+    height, width = (int(match[2]),) * 2 if match[1] else (int(match[4]), int(match[5]))
+    for side in (height, width):
+        check_integer("a side in resize", side, 1, _LONGEST_SIDE)
+    return mode, height, width
+
+
+def check_integer(name: str, value: Any, low: int, high: int) -> int:
+    """Return an integer of any type, such as NumPy's, as a Python int."""
+    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
+    if not low <= number <= high:
+        raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+    return number
+
 
 QUALITY = 90
 SUBSAMPLING = "420"
@@ -201,3 +263,17 @@ def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class WriterOptions(ConvertOptions):
+    """How the samples of a writer become shards; those of :class:`ConvertOptions` that it has."""
+
+    made_by: ClassVar[str] = "writer"
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """The options as the manifest records them."""
+        of_sources = {"seed", "val", "test", "shards", "class_depth", "source_format"}
+        kept = {item.name for item in fields(self)} - of_sources | {"made_by"}
+        kept |= set() if self.captions is None else {*vars(self.captions)}
+        return {name: value for name, value in super().to_manifest().items() if name in kept}

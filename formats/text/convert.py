@@ -5,11 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from operator import index
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError, SourceError
@@ -17,19 +23,159 @@ from stoker.urls import is_url
 
 from ..containers.external import expand
 from ..containers.registry import DEFAULT_CONTAINER
-from ..conversion.execution import Summary, check_num_threads
-from ..conversion.options import shard_options
-from ..conversion.run import Progress, no_progress
+from ..conversion.execution import Progress, Summary, check_num_threads, execute, no_progress
+from ..conversion.options import ShardOptions, shard_options
+from ..conversion.plan import EncodedRecord, plan_conversion
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
-from ..tokenization.choice import TokenizerChoice
-from .convert_listing import convert_listing
-from .listing.row_columns import RowColumns
-from .listing.row_values import read_row_columns
-from .listing.spool import spool_items
-from .listing.text_listing import open_text
-from .record_processes import check_processes
-from .training.text_composer import find_composer
+from ..sources.listing import Skip
+from ..tokenization.tokenizers import SourceTexts, TokenizerChoice, make_tokenizer, tokenizer_options
+from ..worker_processes import can_fork, worker_processes
+from .chats import TemplateError, TextComposer, find_composer
+from .listing import RowColumns, SampleLines, TextListing, open_text
+from .records import IDS_FEATURE, TextEncoder, TextRecords
+from .row_values import read_row_columns
+from .spool import spool_items
+
+Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
+
+_LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a large part of the time
+_MOST = 4096
+
+
+def check_processes(number: int | None) -> int | None:
+    """Return a user's number of processes, or None."""
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, SupportsIndex) or not 0 <= index(number) <= _MOST:
+        raise ConfigError(f"processes must be an integer from 0 to {_MOST}, not {number!r}")
+    return index(number)
+
+
+def choose_processes(requested: int | None, composer: TextComposer | None, size: int, threads: int) -> int:
+    """Return the number of processes that make records; 0 for the threads of this process.
+
+    By default there are as many as threads if the composer holds the interpreter's lock, the source is
+    large enough, and processes can be forked.
+    """
+    if requested is not None:
+        return requested
+    holds_lock = composer is not None and composer.holds_lock
+    return threads if holds_lock and size >= _LEAST_BYTES and threads > 1 and can_fork() else 0
+
+
+@contextmanager
+def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
+    """Yield a function that makes records in ``processes``, or in the calling thread if that is 0."""
+    if not processes:
+        yield records.encode
+        return
+    with worker_processes(
+        records.encode, processes, work="makes records", sent="the tokenizer", fewer="processes=0"
+    ) as submit:
+
+        def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
+            encoded: list[EncodedRecord | Skip] = submit(samples).result()
+            return encoded
+
+        yield make
+
+
+_RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
+_LATER_OPTIONS = {"train_on", "joined", "chat_template", "template_digest", "bos", "eos"}
+
+
+@dataclass(frozen=True)
+class TextOptions(ShardOptions):
+    """How text becomes shards."""
+
+    made_by: ClassVar[str] = "convert-text"
+    most_records: ClassVar[int] = 1 << 18
+
+    fields: str = "tokens"  # Names of the sequences of a sample, with commas between
+    tokenizer: str = "whitespace"  # whitespace, bytes, or the name of the tokenizer's file
+    tokenizer_digest: str = ""  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
+    vocab_size: int = 0  # All token ids are less than this
+    pad_id: int = 0  # Token id for padding
+    dtype: str = "uint16"  # Type of the payload: uint16 or int32, little-endian
+    # The part that a model is trained on: messages of a chat, or some of the joined fields
+    train_on: str = ""
+    joined: str = ""  # Names of the fields that are joined to one sequence, with commas between
+    chat_template: str = ""  # Name of the chat template
+    template_digest: str = ""  # SHA-256 of the chat template
+    bos: bool = False  # Whether each sequence begins with a token that the tokenizer alone does not add
+    eos: bool = False  # Whether each sequence ends with such a token
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """See :meth:`ShardOptions.to_manifest`; it omits unused options, as earlier versions did."""
+        return {
+            name: value
+            for name, value in super().to_manifest().items()
+            if value or name not in _LATER_OPTIONS
+        }
+
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
+        size = sizes * (3 if self.tokenizer == "bytes" else 1)
+        size += _RECORD_OVERHEAD
+        return size
+
+
+def convert_listing(
+    listing: TextListing,
+    dst: str | os.PathLike[str],
+    *,
+    choice: TokenizerChoice,
+    shards: ShardOptions,
+    num_threads: int | None,
+    overwrite: bool,
+    composer: TextComposer | None = None,
+    processes: int | None = 0,
+    report: Progress = no_progress,
+) -> Summary:
+    """Tokenize the texts of a listing and publish their datasets.
+
+    ``choice`` decides the tokenizer, ``shards`` the shards and splits, and ``composer`` makes one text of
+    the values of a sample. The other arguments are those of :func:`stoker.convert_text`.
+
+    Raises: As :func:`stoker.convert_text`.
+    """
+    fields = listing.fields if composer is None else (composer.field,)
+    check_fields(fields)
+    threads = check_num_threads(num_threads)
+    workers = choose_processes(processes, composer, int(listing.sizes.sum()), threads)
+    if (choice.bos or choice.eos) and composer is not None and not composer.adds_special_tokens:
+        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
+    texts = SourceTexts(len(listing), partial(_texts, listing, composer))
+    tokenizer = make_tokenizer(choice, texts, threads)
+    values: dict[str, Any] = {**vars(shards), **tokenizer_options(tokenizer, choice)}
+    values |= {} if composer is None else composer.options
+    options = TextOptions(fields=",".join(fields), **values)
+    records = TextRecords(listing.format, tokenizer, options.dtype, composer)
+    with record_maker(records, workers) as make:
+        plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
+        return execute(plan, dst, max(threads, workers), overwrite=overwrite, report=report)
+
+
+def _texts(listing: TextListing, composer: TextComposer | None, rows: range) -> list[str]:
+    """All texts of some lines, without those that the conversion skips."""
+    samples = [values for values in listing.texts(np.asarray(rows)) if not isinstance(values, Skip)]
+    if composer is None:
+        return [text for values in samples for text in values]
+    composed = []
+    for values in samples:
+        with suppress(TemplateError):
+            composed.append(composer.compose(values).text)
+    return composed
+
+
+def check_fields(fields: tuple[str, ...]) -> None:
+    """Raise ConfigError for a field whose name records use themselves."""
+    if IDS_FEATURE in fields:
+        raise ConfigError(
+            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
+        )
+
 
 Paths = str | os.PathLike[str]
 

@@ -18,15 +18,15 @@ from stoker.urls import is_url
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
 from ..conversion.options import shard_options
-from ..conversion.writer_context import WriterContext
+from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
 from ..sources.classes import check_classes
-from ..tokenization.choice import TokenizerChoice
-from .convert_listing import check_fields, convert_listing
-from .listing.row_columns import RowColumns
-from .listing.row_values import read_row_columns
-from .listing.spool import TextSpool
+from ..tokenization.tokenizers import TokenizerChoice
+from .convert import check_fields, convert_listing
+from .listing import RowColumns
+from .row_values import read_row_columns
+from .spool import TextSpool
 
 _LABEL = " label"  # of a sample in the spool; no field has a name with a space in front
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..dataset.columns import ListColumn
-from .choice import TokenizerChoice, tokenizer_options
-from .tokenizers import Tokenizer
+from .tokenizers import Tokenizer, TokenizerChoice, tokenizer_options
 
 __all__ = [
     "CAPTION",

@@ -19,9 +19,13 @@ from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
-from stoker.formats.tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
-from stoker.formats.tokenization.special_tokens import count_special_tokens
-from stoker.formats.tokenization.tokenizers import Tokenizer
+from stoker.formats.tokenization.tokenizers import (
+    SourceTexts,
+    Tokenizer,
+    TokenizerChoice,
+    count_special_tokens,
+    make_tokenizer,
+)
 from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.tokenization.decoding import Decode, make_decoder
+from stoker.formats.tokenization.tokenizers import Decode, make_decoder
 
 
 def dataset_decoder(dataset: Dataset) -> Decode:

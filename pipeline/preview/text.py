@@ -18,7 +18,7 @@ from stoker.bucketing import pack
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.formats.text.encoder import length_column, trained_column
+from stoker.formats.text.records import length_column, trained_column
 
 from .decoding import dataset_decoder
 from .page import html_page

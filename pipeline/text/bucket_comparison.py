@@ -22,7 +22,7 @@ from stoker.bucketing.boundaries import Method
 from stoker.bucketing.samplers import BatchSampler
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.text.encoder import length_column
+from stoker.formats.text.records import length_column
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,14 @@ from stoker.bucketing.masking import WordParts
 from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn
-from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS, SpecialTokens, count_special_tokens
-from stoker.formats.tokenization.tokenizers import ByteTokenizer
-from stoker.formats.tokenization.word_parts import read_word_parts
+from stoker.formats.text.records import length_column, trained_column
+from stoker.formats.tokenization.tokenizers import (
+    NO_SPECIAL_TOKENS,
+    ByteTokenizer,
+    SpecialTokens,
+    count_special_tokens,
+    read_word_parts,
+)
 
 from ..engines.shards import open_shards
 from ..order.sample_source import SampleSource

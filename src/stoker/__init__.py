@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stoker.formats.changes.merge import merge
     from stoker.formats.changes.remove import remove
     from stoker.formats.conversion.convert import convert
-    from stoker.formats.conversion.samples.writer import Writer
+    from stoker.formats.conversion.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
@@ -95,7 +95,7 @@ _HOME = {
     "TextWriter": "stoker.formats.text.writer",
     "Tokens": "stoker.pipeline.images.captions",
     "Weighted": "stoker.pipeline.order.sampling",
-    "Writer": "stoker.formats.conversion.samples.writer",
+    "Writer": "stoker.formats.conversion.writer",
     "append": "stoker.formats.changes.append",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.conversion.samples.writer import Writer
+from stoker.formats.conversion.writer import Writer
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 

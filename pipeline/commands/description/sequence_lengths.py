@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.text.encoder import length_column, trained_column
+from stoker.formats.text.records import length_column, trained_column
 from stoker.formats.tokenization.captions import LENGTHS_COLUMN
 
 _PERCENTILES = (50, 90, 99)

@@ -12,7 +12,7 @@ from helpers.processes.disk_calls import full_disk
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats.conversion.shards import planned_shard
+from stoker.formats.conversion import shard as planned_shard
 
 # The process kills itself when it writes the fifth file of the state; by then some shards are finished.
 SCRIPT = """
@@ -75,7 +75,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         return real(*args, **options)  # type: ignore[arg-type]
 
     # No code of the caller runs between the listing and the reading.
-    monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", touched)
+    monkeypatch.setattr("stoker.formats.conversion.execution.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d")
     assert not (tmp_path / "d" / "dataset.json").exists()

@@ -18,7 +18,7 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
-from stoker.formats.conversion.shards.planned_shard import write_shard
+from stoker.formats.conversion.shard import write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
 

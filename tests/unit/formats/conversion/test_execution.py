@@ -15,13 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
+from stoker.formats.conversion.execution import ConversionRun, LocalRunner, RayRunner, no_progress
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
-from stoker.formats.conversion.run import ConversionRun, no_progress
-from stoker.formats.conversion.runners.local_runner import LocalRunner
-from stoker.formats.conversion.runners.ray_runner import RayRunner
-from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, chunk_rows, write_shard
-from stoker.formats.conversion.shards.shard_file import ShardResult
+from stoker.formats.conversion.shard import Cancelled, ShardContext, ShardResult, chunk_rows, write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
 

@@ -21,7 +21,7 @@ from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats import threads as bounded_map
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.containers.registry import find_container
-from stoker.formats.tokenization import choice
+from stoker.formats.tokenization import tokenizers as choice
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]

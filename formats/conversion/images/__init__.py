@@ -1,1 +1,0 @@
-"""Encoding of images, objects and masks for a conversion."""

@@ -1,0 +1,125 @@
+"""The values of masks: which of them are classes, and maps from a source's values or colours to classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+from ..sources.source_reader import SkippedError
+
+_MOST = (1 << 16) - 1
+_WITHOUT_NAMES = 255  # the largest value of masks whose classes have no names
+# cityscapesScripts, helpers/labels.py: id and trainId; all others are ignored.
+_CITYSCAPES = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+_ADE20K = 150  # classes; 0 is "other" (MMSegmentation's reduce_zero_label)
+NAMED_MAPS = ("cityscapes", "ade20k", "none")
+_PAIR = re.compile(r"(\d{1,5}|#[0-9a-fA-F]{6}):(\d{1,5})")
+
+Table = dict[int | tuple[int, int, int], int]
+
+
+def parse_mask_map(value: str | Mapping[Any, int] | None) -> str | None:
+    """Return a map of the values of masks as text: a name, or pairs such as ``0:255,1:0,#ff0000:2``."""
+    if isinstance(value, Mapping):
+        value = ",".join(f"{_key(key)}:{to}" for key, to in value.items())
+    if value is None or value in NAMED_MAPS:
+        return value
+    pairs = [part.strip() for part in str(value).split(",")]
+    matches = [_PAIR.fullmatch(pair) for pair in pairs]
+    if not all(match and max(_number(match[1]), int(match[2])) <= _MOST for match in matches):
+        raise ConfigError(
+            f"mask_map must be one of {', '.join(NAMED_MAPS)}, or pairs of a value and its class such as "
+            f"0:255,1:0 or #ff0000:1, not {value!r}"
+        )
+    if len({pair.lower().partition(":")[0] for pair in pairs}) < len(pairs):
+        raise ConfigError(f"mask_map has two classes for one value: {value!r}")
+    if len({pair.startswith("#") for pair in pairs}) > 1:
+        raise ConfigError(f"mask_map has values and colours, and a mask has either: {value!r}")
+    return ",".join(pair.lower() for pair in pairs)
+
+
+def _key(key: Any) -> str:
+    is_color = isinstance(key, (tuple, list)) and len(key) == 3
+    return "#" + "".join(f"{int(part):02x}" for part in key) if is_color else str(key)
+
+
+def _number(text: str) -> int:
+    return 0 if text.startswith("#") else int(text)
+
+
+def mask_table(text: str, ignore: int | None) -> Table:
+    """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`.
+
+    ``ignore`` is the value of pixels without a class.
+    """
+    if text not in NAMED_MAPS:
+        pairs = (pair.split(":") for pair in text.split(","))
+        return {_color(key) if key.startswith("#") else int(key): int(to) for key, to in pairs}
+    if ignore is None:
+        raise ConfigError(f"mask_map {text} needs ignore_index, the value of pixels without a class")
+    if text == "ade20k":
+        return {0: ignore, **{value: value - 1 for value in range(1, _ADE20K + 1)}}
+    return dict.fromkeys((*range(34), 255), ignore) | {value: to for to, value in enumerate(_CITYSCAPES)}
+
+
+def _color(text: str) -> tuple[int, int, int]:
+    red, green, blue = bytes.fromhex(text[1:])
+    return red, green, blue
+
+
+@dataclass(frozen=True)
+class MaskRules:
+    """The rules for all masks of a dataset."""
+
+    padding: int = 255  # Value of pixels that show nothing of the source
+    ignore: int | None = None  # Value of pixels without a class; None if every value is a class
+    classes: int = 0  # Number of classes; 0 if they have no names
+    # The class of each value or colour of the source; None where values are classes
+    table: Table | None = None
+
+    @property
+    def has_colors(self) -> bool:
+        """Whether masks of the source are images in colours."""
+        return self.table is not None and isinstance(next(iter(self.table)), tuple)
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether a mask of 8 bits is stored as it is, without a look at its values."""
+        return self.table is None and not self.classes
+
+    def classes_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours."""
+        classes = values if self.table is None else self._mapped(values)
+        most = _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
+        if self.classes:
+            most = self.classes - 1
+        wrong = (classes > most) & (classes != (-1 if self.ignore is None else self.ignore))
+        if wrong.any():
+            raise SkippedError(
+                "mask with a value without a class", f"{classes[wrong].min()}, more than {most}"
+            )
+        return classes
+
+    def _mapped(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        table: dict[int, int] = {
+            key if isinstance(key, int) else int.from_bytes(bytes(key), "big"): to
+            for key, to in (self.table or {}).items()
+        }
+        flat = values if values.ndim == 2 else values.astype(np.int64) @ (1 << 16, 1 << 8, 1)
+        keys = np.array(sorted(table), np.int64)
+        indices = np.searchsorted(keys, flat).clip(max=len(keys) - 1)
+        unknown = keys[indices] != flat
+        if unknown.any():
+            value = int(flat[unknown].min())
+            shown = f"#{value:06x}" if self.has_colors else str(value)
+            raise SkippedError("mask with a value that mask_map lacks", shown)
+        class_of = np.array([table[key] for key in keys.tolist()], np.int64)
+        classes: npt.NDArray[Any] = class_of.astype(np.uint8 if class_of.max() < 256 else np.uint16)[indices]
+        return classes

@@ -1,0 +1,392 @@
+"""Items of datasets (PyTorch's, torchvision's, Hugging Face's, any iterable) as samples for a writer.
+
+The module imports none of these libraries: it recognises their datasets by their attributes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, count, islice
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from stoker.errors import ConfigError, EngineError, SourceError, StokerError
+
+from ..dataset.columns import ARRAY_DTYPES
+from ..threads import check_threads
+from ..worker_processes import worker_processes
+from .execution import Engine, Progress, Summary, cluster, no_progress
+from .plan import shuffled
+from .sample_values import image_file, mask_file
+from .writer import Writer
+
+_IMAGE_NAMES = ("image", "img")
+_TARGET_NAMES = {
+    "boxes": "boxes",
+    "labels": "box_labels",
+    "masks": "masks",
+    "keypoints": "keypoints",
+    "area": "area",
+    "iscrowd": "crowd",
+}
+"""Keys of the targets of torchvision's detection models, and the arguments of a writer."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items of a dataset, and the facts that hold for all of them."""
+
+    source: Any  # The dataset
+    number: int | None  # Number of items; None where it is unknown
+    classes: tuple[str, ...] | None = None  # Names of the classes; None where the dataset does not name them
+    # Argument of a writer for each field of an item; None leaves a field out
+    fields: Mapping[str, str | None] = field(default_factory=dict)
+    # NumPy's names of the types of numbers in fields, where the dataset states them
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    by_index: bool = False  # Whether items are read by their indices
+
+    def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
+        """Yield the items, or those at the indices ``order``, (M,) int64."""
+        if self.by_index:
+            indices = range(self.number or 0) if order is None else order.tolist()
+            yield from (self.source[i] for i in indices)
+        else:
+            yield from self.source
+
+    def sample(self, item: Any) -> dict[str, Any]:
+        """Return the arguments of a writer for an item."""
+        if isinstance(item, Mapping):
+            return self._named(item)
+        if isinstance(item, tuple) and hasattr(item, "_asdict"):
+            return self._named(item._asdict())
+        if isinstance(item, (tuple, list)):
+            return _of_pair(item)
+        return {"image": item} | ({"key": os.fspath(item)} if isinstance(item, (str, os.PathLike)) else {})
+
+    def _named(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        names = {name: self.fields.get(name, name) for name in item}
+        if "image" not in names.values():
+            names |= {name: "image" for name in _IMAGE_NAMES if name in names}
+        sample = {name: self._value(item, key) for key, name in names.items() if name is not None}
+        if "image" not in sample:
+            raise ConfigError(
+                f"no field of an item is its image: {', '.join(map(repr, item))}",
+                hint="name the field: fields={'picture': 'image'}; a field with None is left out",
+            )
+        if len(sample) < len([name for name in names.values() if name is not None]):
+            raise ConfigError(
+                f"two fields of an item have one name: {names}", hint="choose with fields={...}"
+            )
+        image = sample["image"]
+        if isinstance(image, Mapping) and {"bytes", "path"} & image.keys():  # of Hugging Face, not decoded
+            sample["image"] = image["path"] if image.get("bytes") is None else image["bytes"]
+        return sample
+
+    def _value(self, item: Mapping[str, Any], key: str) -> Any:
+        value = _plain(item[key])
+        return np.asarray(value, self.dtypes[key])[()] if key in self.dtypes and value is not None else value
+
+
+def _dtype(feature: Any) -> str:
+    """NumPy's name of the numbers in a feature of Hugging Face, in a list or alone; empty for another one."""
+    if type(feature).__name__ == "ClassLabel":
+        return ""
+    inner = getattr(feature, "feature", feature)
+    dtype = str(getattr(inner, "dtype", ""))
+    return dtype if dtype in ARRAY_DTYPES else ""
+
+
+def _of_pair(item: Sequence[Any]) -> dict[str, Any]:
+    """Arguments of an image and its target: a label or labels, a mask of classes, or objects."""
+    if not 1 <= len(item) <= 2:
+        raise ConfigError(
+            f"an item of the dataset is a {type(item).__name__} of {len(item)} values",
+            hint="give make=, a function that returns the arguments of Writer.write as a dict",
+        )
+    image, target = item if len(item) == 2 else (item[0], None)
+    if isinstance(target, Mapping):
+        arguments = {name: target[key] for key, name in _TARGET_NAMES.items() if key in target}
+        return {"image": image, **arguments}
+    if isinstance(target, Image.Image) or getattr(target, "ndim", 0) == 2:
+        return {"image": image, "segmentation": target}
+    return {"image": image, **({} if target is None else {"label": _plain(target)})}
+
+
+def _plain(value: Any) -> Any:
+    """A value without the wrapping of a framework: tensors of one number become numbers."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
+def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
+    """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files.
+
+    ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
+    """
+    arguments = dict(fields or {})
+    if isinstance(dataset, Mapping):
+        names = ", ".join(map(repr, dataset))
+        raise ConfigError(
+            f"the source is a {type(dataset).__name__} of {names}, no dataset",
+            hint="convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train')",
+        )
+    by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if isinstance(dataset, (bytes, bytearray)) or not (by_index or isinstance(dataset, Iterable)):
+        raise ConfigError(
+            f"the source is a {type(dataset).__name__}, which has neither a length and items nor an iterator",
+            hint="give a path, a dataset, or an iterable",
+        )
+    classes = _class_names(dataset)
+    if (files := _image_files(dataset)) is not None:
+        return Items(files, len(files), classes, arguments, by_index=True)
+    dtypes: dict[str, str] = {}
+    if isinstance(features := getattr(dataset, "features", None), Mapping):
+        dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
+        dataset, classes, arguments = _of_hugging_face(dataset, arguments)
+    number = len(dataset) if hasattr(dataset, "__len__") else None
+    return Items(dataset, number, classes, arguments, dtypes, by_index)
+
+
+def _image_files(dataset: Any) -> list[dict[str, Any]] | None:
+    """Paths, labels and keys of a torchvision ImageFolder that changes nothing, or of a subset of one."""
+    if type(dataset).__name__ == "Subset" and hasattr(dataset, "indices"):
+        files = _image_files(dataset.dataset)
+        return None if files is None else [files[i] for i in dataset.indices]
+    changed = [getattr(dataset, name, None) for name in ("transform", "target_transform", "transforms")]
+    loader = getattr(getattr(dataset, "loader", None), "__name__", "")
+    samples = getattr(dataset, "samples", None)
+    if loader != "default_loader" or not isinstance(samples, list) or any(changed):
+        return None
+    root = os.fspath(getattr(dataset, "root", "."))
+    return [
+        {"image": path, "label": label, "key": os.path.relpath(path, root).replace(os.sep, "/")}
+        for path, label in samples
+    ]
+
+
+def _class_names(dataset: Any) -> tuple[str, ...] | None:
+    while type(dataset).__name__ == "Subset" and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    names = getattr(dataset, "classes", None)
+    if not isinstance(names, Sequence) or isinstance(names, str) or not names:
+        return None
+    is_unique = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return tuple(names) if is_unique else None
+
+
+def _of_hugging_face(
+    dataset: Any, arguments: dict[str, str | None]
+) -> tuple[Any, tuple[str, ...] | None, dict[str, str | None]]:
+    """The dataset with files in place of decoded images, the names of its classes, and its fields."""
+    features = dataset.features
+    kinds = {name: type(feature).__name__ for name, feature in features.items()}
+    fields = dict(arguments)
+    for name in (name for name, kind in kinds.items() if kind == "Image"):
+        dataset = dataset.cast_column(name, type(features[name])(decode=False))
+        if "image" not in {*fields.values(), *(kinds.keys() - fields.keys())}:
+            fields[name] = "image"
+    of_classes = [name for name, kind in kinds.items() if kind == "ClassLabel"]
+    chosen = next((name for name, argument in fields.items() if argument == "label"), None)
+    if chosen is None and "label" in kinds and "label" not in fields:
+        chosen = "label"
+    if chosen is None and (free := [name for name in of_classes if name not in fields]):
+        if len(free) > 1:
+            raise ConfigError(
+                f"the dataset has several labels: {', '.join(free)}",
+                hint=f"choose one: fields={{{free[0]!r}: 'label'}}; others are columns of numbers",
+            )
+        chosen = free[0]
+        fields[chosen] = "label"
+    classes = tuple(features[chosen].names) if chosen in of_classes else None
+    return dataset, classes, fields
+
+
+Samples = list[dict[str, Any] | None]
+Start = Callable[[list[Any], int], Callable[[], Samples]]
+
+_CHUNK = 8  # inputs in one task
+_AHEAD = 2  # tasks for each worker
+
+
+def made_samples(
+    make: Callable[[Any], Any], inputs: Iterator[Any], items: Items, engine: str, workers: int
+) -> Iterator[dict[str, Any] | None]:
+    """Yield the sample of each input; None for one that ``make`` leaves out."""
+    run = partial(_make_chunk, make, items)
+    with _processes(run, workers) if engine == "local" else _tasks(run, workers) as start:
+        window: deque[Callable[[], Samples]] = deque()
+        done = 0
+        while chunk := list(islice(inputs, _CHUNK)):
+            window.append(start(chunk, done))
+            done += len(chunk)
+            if len(window) > _AHEAD * workers:
+                yield from window.popleft()()
+        while window:
+            yield from window.popleft()()
+
+
+def _make_chunk(
+    make: Callable[[Any], Any], items: Items, inputs: list[Any], first: int
+) -> Samples | StokerError:
+    """Make some samples on a worker. Stoker's errors are returned, because Ray would wrap raised ones."""
+    try:
+        return [_make_sample(make, items, value, first + i) for i, value in enumerate(inputs)]
+    except StokerError as error:
+        return error
+
+
+def _make_sample(make: Callable[[Any], Any], items: Items, value: Any, number: int) -> dict[str, Any] | None:
+    try:
+        item = make(value)
+    except Exception as error:
+        raise SourceError(
+            f"make raised {type(error).__name__} for input {number}: {error}",
+            hint="return None for an input to leave it out",
+        ) from error
+    if item is None:
+        return None
+    sample = items.sample(item)
+    key = str(sample.get("key") or number)
+    # Encoded here: pixels take longer to send than files, and the writing process has its own work.
+    sample["image"] = image_file(sample["image"], key)
+    if sample.get("segmentation") is not None:
+        sample["segmentation"] = mask_file(sample["segmentation"], key)
+    return sample
+
+
+def _checked(result: Samples | StokerError) -> Samples:
+    if isinstance(result, StokerError):
+        raise result
+    return result
+
+
+@contextmanager
+def _processes(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
+    with worker_processes(
+        run, workers, work="makes samples", sent="make, or an input,", fewer="num_threads=1"
+    ) as submit:
+
+        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
+            future = submit(inputs, first)
+            return lambda: _checked(future.result())
+
+        yield start
+
+
+@contextmanager
+def _tasks(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
+    with cluster(workers) as ray:
+        shared = ray.put(run)
+        task = ray.remote(num_cpus=1)(_run_shared)
+        running: set[Any] = set()
+
+        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
+            reference = task.remote(shared, inputs, first)
+            running.add(reference)
+            return partial(collect, reference)
+
+        def collect(reference: Any) -> Samples:
+            try:
+                result = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                raise EngineError(f"Ray could not make samples: {error}") from error
+            running.discard(reference)
+            return _checked(result)
+
+        try:
+            yield start
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _run_shared(
+    run: Callable[[list[Any], int], Samples | StokerError], inputs: list[Any], first: int
+) -> Samples | StokerError:
+    return run(inputs, first)
+
+
+_TICK = 0.1  # seconds between two reports of progress
+
+
+def convert_samples(
+    dataset: Any,
+    target: str | os.PathLike[str],
+    *,
+    make: Callable[[Any], Any] | None,
+    fields: Mapping[str, str | None] | None,
+    seed: int | None,
+    engine: str,
+    num_threads: int | None,
+    progress: Progress | None,
+    **options: Any,
+) -> Summary:
+    """Convert the items of a dataset; arguments are those of :func:`stoker.convert`, ``options`` a writer's.
+
+    Raises: As :func:`stoker.convert`.
+    """
+    if engine not in get_args(Engine):
+        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
+    if engine == "ray" and make is None:
+        raise ConfigError(
+            "engine='ray' needs a function that makes the samples, as a dataset is read by one process",
+            hint="give make=function, which is called with each item on the cluster",
+        )
+    items = find_items(dataset, fields)
+    order = _order(items, seed)
+    samples = _samples(items, make, engine, check_threads(num_threads), order)
+    if options["classes"] is None and make is None:
+        options["classes"] = items.classes
+    with closing(samples):
+        first = list(islice(samples, 1))  # processes start before the threads of a writer do
+        with Writer(target, num_threads=num_threads, **options) as writer:
+            numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
+            _write(writer, numbered, items.number, progress or no_progress)
+            return writer.close()
+
+
+def _order(items: Items, seed: int | None) -> Any:
+    if seed is None:
+        return None
+    if items.number is None or not items.by_index:
+        raise ConfigError(
+            "a seed shuffles items by their indices, and this dataset has none",
+            hint="shuffle it before, or leave seed out: ImageLoader shuffles in any case",
+        )
+    return shuffled(np.arange(items.number), seed)
+
+
+def _samples(
+    items: Items, make: Callable[[Any], Any] | None, engine: str, workers: int, order: Any
+) -> Generator[dict[str, Any] | None]:
+    inputs = items.each(order)
+    if make is not None:
+        yield from made_samples(make, inputs, items, engine, workers)
+    else:
+        yield from map(items.sample, inputs)
+
+
+def _write(
+    writer: Writer, samples: Iterable[tuple[int, dict[str, Any] | None]], total: int | None, report: Progress
+) -> None:
+    """Write numbered samples, None for one that is left out, and report the progress."""
+    shown, done = 0.0, 0
+    for number, sample in samples:
+        key = f"{number:08d}"
+        if sample is None:
+            writer.skip(key, "left out by make")
+        else:
+            writer.write(**{"key": key, **sample})
+        done += 1
+        if time.monotonic() - shown > _TICK:
+            shown = time.monotonic()
+            report(done, total or done, 0, "converting")
+    report(done, total or done, 0, "publishing")

@@ -1,1 +1,0 @@
-"""Checks of the values that a program gives for a sample."""

@@ -1,0 +1,255 @@
+"""One shard and its part of the index while they are written, and how they become finished files.
+
+:mod:`.planned_shard` writes the shards of a plan through it, and :class:`stoker.Writer` those of given
+samples.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from array import array
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..containers.registry import find_container, find_writing
+from ..dataset.columns import Strings
+from ..dataset.index import write_index
+from ..dataset.manifest import Shard
+from ..files import move_durably, remove, sync, sync_folder, write_durably
+from ..sources.listing import Skip
+from ..threads import bounded_map
+from .plan import ConversionPlan, EncodedRecord, IndexColumns, PlannedShard
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """The content of a finished shard."""
+
+    bytes: int  # Size of the data file
+    records: int  # Number of records
+    digest: str  # CRC32C of the data file, ``crc32c:%08x``
+    sha256: str  # SHA-256 of the data file, 64 hexadecimal digits
+    skipped: tuple[Skip, ...]  # Files and objects that were left out, in the order of the plan
+
+    def named(self, name: str) -> Shard:
+        """Return the entry of the shard in a manifest, under its final name."""
+        return Shard(name, self.bytes, self.records, self.digest, sha256=self.sha256)
+
+
+def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
+    """Return the files of a finished shard until it is published: shard, index, result, and its sidecars.
+
+    Each sidecar file has its suffix as key.
+    """
+    suffixes = {"shard": find_writing(container).suffix, "index": ".arrow", "result": ".json"}
+    suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in find_container(container).sidecars}
+    return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}
+
+
+def published_names(name: str, container: str) -> dict[str, str]:
+    """Return the names in a dataset of the shard ``name`` and its sidecar files, with the same keys."""
+    sidecars = find_container(container).sidecars
+    return {"shard": name} | {sidecar.suffix: sidecar.name(name) for sidecar in sidecars}
+
+
+def finished_shard(state: Path, number: int, container: str) -> ShardResult | None:
+    """Result of a shard that is finished; None if it is not."""
+    try:
+        document = json.loads(shard_files(state, number, container)["result"].read_text())
+    except FileNotFoundError:
+        return None
+    document["skipped"] = tuple(Skip(*skip) for skip in document["skipped"])
+    return ShardResult(**document)
+
+
+@contextmanager
+def new_attempt(state: Path) -> Iterator[Path]:
+    """Make a folder of an unpredictable name for a shard that is written, and remove it at the end."""
+    attempt = state / f"attempt-{secrets.token_hex(8)}"
+    attempt.mkdir()
+    try:
+        yield attempt
+    finally:
+        remove(attempt)
+
+
+class ShardFile:
+    """A shard that is written record by record, with its part of the index.
+
+    Every file is written in ``attempt``, synced and renamed; the result comes last. So a shard is there with
+    all its files or not at all, whichever process is killed.
+    """
+
+    def __init__(self, attempt: Path, number: int, container: str, columns: IndexColumns) -> None:
+        self._attempt = attempt
+        self._number = number
+        self._container = container
+        self._columns = columns
+        self._files = shard_files(attempt, number, container)
+        self._writer = find_writing(container).writer(self._files["shard"])
+        # A shard may have millions of records: arrays of numbers take less memory than objects.
+        self._attributes, self._rows = array("i"), array("q")
+        self._keys = Strings()
+        self._details: list[Any] = []  # empty as long as no record has any
+        self._skipped: list[Skip] = []
+        self.bytes = 0
+        """Bytes of the records so far, without what the container adds."""
+
+    def __enter__(self) -> ShardFile:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._writer.__exit__(*exception)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, outcome: EncodedRecord | Skip, row: int) -> None:
+        """Append a record, or note a skip; ``row`` is the number of the sample, for ``columns``."""
+        if isinstance(outcome, Skip):
+            self._skipped.append(outcome)
+            return
+        key = outcome.key.encode()
+        self._writer.write(key, outcome.prefix, outcome.payload, outcome.suffix)
+        self.bytes += len(outcome.prefix) + len(outcome.payload) + len(outcome.suffix)
+        self._attributes.extend(outcome.attributes)
+        self._rows.append(row)
+        self._keys.add(key)
+        if outcome.details is not None or self._details:
+            self._details += [None] * (len(self._rows) - 1 - len(self._details))
+            self._details.append(outcome.details)
+        self._skipped += outcome.skipped
+
+    def finish(self, state: Path, number: int) -> ShardResult:
+        """Write the index of the shard, ``number`` of its dataset, and move all files to ``state``."""
+        result = self._finish_files(number)
+        sync(self._attempt)
+        final = shard_files(state, self._number, self._container)
+        for name in final.keys() - {"result"}:
+            move_durably(self._files[name], final[name])
+        sync_folder(state)
+        write_durably(final["result"], json.dumps(asdict(result)).encode())
+        return result
+
+    def _finish_files(self, number: int) -> ShardResult:
+        shard = self._writer.finish()
+        table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
+        rows = np.frombuffer(self._rows, np.int64)
+        details = self._details or [None] * len(rows)
+        columns = {
+            "shard": np.full(len(rows), number, np.int32),
+            "record": np.arange(len(rows)),
+            "offset": shard.offset,
+            "length": shard.length,
+            "crc": shard.crc,
+            "key": self._keys.to_arrow(),
+        }
+        for (name, dtype), values in zip(self._columns.attributes.items(), table.T, strict=True):
+            columns[name] = values.astype(dtype)
+        encoded = self._columns.columns(rows, details, shard.offset + shard.length)
+        write_index(self._files["index"], {**columns, **encoded})
+        return ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))
+
+
+_CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
+
+
+class Cancelled(Exception):  # noqa: N818 - no error: another shard failed, or the user interrupted
+    """The conversion is being stopped."""
+
+
+def _ignore_progress(samples: int, size: int) -> None:
+    """Count nothing: the default."""
+
+
+@dataclass(frozen=True)
+class ShardContext:
+    """Resources that a runner shares among the shards that it writes."""
+
+    pool: ThreadPoolExecutor | None = None  # Threads that read and encode; None for the calling thread
+    ahead: int = 4  # Chunks of about a megabyte that the pool encodes before they are written
+    # Called from any thread with the samples, and their bytes in the source, that are done
+    count: Callable[[int, int], None] = _ignore_progress
+    stop: threading.Event = field(default_factory=threading.Event)  # Set when the conversion is being stopped
+
+
+def write_shard(
+    state: Path, plan: ConversionPlan, number: int, context: ShardContext | None = None
+) -> ShardResult:
+    """Write shard ``number`` of a plan into the unfinished conversion ``state``, or find that it is finished.
+
+    Without a context the calling thread does all the work.
+
+    If two processes write the same shard at once, both write the same bytes.
+    """
+    container = plan.options.container
+    if (result := finished_shard(state, number, container)) is not None:
+        return result
+    with new_attempt(state) as attempt:
+        task = _ShardTask(plan, plan.shards[number], context or ShardContext())
+        with ShardFile(attempt, number, container, plan.encoder) as shard:
+            task.run(shard)
+            return shard.finish(state, plan.shards[number].number_in_split)
+
+
+class _ShardTask:
+    """Reads, encodes and writes the samples of one shard in order."""
+
+    def __init__(self, plan: ConversionPlan, shard: PlannedShard, context: ShardContext) -> None:
+        self._plan = plan
+        self._shard = shard
+        self._context = context
+        self._sizes = plan.listing.bytes[shard.rows]
+
+    def run(self, file: ShardFile) -> None:
+        """Write the records of the shard."""
+        for chunk, outcomes in self._outcomes():
+            rows = self._shard.rows[chunk.start : chunk.stop].tolist()
+            for row, outcome in zip(rows, outcomes, strict=True):
+                file.add(outcome, row)
+            self._context.count(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
+
+    def _outcomes(self) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
+        """The chunks in order, each encoded; a bounded number of them are encoded ahead."""
+        chunks = chunk_rows(self._sizes, self._plan.encoder.chunk_samples)
+        pool = self._context.pool
+        if pool is None:
+            for chunk in chunks:
+                yield chunk, self._encode(chunk)
+            return
+        tasks = ((chunk, partial(self._encode, chunk)) for chunk in chunks)
+        yield from bounded_map(pool, tasks, self._context.ahead)
+
+    def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
+        outcomes: list[EncodedRecord | Skip] = []
+        encoder = self._plan.encoder
+        for outcome in encoder.encode(self._shard.rows[chunk.start : chunk.stop]):
+            if self._context.stop.is_set():
+                raise Cancelled
+            if isinstance(outcome, Skip) and self._plan.options.strict:
+                raise encoder.strict_error(outcome)
+            outcomes.append(outcome)
+        return outcomes
+
+
+def chunk_rows(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
+    """Split samples of these sizes into chunks of at most ``most`` samples and about a megabyte."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, before + _CHUNK_BYTES, side="right"))
+        end = min(start + most, max(fitting, start + 1))
+        yield range(start, end)
+        start = end

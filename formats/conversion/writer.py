@@ -1,0 +1,511 @@
+"""The ``with`` block of a writer of images or text: its end publishes the dataset, an error abandons it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from stoker.errors import ConfigError, DatasetError, LockedError, SourceError, StokerError
+from stoker.processes import Cleanup, OwnerProcess
+from stoker.urls import is_url
+
+from ..codecs.codec import MAX_PIXELS
+from ..containers.registry import DEFAULT_CONTAINER
+from ..dataset.columns import ORIGIN_COLUMNS, array_types, has_origins
+from ..dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ..dataset.manifest import MANIFEST_NAME, Manifest
+from ..files import check_named
+from ..sources.classes import check_classes
+from ..sources.listing import Skip
+from ..threads import check_threads
+from ..tokenization.captions import CAPTION_COLUMNS
+from .captions import WrittenCaptions, written_captions
+from .execution import Summary
+from .options import WriterOptions, parse_resize, shard_bytes
+from .plan import EncodedRecord
+from .sample_check import CheckedSample, SampleChecker, SampleForm, upper_box_format
+from .sample_encoder import SampleEncoder
+from .sample_values import ColumnType
+from .writer_output import ShardedOutput, open_output
+
+W = TypeVar("W", bound="WriterContext")
+
+
+class WriterContext(ABC):
+    """A writer whose ``with`` block closes it, or abandons its dataset if the block raises an error."""
+
+    _owner: OwnerProcess
+    _closed = False
+
+    @abstractmethod
+    def close(self) -> object:
+        """Publish the dataset."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Leave no dataset."""
+
+    def _check_usable(self, target: Path | str) -> None:
+        """Raise an error that names the target if the writer is closed, or belongs to another process."""
+        if not self._owner.is_current():
+            raise LockedError(
+                "this writer was made in another process, which writes into its folder",
+                path=target,
+                hint="make a writer in each process, each with a folder of its own",
+            )
+        if self._closed:
+            raise ConfigError("the writer is closed", path=target, hint="make another one")
+
+    def __enter__(self: W) -> W:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error_type is not None:
+            self.abandon()
+        elif not self._closed:
+            self.close()
+
+
+_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
+_NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
+_BOXES = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
+_MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")}
+_SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
+
+
+@dataclass(frozen=True)
+class WriterStart:
+    """The settings of a writer by its arguments, or by the dataset that it appends to."""
+
+    existing: Manifest | None  # Manifest of the dataset to append to; None for a new one
+    folder: Path  # Folder of the dataset
+    container: str  # Container of the shards
+    restarts: bool | None  # Whether JPEGs get restart markers; None is the default of the encoding
+    classes: tuple[str, ...] | None  # Names of the classes; None numbers them as they occur
+    keypoints: tuple[str, ...]  # Names of the keypoints of an object
+    ignore_index: int | None  # Value of class masks that belongs to no class
+    form: SampleForm | None = None  # The form of every sample; None lets the first sample decide
+
+    @classmethod
+    def of(
+        cls,
+        target: str | os.PathLike[str],
+        *,
+        container: str,
+        restarts: bool | None,
+        classes: Sequence[str] | None,
+        keypoints: Sequence[str] | None,
+        ignore_index: int | None,
+        append: bool,
+        overwrite: bool,
+    ) -> WriterStart:
+        """Return the start of a writer with these arguments."""
+        folder, names = Path(target), check_classes(classes)
+        existing = _existing_manifest(target, overwrite=overwrite) if append else None
+        if existing is None:
+            return cls(None, folder, container, restarts, names, tuple(keypoints or ()), ignore_index)
+        return cls(
+            existing,
+            folder,
+            existing.container,
+            set(BAND_COLUMNS) <= existing.columns.keys(),
+            appended_classes(names, existing) or None,
+            existing.annotations.keypoints,
+            existing.annotations.ignore,
+            _form_of(existing, folder),
+        )
+
+    def encoder(
+        self, options: WriterOptions, box_format: str, captions: WrittenCaptions | None
+    ) -> SampleEncoder:
+        """Return the checker and encoder of the samples that follow."""
+        checker = SampleChecker(
+            list(self.classes or ()),
+            self.classes is not None,
+            box_format,
+            len(self.keypoints) or None,
+            self.form,
+            captions and captions.options.caption_column,
+        )
+        resizes = options.mode != "none"
+        keeps_origins = resizes if self.existing is None else has_origins(self.existing.columns)
+        tokenizer = captions and captions.tokenizer
+        return SampleEncoder(options, checker, self.keypoints, self.ignore_index, keeps_origins, tokenizer)
+
+    @property
+    def records(self) -> int:
+        """Number of records so far. Samples that were left out later keep their keys, so they count."""
+        return 0 if self.existing is None else sum(shard.records for shard in self.existing.shards)
+
+
+def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
+    """Manifest of the dataset to append to; None if there is none."""
+    if overwrite:
+        raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
+    if is_url(target):
+        raise ConfigError(
+            "append adds to a dataset in a folder, and the target is a URL",
+            path=target,
+            hint="copy the dataset to a folder with stoker stage, and append to that",
+        )
+    folder = Path(target)
+    return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
+
+
+def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
+    """Return the form of the samples of a dataset, so that more of them can be written."""
+    if manifest.sample_type != "image" or any(shard.path is not None for shard in manifest.shards):
+        raise DatasetError(
+            "a writer appends only to a dataset of images whose shards lie in its folder, which this dataset "
+            "is not",
+            path=folder,
+        )
+    made_by_writers = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL
+    types = {name: arrow for name, arrow in manifest.columns.items() if name not in made_by_writers}
+    label = types.pop("label", None)
+    arrays = {
+        name: ColumnType("array", array.dtype, len(array.shape)) for name, array in manifest.arrays.items()
+    }
+    for name in arrays:
+        for column in array_types(name):
+            del types[column]
+    objects: set[str] = set()
+    for arguments, columns in (
+        ({"boxes", "box_labels"}, _BOXES),
+        ({"keypoints"}, {"object_keypoints"}),
+        ({"masks"}, _MASKS),
+        ({"segmentation"}, _SEGMENTATION),
+    ):
+        if columns <= types.keys():
+            objects |= arguments
+            types = {name: arrow for name, arrow in types.items() if name not in columns}
+    values = {
+        name: ColumnType("number", _NUMBERS[arrow]) for name, arrow in types.items() if arrow in _NUMBERS
+    }
+    values |= {name: ColumnType("text", "str") for name, arrow in types.items() if arrow == "large_string"}
+    if unknown := sorted(types.keys() - values.keys()):
+        raise DatasetError(
+            f"a writer cannot write the columns {', '.join(unknown)} of the dataset",
+            path=folder,
+            hint="write another dataset, and load both: stoker.mix",
+        )
+    kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
+    ordered = {name: values[name] for name in types}
+    return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
+
+
+def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the classes: ``classes``, or those of the dataset if they are None."""
+    if classes is None:
+        return manifest.classes
+    if classes[: len(manifest.classes)] != manifest.classes:
+        raise ConfigError(
+            f"classes do not begin with the {len(manifest.classes)} of the dataset: labels would change",
+            hint="take stoker.open(target).classes and add names at the end",
+        )
+    return classes
+
+
+Outcome = EncodedRecord | Skip | StokerError
+
+_CHUNK_SAMPLES = 32  # in one task: the overhead of a task is small, and several in flight take little memory
+_CHUNK_BYTES = 1 << 20
+_FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
+
+
+class EncodingPool:
+    """Encodes samples on threads ahead of their storing, a bounded number of chunks at a time."""
+
+    def __init__(self, encoder: SampleEncoder, num_threads: int) -> None:
+        self._encoder = encoder
+        self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="stoker-write")
+        self._ahead = num_threads + 2
+        self._chunk: list[CheckedSample] = []
+        self._bytes = 0
+        self._in_flight: deque[Future[list[Outcome]]] = deque()
+
+    def add(self, sample: CheckedSample) -> Iterator[Outcome]:
+        """Add a sample, and return the outcomes that are due: records, skips, and errors of samples."""
+        self._chunk.append(sample)
+        self._bytes += _known_bytes(sample)
+        if len(self._chunk) < _CHUNK_SAMPLES and self._bytes < _CHUNK_BYTES:
+            return iter(())
+        self._submit()
+        return self._outcomes(self._ahead)
+
+    def finish(self) -> Iterator[Outcome]:
+        """Return all remaining outcomes."""
+        self._submit()
+        return self._outcomes(0)
+
+    def close(self) -> None:
+        """End the threads; samples in flight are lost."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self) -> None:
+        if self._chunk:
+            chunk, self._chunk, self._bytes = self._chunk, [], 0
+            self._in_flight.append(self._pool.submit(partial(_encode, self._encoder, chunk)))
+
+    def _outcomes(self, most: int) -> Iterator[Outcome]:
+        """Yield the outcomes of finished chunks until at most ``most`` chunks are in flight."""
+        while len(self._in_flight) > most:
+            yield from self._in_flight.popleft().result()
+
+
+def _encode(encoder: SampleEncoder, chunk: list[CheckedSample]) -> list[Outcome]:
+    return [_encode_one(encoder, sample) for sample in chunk]
+
+
+def _encode_one(encoder: SampleEncoder, sample: CheckedSample) -> Outcome:
+    try:
+        return encoder.encode(sample)
+    except StokerError as error:
+        return error
+
+
+def _known_bytes(sample: CheckedSample) -> int:
+    image = sample.image
+    size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
+    return int(size) + sum(len(array.data) for array in sample.arrays)
+
+
+class Writer(WriterContext):
+    """Writes samples into a dataset of images.
+
+    The samples become a dataset in :meth:`close`, or at the end of a ``with`` block. Until then, and if the
+    block raises or the process is killed, the folder holds no dataset. A writer may be used from several
+    threads; it stores samples in the order of the calls.
+
+    The first sample fixes the form of all samples: a label, several or none; objects; a mask; and the names
+    and types of the columns.
+
+    Args:
+        target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
+        classes: Names of the classes, that of label 0 first. None numbers names in the order in which they
+            first occur, and takes numbers as they are.
+        keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` are swapped in a
+            mirrored image. None numbers them.
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height; COCO's) or "CXCYWH"
+            (centre, width, height), in pixels.
+        ignore_index: Value in masks for pixels without a class; None if there is none.
+        format: Container of the shards: ``tfrecord`` or ``lmdb``.
+        resize: As for :func:`stoker.convert`. Boxes, keypoints and masks are resized with their image.
+        encoding: Encoding of the stored images: ``keep`` (files as they are; arrays and images of Pillow as
+            PNG), ``jpeg``, ``png`` or ``raw``.
+        quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90.
+        subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
+        restarts: Whether stored JPEGs get restart markers, as for :func:`stoker.convert`.
+        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
+        shard_records: Records of a shard, instead of a size.
+        strict: Whether a broken image raises an error; else it is left out, counted, and named in
+            ``skipped.jsonl``.
+        max_pixels: An image of more pixels is broken.
+        caption_column: Name under which :meth:`write` takes the caption of an image, or a list of several.
+            They become token ids beside the images.
+        tokenizer: Tokenizer of captions: "bytes", or the path of a Hugging Face tokenizers JSON. It and the
+            next three arguments are as for :func:`stoker.convert_text`.
+        vocabulary: Folder of a dataset whose tokenizer to use.
+        bos: Whether each caption begins with a token for it.
+        eos: Whether each caption ends with a token for it.
+        num_threads: Threads that check and encode; by default the cores that this process may use.
+        append: Whether to add the samples to the dataset in ``target``, if there is one, as its next version.
+            The samples must have the same fields as those of the dataset; ``classes`` may add names after its
+            classes. Its shards stay as they are.
+        overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+        DatasetError: There is a dataset, or an unfinished conversion, in ``target``.
+        LockedError: Another writer or conversion writes into ``target``.
+        WriteError: The disk is full or refuses a write.
+        StorageError: A URL cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        classes: Sequence[str] | None = None,
+        keypoints: Sequence[str] | None = None,
+        box_format: Literal["XYXY", "XYWH", "CXCYWH", "xyxy", "xywh", "cxcywh"] = "XYXY",
+        ignore_index: int | None = 255,
+        format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
+        resize: str | None = None,
+        encoding: str = "keep",
+        quality: int | None = None,
+        subsampling: str | None = None,
+        restarts: bool | None = None,
+        shard_size: str | int | None = None,
+        shard_records: int | None = None,
+        strict: bool = True,
+        max_pixels: int = MAX_PIXELS,
+        caption_column: str | None = None,
+        tokenizer: str | os.PathLike[str] | None = None,
+        vocabulary: str | os.PathLike[str] | None = None,
+        bos: bool = False,
+        eos: bool = False,
+        num_threads: int | None = None,
+        append: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        check_named(target=target)
+        start = WriterStart.of(
+            target,
+            container=format,
+            restarts=restarts,
+            classes=classes,
+            keypoints=keypoints,
+            ignore_index=ignore_index,
+            append=append,
+            overwrite=overwrite,
+        )
+        captions = written_captions(
+            caption_column,
+            start.existing,
+            start.folder,
+            tokenizer=tokenizer,
+            vocabulary=vocabulary,
+            bos=bos,
+            eos=eos,
+        )
+        mode, height, width = parse_resize(resize)
+        options = WriterOptions(
+            container=start.container,
+            mode=mode,
+            height=height,
+            width=width,
+            encoding=encoding,
+            quality=quality,
+            subsampling=subsampling,
+            restarts=start.restarts,
+            shard_bytes=shard_bytes(shard_size, shard_records, None),
+            shard_records=shard_records or 0,
+            max_pixels=max_pixels,
+            strict=strict,
+            captions=captions and captions.options,
+        )
+        threads = check_threads(num_threads)
+        self._encoder = start.encoder(options, upper_box_format(box_format), captions)
+        self._output = open_output(target, self._encoder, options, start.existing, overwrite=overwrite)
+        self._begin(start.records, threads)
+
+    def _begin(self, first: int, threads: int) -> None:
+        """Start the threads. Nothing after this may fail, because the output holds a lock."""
+        self._pool = EncodingPool(self._encoder, threads)
+        self._owner, self._lock = OwnerProcess(), threading.Lock()
+        self._checker = self._encoder.checker
+        self._first, self._count = first, 0
+        self._closed = False
+        self._summary: Summary | None = None
+        self._started = time.monotonic()
+        self._abandon = Cleanup(self, _abandon, self._pool, self._output)
+
+    def __len__(self) -> int:
+        """Number of samples so far."""
+        return self._count
+
+    def write(self, image: Any, *, label: Any = None, key: str | None = None, **columns: Any) -> None:
+        """Write a sample.
+
+        Args:
+            image: The bytes of an image file, or its path: the bytes are stored as they are. Or an image of
+                Pillow; an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of uint8 or uint16; or a tensor of
+                PyTorch of uint8 with the channels first.
+            label: Name or number of a class, or a list of them. None for samples without a label.
+            key: Name of the sample; by default its number, from ``00000000``.
+            columns: The rest of the sample by name, the same names in all samples:
+
+                - ``boxes``: (M, 4) numbers, and ``box_labels``: M names or numbers, of the M objects of the
+                  image. For each object also ``crowd`` (M,) bool, ``area`` (M,), ``object_id`` (M,) int64,
+                  ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K); and ``masks``: (M, H, W), or M
+                  arrays (H, W), lists of polygons, or run lengths as COCO has them.
+                - ``segmentation``: a mask of classes, (H, W) uint8 or uint16, or a file of it, or its path.
+                - The name ``caption_column``: a text, or a list of texts.
+                - Any other name is a column: a number, a text, or an array of numbers of any shape.
+
+        Raises:
+            ConfigError: The sample does not fit the first one, or cannot be stored; names key and column.
+            DecodeError: An image is broken or cannot be read, and ``strict``. The error names its key. As
+                threads encode, it may come with a later sample, or in :meth:`close`; all other samples are
+                kept.
+            LockedError: The process was forked from the one that made the writer.
+            WriteError: The disk is full or refuses a write; nothing more can be written.
+        """
+        self._check_usable(self._output.target)
+        with self._lock:
+            name = f"{self._first + self._count:08d}" if key is None else key
+            sample = self._checker.check(name, image, label, columns)
+            self._count += 1
+            self._store(self._pool.add(sample))
+
+    def skip(self, key: str, reason: str, detail: str = "") -> None:
+        """Note a sample that is left out: it is counted by its reason, and ``skipped.jsonl`` names it.
+
+        Args:
+            key: Name of the sample.
+            reason: The reason, in words that many samples share.
+            detail: The exact finding; may be empty.
+        """
+        self._check_usable(self._output.target)
+        with self._lock:
+            self._output.add(Skip(key, reason, detail))
+
+    def close(self) -> Summary:
+        """Publish the dataset; a second call returns the same.
+
+        Raises:
+            SourceError: No sample was written.
+            StokerError: As :meth:`write`; nothing is published then.
+        """
+        if self._summary is not None:
+            return self._summary
+        self._check_usable(self._output.target)
+        try:
+            with self._lock:
+                self._store(self._pool.finish())
+                if not self._count and not self._first:
+                    raise SourceError("no sample was written", path=self._output.target)
+                published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
+        finally:
+            self.abandon()
+        self._summary = Summary.of(published, time.monotonic() - self._started, published.written)
+        return self._summary
+
+    def abandon(self) -> None:
+        """Give up the dataset and remove its files; after :meth:`close` it does nothing."""
+        self._closed = True
+        self._abandon()
+
+    def _store(self, outcomes: Iterable[EncodedRecord | Skip | StokerError]) -> None:
+        """Store records; raise the first error of a sample when all others are stored."""
+        failed: StokerError | None = None
+        for outcome in outcomes:
+            if isinstance(outcome, StokerError):
+                failed = failed or outcome
+                continue
+            try:
+                self._output.add(outcome)
+            except BaseException:
+                self.abandon()  # a shard may end within a record
+                raise
+        if failed is not None:
+            raise failed
+
+
+def _abandon(pool: EncodingPool, output: ShardedOutput) -> None:
+    pool.close()
+    output.abandon()

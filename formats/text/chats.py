@@ -1,0 +1,339 @@
+"""Chat templates: Jinja programs that turn the messages of a chat into one text, as tokenizers have them.
+
+The language is that of Hugging Face's tokenizers, with ``{% generation %}`` around the assistant's messages:
+https://huggingface.co/docs/transformers/chat_templating
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError, optional_import
+
+from ..tokenization.tokenizers import token_text, tokenizer_settings
+
+_NAMED = {
+    "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}"
+    "{% endgeneration %}{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+}
+# Unicode keeps these characters free for use inside of programs.
+_BEGIN, _END = "\ufdd0", "\ufdd1"
+_MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+Span = tuple[int, int]
+
+
+class TemplateError(Exception):
+    """A chat that the template refuses, or that it renders in no usable way."""
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A chat template.
+
+    The function ``strftime_now`` is not defined, because the same source must always give the same tokens.
+    Templates then write the date that they have for this case.
+    """
+
+    source: str  # The Jinja program
+    name: str  # Its name in the options of a dataset
+    # Texts of special tokens by their names, such as ``bos_token``, which templates use
+    tokens: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        _ = self._compiled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatTemplate, (self.source, self.name, self.tokens)  # each process compiles the template again
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the template marks the answers of the assistant."""
+        return _MARKED.search(self.source) is not None
+
+    def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
+        """Return the text of a chat, and the first and the end character of each answer of the assistant.
+
+        A template without marks must render a chat as the beginning of every longer chat. An answer is then
+        the text that its message adds after the prompt for it.
+        """
+        if self.is_marked:
+            return _split_marks(self._text(messages))
+        text = self._text(messages)
+        spans = []
+        for number, message in enumerate(messages):
+            if message.get("role") == "assistant":
+                begin = self._text(messages[:number], add_generation_prompt=True)
+                end = self._text(messages[: number + 1])
+                if not (text.startswith(end) and end.startswith(begin)):
+                    raise TemplateError(
+                        "the template marks no answers, and later messages change the text before them"
+                    )
+                spans.append((len(begin), len(end)))
+        return text, spans
+
+    def _text(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False) -> str:
+        import jinja2
+
+        try:
+            return str(
+                self._compiled.render(
+                    messages=messages, add_generation_prompt=add_generation_prompt, tools=None, **self.tokens
+                )
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TemplateError(str(error)) from error
+
+    @cached_property
+    def _compiled(self) -> Any:
+        with optional_import("chat templates need the package jinja2", "jinja2"):
+            import jinja2
+            from jinja2.ext import loopcontrols
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_generation_extension(), loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise
+        try:
+            return environment.from_string(self.source)
+        except jinja2.TemplateError as error:
+            raise ConfigError(f"the chat template {self.name} is no Jinja program: {error}") from error
+
+
+def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
+    """Return a chat template."""
+    config = tokenizer_settings(tokenizer)
+    tokens = {name: text for name in _SPECIAL if (text := token_text(config.get(name))) is not None}
+    if name_or_path in _NAMED:
+        return ChatTemplate(_NAMED[name_or_path], name_or_path, tokens)
+    if name_or_path is not None:
+        path = Path(name_or_path)
+        try:
+            return ChatTemplate(path.read_text(encoding="utf-8"), path.name, tokens)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"chat_template must be {', '.join(_NAMED)} or the path of a Jinja file; the file cannot be "
+                f"read: {error}",
+                path=path,
+            ) from error
+    file = Path(tokenizer).parent / "chat_template.jinja"
+    if Path(tokenizer).is_file() and file.is_file():
+        return ChatTemplate(file.read_text(encoding="utf-8"), "tokenizer", tokens)
+    source = config.get("chat_template")
+    if isinstance(source, list):
+        source = {template["name"]: template["template"] for template in source}.get("default")
+    if not isinstance(source, str):
+        raise ConfigError(
+            "the tokenizer has no chat template beside its file",
+            path=tokenizer,
+            hint="name one with chat_template= (--chat-template): chatml, or the path of a Jinja file",
+        )
+    return ChatTemplate(source, "tokenizer", tokens)
+
+
+def _split_marks(marked: str) -> tuple[str, list[Span]]:
+    pieces, spans, offset = [], [], 0
+    for number, part in enumerate(marked.split(_BEGIN)):
+        inside, mark, outside = part.partition(_END) if number else ("", "", part)
+        if (number and not mark) or _END in outside:
+            raise TemplateError("an answer of the template has no beginning or no end")
+        if mark:
+            spans.append((offset, offset + len(inside)))
+        offset += len(inside) + len(outside)
+        pieces += [inside, outside]
+    return "".join(pieces), spans
+
+
+def _generation_extension() -> Any:
+    """The extension of Jinja for ``{% generation %}``, which puts marks around the text inside."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - Jinja's interface
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+
+        def _mark(self, caller: Any) -> str:
+            return f"{_BEGIN}{caller()}{_END}"
+
+    return Generation
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+
+def _raise(message: str) -> None:
+    import jinja2
+
+    raise jinja2.TemplateError(message)
+
+
+TrainOn = Literal["assistant", "last", "all"]
+"""The messages of a chat that a model is trained on: all of the assistant, its last one, or everything."""
+
+
+class ComposedText(NamedTuple):
+    """The text of a sample."""
+
+    text: str  # The text
+    # First and end character of each part that a model is trained on, ascending; None for all
+    spans: Sequence[Span] | None
+
+
+class TextComposer(Protocol):
+    """Makes one text of the values of a sample."""
+
+    @property
+    def field(self) -> str:
+        """Name of the sequence of tokens."""
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether every token is trained, so that the index has no runs."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of the dataset about it."""
+
+    @property
+    def adds_special_tokens(self) -> bool:
+        """Whether the tokenizer adds its special tokens around the text."""
+
+    @property
+    def holds_lock(self) -> bool:
+        """Whether composing takes so long in Python that processes are faster than threads."""
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """Return the text of a sample."""
+
+
+@dataclass(frozen=True)
+class ChatComposer:
+    """Renders the messages of a chat with a template."""
+
+    field: str  # Name of the value with the messages, and of the sequence
+    template: ChatTemplate  # The template
+    train_on: TrainOn = "assistant"  # The messages that are trained
+    adds_special_tokens: bool = False  # the template has them
+    holds_lock: bool = True
+
+    @property
+    def trains_all(self) -> bool:
+        """See :class:`TextComposer`."""
+        return self.train_on == "all"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """See :class:`TextComposer`."""
+        digest = hashlib.sha256(self.template.source.encode()).hexdigest()
+        return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """See :class:`TextComposer`."""
+        text, spans = self.template.render(values[0])
+        if self.train_on == "all":
+            return ComposedText(text, None)
+        return ComposedText(text, spans[-1:] if self.train_on == "last" else spans)
+
+
+@dataclass(frozen=True)
+class FieldComposer:
+    """Joins the texts of fields, one after the other."""
+
+    fields: tuple[str, ...]  # Names of the fields
+    trained: tuple[str, ...]  # Names of those that are trained
+    field: str = "text"
+    adds_special_tokens: bool = True
+    trains_all: bool = False
+    holds_lock: bool = False
+
+    @property
+    def options(self) -> dict[str, str]:
+        """See :class:`TextComposer`."""
+        return {"train_on": ",".join(self.trained), "joined": ",".join(self.fields)}
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """See :class:`TextComposer`."""
+        ends = np.cumsum([len(value) for value in values]).tolist()
+        bounds = zip(self.fields, [0, *ends], ends, strict=False)
+        return ComposedText("".join(values), [(a, b) for name, a, b in bounds if name in self.trained])
+
+
+def find_composer(
+    fields: Sequence[str] | None,
+    messages: str | None,
+    chat_template: str | os.PathLike[str] | None,
+    train_on: str | None,
+    tokenizer: str | os.PathLike[str],
+) -> ChatComposer | FieldComposer | None:
+    """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
+    if messages is not None:
+        if fields is not None:
+            raise ConfigError("messages and fields both say what the text is", hint="leave out one of them")
+        chosen: Any = "assistant" if train_on is None else train_on
+        if chosen not in get_args(TrainOn):
+            raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, not {chosen!r}")
+        template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
+        return ChatComposer(messages, template, chosen)
+    if chat_template is not None:
+        raise ConfigError(
+            "a chat template renders messages",
+            hint="name the value that has them with messages= (--messages)",
+        )
+    if train_on is None:
+        return None
+    names = tuple(fields or ())
+    trained = tuple(name.strip() for name in train_on.split(","))
+    if len(names) < 2 or not set(trained) < set(names):
+        raise ConfigError(
+            f"train_on must name some of several fields, and is {train_on!r} of {', '.join(names)}",
+            hint="give both: --fields question,answer --train-on answer; or --messages for chats",
+        )
+    return FieldComposer(names, trained)
+
+
+def trained_runs(
+    spans: Sequence[Span], characters: int, starts: npt.NDArray[np.int32], ends: npt.NDArray[np.int32]
+) -> list[int]:
+    """Return the runs of trained tokens of a text: the first token and the end of each, one after the other.
+
+    A token is trained if one of its characters is. Tokens that the tokenizer adds after the text are trained
+    if the last character is.
+    """
+    # starts (T,) int32, ends (T,) int32
+    runs: list[int] = []
+    with_text = np.flatnonzero(ends > starts)
+    for begin, end in spans:
+        if begin == end:
+            continue
+        inside = with_text[(ends[with_text] > begin) & (starts[with_text] < end)]
+        if not len(inside):
+            continue
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        if end == characters and last == int(with_text[-1]) + 1:
+            last = len(starts)
+        if runs and first <= runs[-1]:
+            runs[-1] = max(runs[-1], last)
+        else:
+            runs += [first, last]
+    return runs

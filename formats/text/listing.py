@@ -1,0 +1,389 @@
+"""The content of a sample's lines: texts, or JSON objects with texts or with the messages of a chat.
+
+The module reads no files, so that other processes can parse lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.arguments import list_of_names
+from stoker.errors import ConfigError, SourceError
+
+from ..conversion.sample_values import check_names
+from ..files import is_unicode, read_at
+from ..sources.classes import check_classes
+from ..sources.listing import Listing, Skip
+from ..sources.source_reader import SkippedError
+from .lines import START_BYTES, LineFile, LineKeys, check_text, open_lines
+
+
+class SampleLines(NamedTuple):
+    """A sample as it is in the source."""
+
+    key: str  # Name of the sample
+    # Its line, or one line from each parallel file; a skip for a sample that is left out
+    lines: tuple[bytes, ...] | Skip
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """The format of the lines of a source."""
+
+    fields: tuple[str, ...]  # Names of the fields of a sample
+    json_lines: bool  # Whether a line is a JSON object with the fields; else each line is a field
+    messages: bool  # Whether the only field has the messages of a chat, and no text
+
+    def values(self, sample: SampleLines) -> tuple[Any, ...] | Skip:
+        """Return a text for each field, or the messages; return a skip for a sample that is left out."""
+        key, lines = sample
+        if isinstance(lines, Skip):
+            return lines
+        try:
+            texts = tuple(line.decode() for line in lines)
+            if not self.json_lines:
+                return texts
+            document = document_of(texts[0])
+            return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
+        except UnicodeDecodeError as error:
+            return Skip(key, "not UTF-8", error.reason)
+        except SkippedError as skip:
+            return Skip(key, *skip.args)
+
+
+def document_of(line: str) -> dict[str, Any]:
+    """Return the object of a line of JSON Lines."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SkippedError("not JSON", str(error)) from error
+    if not isinstance(document, dict):
+        raise SkippedError("not a JSON object", type(document).__name__)
+    return document
+
+
+def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
+    for name in fields:
+        if not isinstance(document.get(name), str):
+            raise SkippedError(f"no text in field {name!r}", "")
+    texts = tuple(document[name] for name in fields)
+    if not is_unicode("".join(texts)):
+        raise SkippedError("not Unicode", "half of a surrogate pair")
+    return texts
+
+
+def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
+    chat = document.get(fields[0])
+    if not isinstance(chat, list) or not chat or not all(isinstance(message, dict) for message in chat):
+        raise SkippedError(f"no messages in {fields[0]!r}", "")
+    # Tables store null for a field that other messages have.
+    messages = [{name: value for name, value in message.items() if value is not None} for message in chat]
+    if any(not isinstance(message.get("role"), str) for message in messages):
+        raise SkippedError(f"a message without a role in {fields[0]!r}", "")
+    if not is_unicode(json.dumps(messages, ensure_ascii=False)):
+        raise SkippedError("not Unicode", "half of a surrogate pair")
+    return (messages,)
+
+
+_JSON_LINES = (".jsonl", ".ndjson")
+_PARQUET = ".parquet"  # its columns are read as JSON Lines
+
+
+def name_files(paths: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
+    """The folder of files, and their different names in it."""
+    names = tuple(path.name for path in paths)
+    if len(set(names)) == len(names):
+        return paths[0].parent, names
+    root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
+    return root, tuple(path.absolute().relative_to(root).as_posix() for path in paths)
+
+
+def are_json_lines(paths: Sequence[Path]) -> bool:
+    """Whether files hold JSON Lines, by their names."""
+    if not paths:
+        raise ConfigError("there is no source: name a text file")
+    for path in paths:
+        if _bare(path).suffix.lower() == ".json":
+            raise SourceError(
+                "a .json file is no text source: its lines are no samples",
+                path=path,
+                hint="write JSON Lines, one object in each line, and name the file .jsonl",
+            )
+    kinds = {_bare(path).suffix.lower() in (*_JSON_LINES, _PARQUET) for path in paths}
+    if len(kinds) > 1:
+        raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
+    return True in kinds
+
+
+def check_together(paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
+    """Raise ConfigError for files that cannot be one source."""
+    if parallel and json_lines:
+        raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
+    if parallel and len(paths) < 2:
+        raise ConfigError("parallel files are two or more", hint="name a file for each field")
+    real = [os.path.realpath(path) for path in paths]
+    twice = [path for number, path in enumerate(paths) if real.index(real[number]) < number]
+    if twice:
+        raise ConfigError("a file of text is named twice", path=twice[0])
+
+
+def _bare(path: Path) -> Path:
+    """A path without the suffix of a compressed file."""
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
+
+
+def default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
+    """Names of the fields where none are given."""
+    if json_lines:
+        return ("text",)
+    if not parallel:
+        return ("tokens",)
+    bare = [_bare(path) for path in paths]
+    suffixes = tuple(path.suffix.removeprefix(".") for path in bare)
+    return suffixes if len(set(suffixes)) == len(bare) else tuple(path.stem for path in bare)
+
+
+def check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
+    """Raise ConfigError unless the fields are different names that fit the files."""
+    if not fields or len(set(fields)) < len(fields) or any(not name or "," in name for name in fields):
+        raise ConfigError(
+            f"fields must be different names without commas, not {fields}",
+            hint="name them with fields=(...) (--fields)",
+        )
+    if parallel and len(fields) != len(paths):
+        raise ConfigError(f"there are {len(paths)} parallel files and {len(fields)} fields: {fields}")
+    if not parallel and not json_lines and len(fields) > 1:
+        raise ConfigError(
+            f"files of lines are one corpus with one field, and there are {len(fields)} fields: {fields}",
+            hint="for parallel files, whose lines of one number form a sample, give parallel=True "
+            "(--parallel)",
+        )
+
+
+def check_lines(files: Sequence[LineFile], parallel: bool) -> None:
+    """Raise SourceError for parallel files with different numbers of lines, and for files without lines."""
+    for file in files if parallel else ():
+        if len(file) != len(files[0]):
+            raise SourceError(
+                f"parallel files must have equal numbers of lines: {len(files[0])} in {files[0].path.name}, "
+                f"{len(file)} in {file.path.name}",
+                path=file.path,
+            )
+    if not any(map(len, files)):
+        raise SourceError("the file has no lines", path=files[0].path)
+
+
+def check_first(file: LineFile, fields: tuple[str, ...], columns: Collection[str] = ()) -> None:
+    """Raise SourceError if the first object lacks a field or a column: the name is probably misspelt."""
+    if not len(file):
+        return
+    try:
+        document: Any = json.loads(file.read(np.zeros(1, np.int64))[0])
+    except (ValueError, RecursionError):
+        return  # a bad line is skipped, or refused, when it is converted
+    if not isinstance(document, dict):
+        return
+    if missing := [name for name in fields if name not in document]:
+        texts = [name for name, value in document.items() if isinstance(value, str)]
+        raise SourceError(
+            f"the first line has no field {missing[0]!r}",
+            path=file.path,
+            hint=f"choose with fields=(...) (--fields) from: {', '.join(texts)}",
+        )
+    if missing := [name for name in columns if name not in document]:
+        raise SourceError(
+            f"the first line has no value {missing[0]!r}",
+            path=file.path,
+            hint=f"choose label and columns (--label, --columns) from: {', '.join(document)}",
+        )
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """The values of a sample that become columns of the index."""
+
+    # Name of the value that is the class of a sample; None if samples have no classes
+    label: str | None = None
+    columns: tuple[str, ...] = ()  # Names of further numbers and texts
+    # Names of the classes, that of label 0 first; None takes the sorted names in the source
+    classes: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, label: str | None, columns: Sequence[str] | None, classes: Sequence[str] | None
+    ) -> RowColumns:
+        """The columns that the arguments of a conversion name."""
+        names = () if columns is None else list_of_names("columns", columns)
+        return cls(label, names, check_classes(classes))
+
+    def __post_init__(self) -> None:
+        check_names(self.columns)
+        if len(set(self.columns)) < len(self.columns):
+            raise ConfigError(f"columns must be different names, not {self.columns}")
+        if self.classes is not None and self.label is None:
+            raise ConfigError(
+                "classes name labels, and no label is read",
+                hint="say with label= (--label) which value of a sample it is",
+            )
+        if self.label is not None and not (isinstance(self.label, str) and self.label):
+            raise ConfigError(f"label must be the name of a value, not {self.label!r}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all values that are read."""
+        return (*([] if self.label is None else [self.label]), *self.columns)
+
+    def check(self, fields: Iterable[str], json_lines: bool) -> None:
+        """Check the columns against the fields of the text."""
+        if self.names and not json_lines:
+            raise ConfigError(
+                "label and columns are values of objects, and files of lines have texts alone",
+                hint="write JSON Lines, one object in each line, and name the file .jsonl",
+            )
+        derived = {f"{field}_{end}" for field in fields for end in ("length", "trained")}
+        if taken := derived & set(self.columns):
+            raise ConfigError(
+                f"column {min(taken)!r} is a name that the index uses itself", hint="rename it in the source"
+            )
+
+
+_LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextListing(Listing):
+    """The samples of a text source, in the order of its lines. Keys are ``file:line``; lines count from 1."""
+
+    files: tuple[LineFile, ...]  # The files of the corpus, one after the other
+    file_names: tuple[str, ...]  # Name of each file in the keys
+    fields: tuple[str, ...]  # Names of the fields, each a sequence of tokens
+    json_lines: bool  # Whether a line is a JSON object with the fields
+    parallel: bool  # Whether lines of one number form a sample
+    left_out: Mapping[int, Skip] = field(default_factory=dict)  # Samples that lack a value, by row
+    messages: bool = False  # Whether the only field has the messages of a chat, and no text
+
+    def fingerprint(self) -> str:
+        """SHA-256 of names, fields and content, in hexadecimal."""
+        digests = [(name, file.digest) for name, file in zip(self.file_names, self.files, strict=True)]
+        identity: list[Any] = [self.fields, self.json_lines, digests]
+        if len(self.files) > 1 and not self.parallel:
+            identity.append("corpus")
+        if self.messages:
+            identity.append("messages")
+        if self.labels is not None or self.columns:
+            labels = b"" if self.labels is None else self.labels.to_numpy().tobytes()
+            identity.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+    def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
+        """Read the lines of samples at ``rows``, (M,) int64, M at least 1."""
+        long = self.sizes[rows] > _LONGEST
+        lines = iter(self._lines(rows[~long]))
+        samples = []
+        for row, key, is_long in zip(
+            rows.tolist(), self.keys.take(rows).to_pylist(), long.tolist(), strict=True
+        ):
+            content = Skip(key, "line too long", f"more than {_LONGEST} bytes") if is_long else next(lines)
+            samples.append(SampleLines(key, self.left_out.get(row, content)))
+        return samples
+
+    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
+        """Read the values of samples as :meth:`read` reads lines; see :meth:`LineFormat.values`."""
+        return list(map(self.format.values, self.read(rows)))
+
+    @property
+    def format(self) -> LineFormat:
+        """The format of the lines."""
+        return LineFormat(self.fields, self.json_lines, self.messages)
+
+    def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
+        """Read the objects at ``rows``, (M,) int64, of JSON Lines; None for a skipped line."""
+        long = self.sizes[rows] > _LONGEST
+        documents: list[dict[str, Any] | None] = [None] * len(rows)
+        for index, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
+            with suppress(UnicodeDecodeError, SkippedError):
+                documents[index] = document_of(line.decode())
+        return documents
+
+    def path_of(self, key: str) -> Path:
+        """Path of the file that holds the sample ``key``."""
+        if len(self.files) == 1:
+            return self.files[0].path
+        return self.files[self.file_names.index(key.rpartition(":")[0])].path
+
+    def _lines(self, rows: npt.NDArray[np.int64]) -> Iterable[tuple[bytes, ...]]:
+        """The lines of each sample, one from each parallel file."""
+        if not len(rows):
+            return []
+        if self.parallel:
+            return zip(*(file.read(rows) for file in self.files), strict=True)
+        ends = np.cumsum([len(file) for file in self.files])
+        file_of = np.searchsorted(ends, rows, side="right")
+        lines: list[tuple[bytes, ...]] = [()] * len(rows)
+        for number in np.unique(file_of).tolist():
+            file = self.files[number]
+            indices = np.flatnonzero(file_of == number)
+            numbers = rows[indices] - (ends[number] - len(file))
+            for index, line in zip(indices.tolist(), file.read(numbers), strict=True):
+                lines[index] = (line,)
+        return lines
+
+
+@contextmanager
+def open_text(
+    paths: Sequence[Path],
+    fields: Sequence[str] | None,
+    scratch: Path,
+    *,
+    parallel: bool = False,
+    columns: RowColumns | None = None,
+    messages: bool = False,
+) -> Iterator[TextListing]:
+    """List the samples of text files, which stay open inside the context."""
+    json_lines = are_json_lines(paths)
+    check_together(paths, json_lines, parallel)
+    chosen = default_fields(paths, json_lines, parallel) if fields is None else fields
+    names = list_of_names("fields", chosen)
+    check_fields(names, paths, json_lines, parallel)
+    wanted = columns or RowColumns()
+    wanted.check(names, json_lines)
+    further = (*wanted.names, *(names if messages else ()))
+    if messages and not json_lines:
+        raise ConfigError("messages are values of objects, and files of lines have texts alone")
+    with ExitStack() as stack:
+        files = tuple(stack.enter_context(open_lines(path, scratch, further)) for path in paths)
+        for file in files:
+            check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
+        check_lines(files, parallel)
+        if json_lines:
+            for file in files:
+                check_first(file, names, wanted.names)
+        root, file_names = name_files(paths)
+        counted = files[:1] if parallel else files
+        number = sum(map(len, counted))
+        sizes = [file.sizes for file in files]
+        joined = sizes[0] if len(sizes) == 1 else sum(sizes) if parallel else np.concatenate(sizes)
+        yield TextListing(
+            root=root,
+            keys=LineKeys(tuple(file_names[: len(counted)]), tuple(map(len, counted))),
+            sizes=cast("npt.NDArray[np.int64]", joined),
+            modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
+            labels=None,
+            classes=(),
+            files=files,
+            file_names=file_names,
+            fields=names,
+            json_lines=json_lines,
+            parallel=parallel,
+            messages=messages,
+        )

@@ -1,0 +1,202 @@
+"""A second call of a conversion that has ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.data.file_trees import read_files
+from helpers.data.pictures import encode
+from PIL import Image
+
+import stoker
+from stoker.errors import DatasetError
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_the_same_call_changes_no_file_and_returns_the_same_counts(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
+    (photos / "cat" / "notes.txt").write_text("no image")
+    (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
+    options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
+    first = stoker.convert(photos, tmp_path / "out", **options)
+    before = read_files(tmp_path / "out")
+    second = stoker.convert(photos, tmp_path / "out", **options, num_threads=3)
+    assert (first.already, second.already) == (False, True)
+    for name in ("written", "skipped", "bytes", "shards", "datasets"):
+        assert getattr(second, name) == getattr(first, name)
+    assert read_files(tmp_path / "out") == before
+
+
+def test_the_same_call_removes_the_trash_of_an_interrupted_one(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    before = read_files(tmp_path / "out")
+    (tmp_path / "out" / ".stoker-trash-1").mkdir()
+    assert stoker.convert(photos, tmp_path / "out").already
+    assert read_files(tmp_path / "out") == before
+    assert not (tmp_path / "out" / ".stoker-trash-1").exists()
+
+
+def touch(photos: Path, out: Path) -> None:
+    later = (out / "dataset.json").stat().st_mtime_ns + 1
+    os.utime(photos / "cat" / "0.jpg", ns=(later, later))
+
+
+def resize_with_an_old_date(photos: Path, out: Path) -> None:
+    (photos / "cat" / "0.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes() + b"more")
+    os.utime(photos / "cat" / "0.jpg", (0, 0))
+
+
+def add(photos: Path, out: Path) -> None:
+    shutil.copy2(photos / "cat" / "0.jpg", photos / "cat" / "10.jpg")
+
+
+def add_no_image(photos: Path, out: Path) -> None:
+    (photos / "cat" / "notes.txt").touch()
+
+
+def remove(photos: Path, out: Path) -> None:
+    (photos / "eel" / "9.jpg").unlink()
+
+
+def rename(photos: Path, out: Path) -> None:
+    (photos / "eel").rename(photos / "fox")
+
+
+def lose_a_shard(photos: Path, out: Path) -> None:
+    stoker.open(out).data_files[0].unlink()
+
+
+def cut_a_shard(photos: Path, out: Path) -> None:
+    os.truncate(stoker.open(out).data_files[0], 100)
+
+
+def lose_the_index(photos: Path, out: Path) -> None:
+    (out / "index.arrow").unlink()
+
+
+def damage_the_list_of_skips(photos: Path, out: Path) -> None:
+    (out / "skipped.jsonl").write_text("[1]\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        touch,
+        resize_with_an_old_date,
+        add,
+        add_no_image,
+        remove,
+        rename,
+        lose_a_shard,
+        cut_a_shard,
+        lose_the_index,
+        damage_the_list_of_skips,
+    ],
+)
+def test_a_changed_source_or_dataset_is_not_already_converted(
+    photos: Path, tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    change(photos, tmp_path / "out")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, tmp_path / "out")
+
+
+@pytest.mark.parametrize("option", [{"seed": 1}, {"shards": 2}, {"classes": ["dog", "cat", "eel"]}], ids=str)
+def test_a_dataset_of_other_options_is_not_already_converted(
+    photos: Path, tmp_path: Path, option: dict[str, Any]
+) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, tmp_path / "out", **option)
+
+
+def test_a_list_with_another_label_or_column_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    for text in ("photos/cat/0.jpg,3,0.5", "photos/cat/0.jpg,4,0.5", "photos/cat/0.jpg,4,0.6"):
+        file.write_text(f"path,label,score\n{text}\n")
+        if (tmp_path / "out").exists():
+            with pytest.raises(DatasetError, match="already"):
+                stoker.convert(file, tmp_path / "out")
+        assert not stoker.convert(file, tmp_path / "out", overwrite=True).already
+        assert stoker.convert(file, tmp_path / "out").already
+
+
+def test_a_list_without_a_column_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("path,label,score\nphotos/cat/0.jpg,3,0.5\n")
+    stoker.convert(file, tmp_path / "out")
+    file.write_text("path,label\nphotos/cat/0.jpg,3\n")
+    os.utime(file, (0, 0))
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(file, tmp_path / "out")
+
+
+def test_text_without_a_column_is_not_already_converted(tmp_path: Path) -> None:
+    (tmp_path / "lines.jsonl").write_text('{"text": "one", "score": 1}\n')
+    options: dict[str, Any] = {"fields": ("text",), "tokenizer": "bytes"}
+    stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), **options)
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", **options)
+
+
+def test_a_list_with_other_names_of_classes_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path,label\nphotos/cat/0.jpg,0\n")
+    stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"])
+    assert stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"]).already
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["tom"])
+
+
+def test_the_next_call_removes_the_state_of_a_call_interrupted_at_its_end(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(descriptor: int) -> None:
+        if (tmp_path / "out" / "dataset.json").exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            stoker.convert(photos, tmp_path / "out")
+    stoker.convert(photos, tmp_path / "out")
+    assert not list((tmp_path / "out").glob(".stoker-*"))
+    assert stoker.verify(tmp_path / "out").ok
+
+
+def test_a_source_with_a_changed_mask_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for i in range(10):
+        (masks / f"{i}.png").write_bytes(encode(Image.new("L", (32, 24)), "PNG"))
+    stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
+    assert stoker.convert(photos / "cat", tmp_path / "a", masks=masks).already
+    later = (tmp_path / "a" / "dataset.json").stat().st_mtime_ns + 1  # the clock of files is coarse
+    os.utime(masks / "3.png", ns=(later, later))
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
+
+
+def test_a_source_with_objects_is_not_already_converted_as_they_cannot_be_compared(
+    photos: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(photos / "cat", tmp_path / "yolo" / "images")
+    (tmp_path / "yolo" / "labels").mkdir()
+    for i in range(10):
+        (tmp_path / "yolo" / "labels" / f"{i}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    stoker.convert(tmp_path / "yolo", tmp_path / "out")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(tmp_path / "yolo", tmp_path / "out")
+
+
+def test_overwrite_converts_again(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    assert not stoker.convert(photos, tmp_path / "out", overwrite=True).already

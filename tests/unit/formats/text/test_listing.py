@@ -1,0 +1,417 @@
+"""Text sources: lines, JSON Lines and parallel files, compressed or not, intact or broken."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import json
+import lzma
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.sources.listing import Skip
+from stoker.formats.text import listing as text_listing
+from stoker.formats.text.lines import open_lines
+from stoker.formats.text.listing import open_text
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def all_texts(paths: list[Path], fields: tuple[str, ...] | None = None) -> list[tuple[str, ...] | Skip]:
+    with open_text(paths, fields, paths[0].parent) as listing:
+        return listing.texts(np.arange(len(listing)))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_lines_with_any_line_breaks_are_found(tmp_path: Path, name: str, end: bytes) -> None:
+    path = write(tmp_path / name, b"\xef\xbb\xbfone\r\ntwo words\n\nlast" + end)
+    assert all_texts([path]) == [("one",), ("two words",), ("",), ("last",)]
+
+
+@given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), min_size=1))
+def test_lines_in_any_order_are_those_of_split(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    content = b"\n".join([b"x", *lines, b"y"])
+    path = write(tmp_path_factory.mktemp("lines") / "a.txt", content)
+    with open_lines(path, path.parent) as file:
+        assert len(file) == len(lines) + 2
+        rows = np.random.default_rng(0).permutation(len(file))
+        assert file.read(rows) == [content.split(b"\n")[row] for row in rows]
+        assert file.sizes.sum() == len(content)
+
+
+def test_lines_longer_than_a_block_are_found(tmp_path: Path) -> None:
+    lines = [b"a" * 5_000_000, b"b", b"c" * 9_000_000]
+    with open_lines(write(tmp_path / "a.txt", b"\n".join(lines)), tmp_path) as file:
+        assert file.read(np.array([2, 0, 1])) == [lines[2], lines[0], lines[1]]
+
+
+def test_json_lines_without_a_text_in_each_field_are_skipped(tmp_path: Path) -> None:
+    rows = [{"q": "a b", "a": "c", "n": 1}, {"q": "d"}, ["q"], {"q": 5, "a": "x"}]
+    lines = [json.dumps(row) for row in rows] + ["{broken", '{"q": "\\ud800", "a": "x"}']
+    path = write(tmp_path / "a.jsonl", "\n".join(lines).encode())
+    texts = all_texts([path], ("q", "a"))
+    assert texts[0] == ("a b", "c")
+    assert [(skip.key, skip.reason) for skip in texts[1:] if isinstance(skip, Skip)] == [
+        ("a.jsonl:2", "no text in field 'a'"),
+        ("a.jsonl:3", "not a JSON object"),
+        ("a.jsonl:4", "no text in field 'q'"),
+        ("a.jsonl:5", "not JSON"),
+        ("a.jsonl:6", "not Unicode"),
+    ]
+
+
+def test_a_misspelt_field_is_an_error_that_lists_the_fields(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"question": "x", "number": 1}\n')
+    with pytest.raises(SourceError, match=r"no field 'text'[\s\S]*question"):
+        all_texts([path])
+
+
+def test_lines_of_one_number_in_parallel_files_are_one_sample(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
+    with open_text(paths, None, tmp_path, parallel=True) as listing:
+        assert listing.fields == ("en", "de")
+        assert list(listing.names()) == ["train.en.gz:1", "train.en.gz:2"]
+        assert listing.texts(np.array([1])) == [("two", "zwei")]
+
+
+def test_parallel_files_with_different_numbers_of_lines_are_refused(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
+    for files, message in ((paths, r"2 in a\.en, 1 in a\.de"), (paths[::-1], r"1 in a\.de, 2 in a\.en")):
+        with (
+            pytest.raises(SourceError, match=message),
+            open_text(files, None, tmp_path, parallel=True),
+        ):
+            pass
+
+
+def test_several_files_are_one_corpus_in_the_order_given(tmp_path: Path) -> None:
+    lines = {"b.txt": ["one", "two"], "a.txt.gz": ["three"], "c.txt": [], "d.txt": ["four", "five"]}
+    paths = [write(tmp_path / name, "\n".join(content).encode()) for name, content in lines.items()]
+    with open_text(paths, None, tmp_path) as listing:
+        assert listing.fields == ("tokens",)
+        keys = [f"{name}:{number + 1}" for name, content in lines.items() for number in range(len(content))]
+        assert list(listing.names()) == keys
+        assert listing.texts(np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
+        assert listing.texts(np.array([4, 0, 2])) == [("five",), ("one",), ("three",)]
+        assert listing.path_of("d.txt:2") == paths[3]
+        assert listing.sizes.tolist() == [4, 3, 5, 5, 4]
+        first = listing.fingerprint()
+    with open_text(paths[::-1], None, tmp_path) as listing:
+        assert listing.fingerprint() != first
+
+
+def test_several_files_of_json_lines_are_one_corpus(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, json.dumps({"text": name}).encode()) for name in ("a.jsonl", "b.ndjson")]
+    assert all_texts(paths) == [("a.jsonl",), ("b.ndjson",)]
+    write(paths[1], b'{"body": "x"}')
+    with pytest.raises(SourceError, match="no field 'text'") as caught:
+        all_texts(paths)
+    assert caught.value.path == str(paths[1])
+
+
+def test_files_of_one_name_in_different_folders_have_different_keys(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "part.txt" for folder in ("x", "y")]
+    for path in paths:
+        path.parent.mkdir()
+        write(path, b"line")
+    with open_text(paths, None, tmp_path) as listing:
+        assert list(listing.names()) == ["x/part.txt:1", "y/part.txt:1"]
+        assert listing.root == tmp_path
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"line")
+    (tmp_path / "link.txt").symlink_to(path)
+    for second in (path, tmp_path / "link.txt"):
+        with pytest.raises(ConfigError, match="named twice"):
+            all_texts([path, second])
+
+
+def test_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
+    text, skip = all_texts([write(tmp_path / "a.txt", b"good\nb\xffd\n")])
+    assert text == ("good",)
+    assert isinstance(skip, Skip)
+    assert (skip.key, skip.reason) == ("a.txt:2", "not UTF-8")
+
+
+def test_a_line_that_is_too_long_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_listing, "_LONGEST", 8)  # a line beyond the real limit has 256 MB
+    first, skip, last = all_texts([write(tmp_path / "a.txt", b"short\nmuch too long\nlast\n")])
+    assert (first, last) == (("short",), ("last",))
+    assert isinstance(skip, Skip)
+    assert (skip.key, skip.reason) == ("a.txt:2", "line too long")
+    assert isinstance(all_texts([write(tmp_path / "b.txt", b"much too long\n")])[0], Skip)
+
+
+@pytest.mark.parametrize(
+    ("names", "fields", "message"),
+    [
+        ([], None, "no source"),
+        (["a.txt"], ("x", "y"), "one corpus with one field, and there are 2 fields"),
+        (["a.txt", "b.txt"], ("x", "y"), "one corpus with one field, and there are 2 fields"),
+        (["a.txt", "b.txt"], ("x", "x"), "different names"),
+        (["a.txt"], ("x,y",), "without commas"),
+        (["a.txt", "b.jsonl"], None, "cannot form one corpus"),
+    ],
+)
+def test_invalid_options_are_refused(
+    tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
+) -> None:
+    paths = [write(tmp_path / name, b'{"text": "x"}\n') for name in names]
+    with pytest.raises(ConfigError, match=message), open_text(paths, fields, tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("names", "fields", "message"),
+    [
+        (["a.txt"], None, "two or more"),
+        (["a.txt", "b.txt"], ("x", "y", "z"), "2 parallel files and 3 fields"),
+        (["a.jsonl", "b.jsonl"], None, "parallel files hold lines"),
+    ],
+)
+def test_invalid_options_of_parallel_files_are_refused(
+    tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
+) -> None:
+    paths = [write(tmp_path / name, b"x") for name in names]
+    with (
+        pytest.raises(ConfigError, match=message),
+        open_text(paths, fields, tmp_path, parallel=True),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.txt", "No such file"),
+        ("pipe.txt", "not a regular file"),
+        ("empty.txt", "no lines"),
+        ("cut.txt.gz", "cannot be unpacked"),
+        (".", "cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, message: str) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    write(tmp_path / "empty.txt", b"")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"line\n" * 1000)[:-12])
+    with pytest.raises(SourceError, match=message) as caught:
+        all_texts([tmp_path / name])
+    assert caught.value.path == str(tmp_path / name)
+
+
+def test_a_full_disk_while_unpacking_is_not_blamed_on_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copyfileobj", fail)
+    path = write(tmp_path / "a.txt.gz", b"one\n")
+    with pytest.raises(OSError, match="No space") as caught, open_text([path], None, tmp_path):
+        pass
+    assert not isinstance(caught.value, SourceError)
+
+
+@pytest.mark.parametrize(("content", "time"), [(b"one\ntwo\nthree\n", 7), (b"one\nten\n", 8)])
+def test_a_file_that_changes_while_it_is_open_is_refused(tmp_path: Path, content: bytes, time: int) -> None:
+    path = write(tmp_path / "a.txt", b"one\ntwo\n")
+    os.utime(path, ns=(7, 7))
+    with open_text([path], None, tmp_path) as listing:
+        path.write_bytes(content)
+        os.utime(path, ns=(time, time))
+        with pytest.raises(SourceError, match="changed"):
+            listing.texts(np.array([0]))
+
+
+def test_the_fingerprint_follows_the_content_and_the_fields(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\n")
+    fingerprints = []
+    for content, fields in [(b"one\n", None), (b"two\n", None), (b"one\n", ("words",)), (b"one\n", None)]:
+        path.write_bytes(content)
+        with open_text([path], fields, tmp_path) as listing:
+            fingerprints.append(listing.fingerprint())
+    assert fingerprints[0] == fingerprints[3]
+    assert len(set(fingerprints)) == 3
+
+
+def parquet() -> bytes:
+    stream = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": ["one", "two"]}), stream)
+    return stream.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", parquet(), "no text in UTF-8, but Parquet"),
+        (
+            "a.txt.gz",
+            gzip.compress(pa.compress(b"one", codec="zstd", asbytes=True), mtime=0),
+            "compressed twice",
+        ),
+        ("a.txt", lzma.compress(b"one"), "compressed with xz"),
+        ("a.txt", bz2.compress(b"one"), "compressed with bzip2"),
+        ("a.txt.gz", gzip.compress(b"one", mtime=0), "compressed twice"),
+        ("a.txt", "one\ntwo".encode("utf-16"), "no text in UTF-8, but UTF-16"),
+        ("a.txt", "one\ntwo".encode("utf-16-le"), "it has a zero byte"),
+        ("a.txt.gz", parquet(), "no text in UTF-8, but Parquet"),
+        ("a.csv", b"text,label\none,1\n", "a .csv file is a table"),
+        ("a.TSV.gz", b"text\tlabel\none\t1\n", "a .tsv file is a table"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_files_that_are_no_lines_of_text_are_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        all_texts([write(tmp_path / name, content)])
+    assert caught.value.path == str(tmp_path / name)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["ORC armies", "PK is a key", "BZh, said the bee", "%d PDF", "ARROW 1"])
+def test_text_that_begins_like_a_binary_file_is_text(tmp_path: Path, text: str) -> None:
+    assert all_texts([write(tmp_path / "a.txt", text.encode())]) == [(text,)]
+
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+ROWS: list[dict[str, Any]] = [
+    {"review": "w " * (1 + i % 5), "stars": ("bad", "good", "fine")[i % 3 % (1 + i % 2 * 2)], "score": i / 4}
+    for i in range(30)
+]
+
+
+def write_row_columns(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.mark.parametrize("source", ["jsonl", "parquet", "dicts"])
+def test_labels_and_columns_reach_the_batches(tmp_path: Path, source: str) -> None:
+    src: Any = ROWS
+    if source == "jsonl":
+        src = write_row_columns(tmp_path / "t.jsonl", ROWS)
+    elif source == "parquet":
+        src = tmp_path / "t.parquet"
+        pq.write_table(pa.Table.from_pylist(ROWS), src)
+    stoker.convert_text(
+        src, tmp_path / "d", tokenizer="bytes", fields=["review"], label="stars", columns=["score"], seed=2
+    )
+    dataset = stoker.open(tmp_path / "d")
+    assert dataset.classes == ("bad", "fine", "good")
+    assert len(dataset.select(classes="bad")) == sum(row["stars"] == "bad" for row in ROWS)
+    loader = stoker.TextLoader(dataset, batch_size=4, columns=("input_ids", "label", "score"))
+    seen = [pair for batch in loader for pair in zip(batch.label.tolist(), batch.score.tolist(), strict=True)]
+    assert {score: dataset.classes[label] for label, score in seen} == {
+        row["score"]: row["stars"] for row in ROWS
+    }
+    balanced = stoker.TextLoader(
+        dataset, batch_size=4, columns=("input_ids", "label"), sampler=stoker.ClassBalanced()
+    )
+    assert set(Counter(label for batch in balanced for label in batch.label.tolist()).values()) == {10}
+
+
+def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_path: Path) -> None:
+    rows = [{"text": "a", "y": 4}, {"text": "b"}, {"text": "c", "y": None}, {"text": "d", "y": 7, "n": 1}]
+    (tmp_path / "t.jsonl").write_text("\n".join([*map(json.dumps, rows), "no object"]))
+    summary = stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y")
+    assert summary.skipped == {"no label in 'y'": 2, "not JSON": 1}
+    dataset = stoker.open(tmp_path / "d")
+    assert (dataset.labels.tolist(), dataset.classes) == ([4, 7], ())
+
+
+def test_a_conversion_with_another_label_is_another_conversion(tmp_path: Path) -> None:
+    source = write_row_columns(tmp_path / "t.jsonl", [{"text": "a", "y": 4}, {"text": "b", "y": 7}])
+    stoker.convert_text(source, tmp_path / "d", label="y")
+    assert stoker.convert_text(source, tmp_path / "d", label="y").already
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, tmp_path / "d")
+
+
+def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) -> None:
+    source = write_row_columns(tmp_path / "t.jsonl", ROWS)
+    stoker.convert_text(
+        source, tmp_path / "d", fields=["review"], label="stars", classes=["good", "fine", "bad"]
+    )
+    names = [("good", "fine", "bad")[label] for label in stoker.open(tmp_path / "d").labels]
+    assert names == [row["stars"] for row in ROWS]
+    with pytest.raises(SourceError, match="fine"):
+        stoker.convert_text(source, tmp_path / "e", fields=["review"], label="stars", classes=["good", "bad"])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"label": "star"}, SourceError, "no value 'star'"),
+        ({"columns": ["record"]}, ConfigError, "index uses"),
+        ({"columns": ["review_length"]}, ConfigError, "index uses"),
+        ({"classes": ["a", "b"]}, ConfigError, "no label is read"),
+        ({"columns": ["score", "score"]}, ConfigError, "different"),
+    ],
+)
+def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
+    tmp_path: Path, options: Any, error: Any, message: str
+) -> None:
+    source = write_row_columns(tmp_path / "t.jsonl", ROWS)
+    with pytest.raises(error, match=message):
+        stoker.convert_text(source, tmp_path / "d", fields=["review"], **options)
+
+
+def test_a_label_of_plain_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("one\ntwo")
+    with pytest.raises(ConfigError, match="files of lines"):
+        stoker.convert_text(tmp_path / "t.txt", tmp_path / "d", label="y")
+
+
+def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
+    with stoker.TextWriter(tmp_path / "d", val="50%") as writer:
+        for i in range(8):
+            writer.write("one two", ("no", "yes")[i % 2], score=np.float32(i))
+        with pytest.raises(ConfigError, match="both have a label"):
+            writer.write("one", score=np.float32(1))
+    for split in ("train", "val"):
+        dataset = stoker.open(tmp_path / "d" / split)
+        assert dataset.classes == ("no", "yes")
+        assert np.bincount(dataset.labels).tolist() == [2, 2]  # the share is taken of each class
+        assert (dataset.column("score") % 2 == dataset.labels).all()
+
+
+def test_packed_rows_name_the_sample_of_each_segment(tmp_path: Path) -> None:
+    rows = [{"text": f"w{i} " * (1 + i % 5)} for i in range(40)]
+    stoker.convert_text(rows, tmp_path / "d")
+    dataset = stoker.open(tmp_path / "d")
+    loader = stoker.TextLoader(
+        dataset, batch_size=3, pack=12, shuffle=True, columns=("input_ids", "segment_ids", "row")
+    )
+    shapes = {spec.name: spec.shape for spec in loader.element_spec()}
+    first = {row: int(np.frombuffer(dataset.read(row), "<u2")[0]) for row in range(40)}
+    seen: list[int] = []
+    for ids, segments, samples in loader:
+        assert samples.shape[1:] == shapes["row"]
+        for number in range(1, samples.shape[1] + 1):
+            for row in np.flatnonzero((segments == number).any(axis=1)):
+                sample = int(samples[row, number - 1])
+                assert set(ids[row][segments[row] == number].tolist()) == {first[sample]}
+                seen.append(sample)
+            assert (samples[(segments != number).all(axis=1), number - 1] == -1).all()
+    assert sorted(seen) == list(range(40))
