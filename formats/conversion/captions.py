@@ -26,7 +26,7 @@ from ..tokenization.captions import (
     split_captions,
 )
 from ..tokenization.tokenizers import SourceTexts, Tokenizer, TokenizerChoice, make_tokenizer
-from .convert import ConvertRequest
+from .options import ConvertRequest
 
 _LEFT_OUT = "no caption"
 

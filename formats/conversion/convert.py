@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -22,7 +21,7 @@ from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS
 from ..files import check_named
-from ..sources.classes import check_classes, parse_class_map
+from ..sources.classes import check_classes
 from ..sources.listing import Listing
 from ..sources.options import SourceFormatName
 from ..sources.registry import find_format
@@ -30,110 +29,17 @@ from ..sources.source import Source
 from ..sources.table_blocks import BlockImages
 from .captions import caption_choice, tokenize_captions
 from .execution import (
-    Engine,
-    Progress,
     Summary,
     check_num_threads,
     check_outside_source,
     execute,
-    no_progress,
 )
 from .image_encoder import ImageEncoder
 from .listed_samples import check_loss, check_mask_map, list_samples, parse_loss
-from .mask_values import parse_mask_map
-from .options import ConvertOptions, ResizeMode, parse_resize, shard_options
+from .options import ConvertOptions, ConvertRequest, Engine, Progress, SupportsItems, parse_resize
 from .plan import plan_conversion
 from .python_dataset import convert_samples
-
-
-class SupportsItems(Protocol):
-    """A dataset of PyTorch's kind: a number of items, which are read by their indices."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Any: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertRequest:
-    """The arguments of a call of :func:`stoker.convert`, as they were given."""
-
-    src: Any
-    dst: str | os.PathLike[str]
-    make: Callable[[Any], Any] | None
-    fields: Mapping[str, str | None] | None
-    format: str
-    seed: int | None
-    resize: str | None
-    encoding: str
-    quality: int | None
-    subsampling: str | None
-    shard_size: str | int | None
-    shard_records: int | None
-    shards: int | None
-    val: str | float | Fraction
-    test: str | float | Fraction
-    strict: bool
-    num_threads: int | None
-    class_depth: int | None
-    unlabelled: bool
-    classes: Sequence[str] | None
-    allow_missing_classes: bool
-    follow_links: bool
-    max_pixels: int
-    restarts: bool | None
-    overwrite: bool
-    engine: Engine
-    source_format: SourceFormatName | None
-    images: str | os.PathLike[str] | None
-    masks: str | os.PathLike[str] | None
-    instances: str | os.PathLike[str] | None
-    ignore_index: int | None
-    path_column: str | None
-    label_column: str | None
-    suffix: str | None
-    skip_other_classes: bool
-    min_per_class: int | None
-    max_per_class: int | None
-    allow_loss: str | float | Fraction | None
-    mask_map: str | Mapping[Any, int] | None
-    class_map: Mapping[str, str] | Sequence[str] | None
-    caption_column: str | None
-    tokenizer: str | os.PathLike[str] | None
-    vocabulary: str | os.PathLike[str] | None
-    min_count: int | None
-    max_size: int | None
-    bos: bool
-    eos: bool
-    progress: Progress | None
-
-    def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
-        """Return the checked options of the conversion of a source of files.
-
-        ``resize`` has mode, height and width, as :func:`.option_values.parse_resize` returns them.
-        """
-        mode, height, width = resize
-        class_map = parse_class_map(self.class_map)
-        shards = shard_options(
-            self.format, self.seed, self.shard_size, self.shard_records, self.shards, self.val, self.test,
-            strict=self.strict,
-        )  # fmt: skip
-        return ConvertOptions(
-            **vars(shards),
-            mode=mode,
-            height=height,
-            width=width,
-            encoding=self.encoding,
-            quality=self.quality,
-            subsampling=self.subsampling,
-            class_depth=self.class_depth,
-            max_pixels=self.max_pixels,
-            restarts=self.restarts,
-            source_format=source_format,
-            mask_map=parse_mask_map(self.mask_map),
-            class_map=None if class_map is None else json.dumps(class_map),
-        )
-
+from .runners import no_progress
 
 _FILE_OPTIONS = (
     "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",

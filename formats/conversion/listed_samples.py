@@ -23,9 +23,8 @@ from ..sources.listing import Listing, Skip, name_reasons
 from ..sources.mask_pairs import is_of_ade20k
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
-from .convert import ConvertRequest
 from .mask_values import mask_table
-from .options import parse_fraction
+from .options import ConvertRequest, parse_fraction
 from .shard import ShardResult
 
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."

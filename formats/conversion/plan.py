@@ -23,8 +23,7 @@ from stoker.random import philox_permutation
 from ..dataset.columns import ListColumn
 from ..sources.classes import hash_names
 from ..sources.listing import Listing, Skip
-from .image_encoder import ImageEncoder
-from .options import ConvertOptions, ShardOptions
+from .options import ShardOptions
 
 
 class EncodedRecord(NamedTuple):
@@ -114,13 +113,8 @@ class ConversionPlan(DatasetPlan):
     encoder: Encoder  # Makes records of the samples
 
 
-def plan_conversion(
-    listing: Listing, options: ShardOptions, encoder: Encoder | None = None
-) -> ConversionPlan:
-    """Plan a conversion of samples; ``encoder`` makes their records, by default that of images."""
-    if encoder is None:
-        assert isinstance(options, ConvertOptions), "an encoder is given unless the samples are images"
-        encoder = ImageEncoder(listing, options)
+def plan_conversion(listing: Listing, options: ShardOptions, encoder: Encoder) -> ConversionPlan:
+    """Plan a conversion of samples; ``encoder`` makes their records."""
     sizes = options.record_bytes(listing.sizes)
     if listing.masks is not None:
         sizes = sizes + listing.masks.sizes

@@ -24,8 +24,10 @@ from stoker.errors import ConfigError, EngineError, SourceError, StokerError
 from ..dataset.columns import ARRAY_DTYPES
 from ..threads import check_threads
 from ..worker_processes import worker_processes
-from .execution import Engine, Progress, Summary, cluster, no_progress
+from .execution import Summary
+from .options import Engine, Progress
 from .plan import shuffled
+from .runners import cluster, no_progress
 from .sample_values import image_file, mask_file
 from .writer import Writer
 

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
-from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest
 from ..dataset.versions import is_of_version
 from ..remote.store import Store
 from ..threads import thread_map
 from .already_converted import FoundDataset, find_converted
-from .execution import ConversionRun
-from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
+from .folder_state import WRITER_FINGERPRINT, FolderState
 from .plan import ConversionPlan, DatasetPlan
 from .publishing import PublishedDatasets, count_published
+from .runners import ConversionRun
 from .shard import ShardContext, ShardResult, published_names, shard_files, write_shard
 
 _PLAN = "plan.json"

@@ -16,13 +16,13 @@ from stoker.errors import StorageError
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
-from ..dataset.manifest import Manifest
+from ..dataset.manifest import STATE_NAME, Manifest
 from ..dataset.versions import check_unchanged, remove_remains
 from ..files import check_target, folder_lock, os_errors, remove
 from ..remote.store import Store
 from ..sources.listing import Listing, Skip
 from .appending import AppendedShards
-from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState, empty_trash
+from .folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from .options import ConvertOptions
 from .plan import DatasetPlan, EncodedRecord, PlannedShard
 from .publishing import PublishedDatasets, count_published

@@ -23,9 +23,10 @@ from stoker.urls import is_url
 
 from ..containers.external import expand
 from ..containers.registry import DEFAULT_CONTAINER
-from ..conversion.execution import Progress, Summary, check_num_threads, execute, no_progress
-from ..conversion.options import ShardOptions, shard_options
+from ..conversion.execution import Summary, check_num_threads, execute
+from ..conversion.options import Progress, ShardOptions, shard_options
 from ..conversion.plan import EncodedRecord, plan_conversion
+from ..conversion.runners import no_progress
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import Skip

@@ -12,19 +12,19 @@ from helpers.processes.disk_calls import full_disk
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats.conversion import shard as planned_shard
+from stoker.formats.conversion import shard
 
 # The process kills itself when it writes the fifth file of the state; by then some shards are finished.
 SCRIPT = """
 import os, signal, sys, stoker
-from stoker.formats.conversion.shards import shard_file
-real, begun = shard_file.write_durably, []
+from stoker.formats.conversion import shard
+real, begun = shard.write_durably, []
 def write_durably(path, content):
     begun.append(path)
     if len(begun) > 4:
         os.kill(os.getpid(), signal.SIGKILL)
     real(path, content)
-shard_file.write_durably = write_durably
+shard.write_durably = write_durably
 stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=1)
 """
 
@@ -68,7 +68,7 @@ def test_a_full_disk_leaves_no_dataset_and_the_next_run_completes_it(tmp_path: P
 def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = planned_shard.write_shard
+    real = shard.write_shard
 
     def touched(*args: object, **options: object) -> object:
         os.utime(source, ns=(0, 0))

@@ -34,8 +34,8 @@ def dies_once(path):
     os.kill(os.getpid(), signal.SIGKILL)
 
 if "default_worker.py" in "".join(sys.orig_argv) and not killed.exists():
-    from stoker.formats.conversion.shards import shard_file
-    sync, shard_file.sync = shard_file.sync, dies_once
+    from stoker.formats.conversion import shard
+    sync, shard.sync = shard.sync, dies_once
 """
 
 CONVERT = """

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import encode
+from helpers.data.plans import plan_images
 from PIL import Image
 
 import stoker
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shard import write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
@@ -252,7 +252,7 @@ class TestLists:
 
 
 def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:
-    plan = plan_conversion(list_folder(Source(photos)), ConvertOptions(shards=4, seed=1))
+    plan = plan_images(list_folder(Source(photos)), ConvertOptions(shards=4, seed=1))
     stoker.convert(photos, tmp_path / "out", shards=4, seed=1)
     for attempt in ("a", "b"):
         (tmp_path / attempt).mkdir()

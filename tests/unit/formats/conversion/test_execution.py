@@ -10,14 +10,15 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from helpers.data.plans import plan_images
 from helpers.processes.disk_calls import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
-from stoker.formats.conversion.execution import ConversionRun, LocalRunner, RayRunner, no_progress
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
+from stoker.formats.conversion.plan import ConversionPlan
+from stoker.formats.conversion.runners import ConversionRun, LocalRunner, RayRunner, no_progress
 from stoker.formats.conversion.shard import Cancelled, ShardContext, ShardResult, chunk_rows, write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 @pytest.fixture
 def plan(photos: Path) -> ConversionPlan:
-    return plan_conversion(list_folder(Source(photos)), ConvertOptions(shards=10))
+    return plan_images(list_folder(Source(photos)), ConvertOptions(shards=10))
 
 
 class Endless:

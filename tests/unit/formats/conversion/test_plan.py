@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.plans import plan_images
 
 from stoker.errors import ConfigError
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
+from stoker.formats.conversion.plan import shard_rows, shuffled
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
@@ -37,7 +38,7 @@ def make_listing(counts: dict[str, int], size: int = 1000) -> Listing:
 
 
 def split_keys(listing: Listing, **options: Any) -> dict[str, set[str]]:
-    plan = plan_conversion(listing, ConvertOptions(shards=1, **options))
+    plan = plan_images(listing, ConvertOptions(shards=1, **options))
     return {shard.split: set(listing.keys.take(shard.rows).to_pylist()) for shard in plan.shards}
 
 
@@ -154,8 +155,8 @@ class TestShards:
     def test_sizes_of_shards_include_masks(self) -> None:
         listing, options = make_listing({"a": 10}), ConvertOptions(shard_bytes=15_000)
         masks = ListedFiles(listing.root, listing.keys, np.full(10, 9_000, np.int64), listing.modified)
-        assert len(plan_conversion(listing, options).shards) == 1
-        assert len(plan_conversion(dataclasses.replace(listing, masks=masks), options).shards) == 7
+        assert len(plan_images(listing, options).shards) == 1
+        assert len(plan_images(dataclasses.replace(listing, masks=masks), options).shards) == 7
 
     def test_the_size_of_raw_pixels_does_not_depend_on_that_of_the_file(self) -> None:
         options = ConvertOptions(shard_bytes=100, encoding="raw", mode="fill", height=10, width=20)
@@ -180,15 +181,15 @@ class TestFingerprint:
             make_listing({"a": 5, "c": 5}),
             make_listing({"a": 5, "b": 5}, 9),
         ]
-        plans = [plan_conversion(listings[0], ConvertOptions(**options)) for options in variants]
-        plans += [plan_conversion(listing, ConvertOptions(**base)) for listing in listings[1:]]
+        plans = [plan_images(listings[0], ConvertOptions(**options)) for options in variants]
+        plans += [plan_images(listing, ConvertOptions(**base)) for listing in listings[1:]]
         assert len({plan.fingerprint for plan in plans}) == len(plans)
 
     def test_the_fingerprint_covers_the_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fingerprints = set()
         for version in ("1.0.0", "1.0.1"):
             monkeypatch.setattr("stoker.version.__version__", version)
-            fingerprints.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
+            fingerprints.add(plan_images(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
         assert len(fingerprints) == 2
 
     @pytest.fixture
@@ -239,7 +240,7 @@ class TestFingerprint:
 
     def test_equal_plans_have_equal_fingerprints(self) -> None:
         first, second = (
-            plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1, seed=3)) for _ in range(2)
+            plan_images(make_listing({"a": 5}), ConvertOptions(shards=1, seed=3)) for _ in range(2)
         )
         assert first.fingerprint == second.fingerprint
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from helpers.data.plans import plan_images
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,8 @@ def _peak(root: Path, files: int, image: bytes) -> int:
     try:
         listing = list_folder(Source(root))
         plan_conversion(listing, ConvertOptions(shards=4, seed=1, val=Fraction(1, 10)))
+        listing = list_folder(root)
+        plan_images(listing, ConvertOptions(shards=4, seed=1, val=Fraction(1, 10)))
         return tracemalloc.get_traced_memory()[1] + int(listing.keys.nbytes)
     finally:
         tracemalloc.stop()
