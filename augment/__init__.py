@@ -8,7 +8,7 @@ them into a plan, and the plan decides the parameters of a batch, which engines 
 from __future__ import annotations
 
 from . import transforms
-from .batch import AllColumns, BatchTransform, CutMix, MixUp, Mosaic
+from .batch import AllColumns, BatchTransform, CutMix, MixUp
 from .geometry.pose import from_heatmaps, from_simcc, heatmaps, simcc
 from .geometry.source_coordinates import keypoints_to_source, masks_to_source, to_source
 from .params import ImageParams
@@ -23,17 +23,16 @@ from .recipe import (
     view_recipe_names,
 )
 from .transforms import *  # noqa: F403 - the names of transforms.__all__
-from .views import BlockMask, PatchMask, RandomMask, Views
+from .views import BlockwiseMask, PatchMask, RandomMask, Views
 
 __all__ = [
     "AllColumns",
     "BatchTransform",
-    "BlockMask",
+    "BlockwiseMask",
     "CutMix",
     "ImageParams",
     "ImagePlan",
     "MixUp",
-    "Mosaic",
     "PatchMask",
     "RandomMask",
     "Views",

@@ -26,7 +26,7 @@ WHOLE_SHARE = 1 << 16
 class Parts:
     """P parts of N images, by image and layer. A part is what an image shows of one sample.
 
-    Transforms that combine samples, such as DetectionMosaic, replace and add parts. A loader then finds the
+    Transforms that combine samples, such as Mosaic, replace and add parts. A loader then finds the
     sample of each part, and an engine draws the parts of an image on one canvas.
     """
 

@@ -20,7 +20,7 @@ from .params import Channels, ImageParams, Parts
 from .state import TransformState, finished_params, stretched_mean
 from .steps import Displace, is_custom, last_custom_names
 from .transforms.base import Transform
-from .transforms.combining import Combining, CopyPaste, DetectionMosaic, Partners
+from .transforms.combining import Combining, CopyPaste, Mosaic, Partners
 from .transforms.nested import NestedTransform, RandomChoice
 from .transforms.output import Form, OutputTransform, RandomErasing, ToDtype
 
@@ -114,9 +114,9 @@ def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool)
     if len(layered) > 1:
         raise ConfigError(f"{layered[1]} stands after {layered[0]}", hint="Use one of the two in a list.")
     for transform in transforms[1:]:
-        if isinstance(transform, DetectionMosaic):
+        if isinstance(transform, Mosaic):
             raise ConfigError(
-                "DetectionMosaic must be the first transform",
+                "Mosaic must be the first transform",
                 hint="It resizes its images itself: leave out what is before it, or move that after it.",
             )
     if padded or form.mean is not None:
@@ -240,7 +240,7 @@ class ImagePlan:
     @property
     def buffer(self) -> int:
         """Number of draws from which mosaics take their samples; 0 for all draws of the epoch."""
-        mosaics = (one for one in self.transforms if isinstance(one, DetectionMosaic))
+        mosaics = (one for one in self.transforms if isinstance(one, Mosaic))
         return max((one.buffer or 0 for one in mosaics), default=0)
 
     @property

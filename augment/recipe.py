@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 from stoker.errors import ConfigError
 
 from . import transforms as available
-from .batch import BatchTransform, CutMix, MixUp, Mosaic
+from .batch import BatchTransform, CutMix, MixUp
 from .description import Description
 from .transforms.base import Transform
-from .views import BlockMask, RandomMask, Views
+from .views import BlockwiseMask, RandomMask, Views
 
 AnyTransform = Transform | BatchTransform
 
@@ -238,13 +238,13 @@ def _value(argument: str, value: Any) -> Any:
 
 
 _VIEWS: dict[str, type[Any]] = {"Views": Views}
-_MASKS: dict[str, type[Any]] = {mask.__name__: mask for mask in (BlockMask, RandomMask)}
+_MASKS: dict[str, type[Any]] = {mask.__name__: mask for mask in (BlockwiseMask, RandomMask)}
 
 
 def _classes() -> dict[str, type[AnyTransform]]:
     """Transforms that a recipe may name."""
     single = {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
-    return single | {transform.__name__: transform for transform in (MixUp, CutMix, Mosaic)} | _REGISTERED
+    return single | {transform.__name__: transform for transform in (MixUp, CutMix)} | _REGISTERED
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

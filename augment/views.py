@@ -87,7 +87,7 @@ class RandomMask(PatchMask):
 
 
 @dataclass(frozen=True)
-class BlockMask(PatchMask):
+class BlockwiseMask(PatchMask):
     """Hide rectangles of patches until a share is hidden.
 
     Source: iBOT (Zhou et al., 2022), after BEiT (Bao et al., 2022). An image is masked with probability
@@ -171,7 +171,7 @@ class Views(Description):
             list of transforms makes it.
         transforms: Transforms of images; all images must leave them in one size. Transforms of batches and
             your own functions cannot be among them.
-        mask: Patches to hide in each view, such as :class:`BlockMask`; None for none. The masks are a
+        mask: Patches to hide in each view, such as :class:`BlockwiseMask`; None for none. The masks are a
             separate column, ``<name>_mask``, (count, N, rows, columns) bool, True for a hidden patch.
     """
 
@@ -184,7 +184,7 @@ class Views(Description):
         is_list = isinstance(self.transforms, Sequence) and not isinstance(self.transforms, str)
         self.check("transforms", is_list, "a list of transforms")
         is_mask = self.mask is None or isinstance(self.mask, PatchMask)
-        self.check("mask", is_mask, "a BlockMask, a RandomMask or None")
+        self.check("mask", is_mask, "a BlockwiseMask, a RandomMask or None")
         self.set("count", self.count and int(self.count))
         self.set("transforms", tuple(self.transforms))
 

@@ -66,7 +66,7 @@ class SteeredLoader(VersionedLoader):
         draw decide which. A substitute of text fits into the row of the sequence that it replaces. If the
         sizes of images plan the batches, the substitute has the same shape of ``AspectBuckets`` or group of
         aspect ratios, and with ``Patches`` at most as many patches. Padding and the partners of combined
-        images, such as those of ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are
+        images, such as those of ``Mosaic``, get substitutes, too. Batches that were made ahead are
         made anew. Past batches stay as they were, also for :meth:`batch`.
 
         Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of

@@ -15,7 +15,7 @@ from .color import (
     RandomInvert,
     RandomPhotometricDistort,
 )
-from .combining import CopyPaste, DetectionMixUp, DetectionMosaic
+from .combining import CopyPaste, DetectionMixUp, Mosaic
 from .crops import CenterCrop, CoverCrop, ObjectCrop, RandomIoUCrop, RandomResizedCrop
 from .nested import Identity, RandomApply, RandomChoice, RandomOrder
 from .output import Normalize, RandomErasing, SubtractMean, ToDtype
@@ -44,13 +44,13 @@ __all__ = [
     "CopyPaste",
     "CoverCrop",
     "DetectionMixUp",
-    "DetectionMosaic",
     "ElasticTransform",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
     "Identity",
     "Letterbox",
+    "Mosaic",
     "Normalize",
     "ObjectCrop",
     "Pad",

@@ -134,7 +134,7 @@ _TILES = 4
 
 
 @dataclass(frozen=True)
-class DetectionMosaic(SizedTransform, UntilEpoch):
+class Mosaic(SizedTransform, UntilEpoch):
     """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
 
     Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
@@ -227,7 +227,7 @@ class DetectionMixUp(SecondLayer):
     """Blend the image with another one of the epoch, and keep the objects of both.
 
     The other image passes through the transforms before this one with separate random numbers: after a
-    :class:`DetectionMosaic` two mosaics are blended. Transforms of colours come after it.
+    :class:`Mosaic` two mosaics are blended. Transforms of colours come after it.
 
     Args:
         alpha: The image's share follows Beta(alpha, alpha); more than 0. YOLO has 32, shares near a half.

@@ -26,7 +26,6 @@ import stoker
 from stoker.augment import (
     CopyPaste,
     DetectionMixUp,
-    DetectionMosaic,
     Letterbox,
     Mosaic,
     load_recipe,
@@ -52,13 +51,12 @@ _SIZE, _BATCH = 640, 16
 _LEAST = 0.7
 _MOSAICS: Mapping[str, list[Any]] = {
     "letterbox": [Letterbox(_SIZE)],
-    "mosaic": [DetectionMosaic(_SIZE)],
-    "mosaic of the whole epoch": [DetectionMosaic(_SIZE, buffer=None)],
+    "mosaic": [Mosaic(_SIZE)],
+    "mosaic of the whole epoch": [Mosaic(_SIZE, buffer=None)],
 }
 _COMBINED: Mapping[str, list[Any]] = {
-    "mosaic and MixUp": [DetectionMosaic(_SIZE), DetectionMixUp()],
+    "mosaic and MixUp": [Mosaic(_SIZE), DetectionMixUp()],
     "letterbox and CopyPaste": [Letterbox(_SIZE), CopyPaste(1.0)],
-    "mosaic of the batch": [Letterbox(_SIZE), Mosaic()],
 }
 _COLUMNS = ("image", "boxes", "box_labels")
 

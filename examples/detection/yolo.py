@@ -9,7 +9,7 @@ from shapes import convert_shapes
 from torch import nn
 
 import stoker
-from stoker.augment import DetectionMosaic, Letterbox, ToDtype, to_source
+from stoker.augment import Letterbox, Mosaic, ToDtype, to_source
 
 SIZE, STRIDE = 128, 16
 
@@ -28,7 +28,7 @@ def main(shards: str = "shards/shapes", epochs: str = "20") -> None:
     model = nn.Sequential(*layers, nn.Conv2d(96, 4 + dataset.num_classes, 3, padding=1))
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     options = {"batch_size": 8, "output": "torch", "columns": ("image", "boxes", "box_labels")}
-    mosaics = [DetectionMosaic(SIZE, p=0.5), last]
+    mosaics = [Mosaic(SIZE, p=0.5), last]
     loader = stoker.ImageLoader(dataset, shuffle=True, transforms=mosaics, **options)
     for _ in range(int(epochs)):
         for images, boxes, labels in loader:

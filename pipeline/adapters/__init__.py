@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.batch import BatchParams
+from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
 from stoker.types import Layout
 
@@ -102,7 +102,7 @@ class Adapter(Protocol):
         """The images as (count, N, ...), without a copy."""
         return images.reshape((count, -1, *images.shape[1:]))
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches; ``images`` is an array of :meth:`images` on a GPU."""
 
 

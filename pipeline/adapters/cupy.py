@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from stoker.augment.batch import BatchParams, MixParams
+from stoker.augment.batch import MixParams
 from stoker.types import Layout
 
 from .. import adapters
@@ -42,10 +42,10 @@ class Adapter(adapters.Adapter):
         """A list of views of one array."""
         return split(self.column(values), counts)
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
+        """The images after MixUp or CutMix; bfloat16 is mixed on the host."""
         with self._device:
-            if isinstance(params, MixParams) and images.dtype != np.uint16:  # the bits of bfloat16
+            if images.dtype != np.uint16:  # the bits of bfloat16
                 return _complete(mix_arrays(cupy, params, images, layout))
             return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 

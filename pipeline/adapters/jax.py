@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stoker.augment.batch import BatchParams, MixParams
+from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .mixing import mix_arrays, mix_copy, split
+from .mixing import mix_arrays, split
 
 Batch = TypeVar("Batch", bound=NamedTuple)
 
@@ -50,11 +50,9 @@ class Adapter(adapters.Adapter):
         """A list of arrays."""
         return [self.column(part) for part in split(values, counts)]
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
-        if isinstance(params, MixParams):
-            return mix_arrays(jnp, params, images, layout)
-        return jax.device_put(mix_copy(params, np.asarray(images), layout), images.sharding)
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
+        """The images after MixUp or CutMix, on their device."""
+        return mix_arrays(jnp, params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

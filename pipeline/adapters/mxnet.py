@@ -7,7 +7,7 @@ from typing import Any
 import mxnet
 import numpy as np
 
-from stoker.augment.batch import BatchParams
+from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
@@ -47,7 +47,7 @@ class Adapter(adapters.Adapter):
         """A list of NDArrays."""
         return [self.column(part) for part in split(values, counts)]
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches, which runs on the host."""
         mixed = mix_copy(params, images.asnumpy(), layout)
         return mxnet.nd.array(mixed, ctx=images.context, dtype=mixed.dtype)

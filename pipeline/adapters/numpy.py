@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.augment.batch import BatchParams
+from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
@@ -41,7 +41,7 @@ class Adapter(adapters.Adapter):
         """A list of views."""
         return split(values, counts)
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches."""
         return mix_in_place(params, images, layout)
 

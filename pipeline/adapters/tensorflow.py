@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from stoker.augment.batch import BatchParams, MixParams
+from stoker.augment.batch import MixParams
 from stoker.types import Layout
 
 from .. import adapters
 from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
 from . import LoaderView
-from .mixing import box_edges, mix_copy
+from .mixing import box_edges
 
 _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""
@@ -58,14 +58,10 @@ class Adapter(adapters.Adapter):
         """The same memory with an axis of views, (count, N, ...)."""
         return tf.reshape(images, (count, -1, *images.shape[1:]))
 
-    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
-        if isinstance(params, MixParams):
-            with tf.device(images.device):
-                return _mixed(params, images, layout)
-        mixed = mix_copy(params, images.numpy(), layout)
+    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
+        """The images after MixUp or CutMix, on their device."""
         with tf.device(images.device):
-            return tf.constant(mixed, images.dtype)
+            return _mixed(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

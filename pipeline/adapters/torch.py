@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from stoker.augment.batch import BatchParams, MixParams
+from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
@@ -101,12 +101,8 @@ class Adapter(adapters.Adapter):
         """A list of views of one tensor."""
         return list(self.column(values).split(counts.tolist()))
 
-    def mix(self, params: BatchParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
-        if not isinstance(params, MixParams):
-            bits = images.view(torch.uint16) if images.dtype == torch.bfloat16 else images
-            mixed = torch.from_numpy(params.images(bits.cpu().numpy(), layout))
-            return mixed.view(images.dtype).to(images.device)
+    def mix(self, params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """The images after MixUp or CutMix, on their device."""
         partners = images[torch.from_numpy(params.partner).to(images.device)]
         mixed = images
         if (params.share < 1).any():

@@ -178,7 +178,7 @@ def slow_needs(needs: frozenset[str], last_custom: frozenset[str]) -> tuple[str,
 
 
 _MEANINGS = {
-    "composition": "images of several samples (DetectionMosaic, DetectionMixUp, CopyPaste)",
+    "composition": "images of several samples (Mosaic, DetectionMixUp, CopyPaste)",
     "direct": "crops of objects (ObjectCrop)",
 }
 """Needs whose names are not those of their transforms, in a user's words."""

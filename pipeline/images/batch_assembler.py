@@ -112,14 +112,13 @@ class BatchAssembler:
     ) -> tuple[ImageContents, Array | None]:
         """Images and labels after all transforms of batches, which named columns of images do not have."""
         config = self._config
-        objects = config.images[0].annotations.objects
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
         for number in range(len(config.batch_transform_plan.transforms)):
             name, params = config.batch_transform_plan.draw(
                 number, draw_keys, size, config.draw_seed, self._epoch
             )
             with self._totals.worker.stage(name):
-                images = images.mixed(params, mix, config.image_format.layout, objects)
+                images = images.mixed(params, mix, config.image_format.layout)
                 labels = None if labels is None else params.labels(labels, config.dataset.num_classes)
         return images, labels
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import augment
-from stoker.augment.batch import AllColumns, BatchParams, BatchTransform
+from stoker.augment.batch import AllColumns, BatchTransform, MixParams
 from stoker.augment.description import Description
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.nested import RandomChoice
@@ -54,7 +54,7 @@ class BatchTransformPlan:
 
     def draw(
         self, transform: int, keys: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
-    ) -> tuple[str, BatchParams]:
+    ) -> tuple[str, MixParams]:
         """Draw the parameters of one transform for a batch."""
         # keys (N,) int64
         chosen = self.transforms[transform]

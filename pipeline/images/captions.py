@@ -293,7 +293,7 @@ def find_captions(dataset: SampleSource, tokens: Tokens | None, *, mixes: bool) 
     if mixes:
         raise ConfigError(
             "a transform mixes images, and a mixed image has no caption",
-            hint="Leave out MixUp, CutMix and Mosaic, or the captions.",
+            hint="Leave out MixUp and CutMix, or the captions.",
         )
     if tokens.tokenizer is None:
         return _of_ids(dataset, tokens)

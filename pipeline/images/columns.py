@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import list_of_names
-from stoker.augment.batch import BatchParams
+from stoker.augment.batch import MixParams
 from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
@@ -416,15 +416,7 @@ class ImageContents:
     # (M, 2) int32, heights and widths of the images; None where all fill their array
     image_size: Array | None = None
 
-    def mixed(
-        self, params: BatchParams, mix: Callable[..., Any], layout: Layout, config: ObjectConfig
-    ) -> ImageContents:
+    def mixed(self, params: MixParams, mix: Callable[..., Any], layout: Layout) -> ImageContents:
         """The images after a transform of batches; ``mix`` applies its parameters to them."""
-        objects, masks = self.objects, self.masks
-        return ImageContents(
-            mix(params, self.images, layout),
-            None if objects is None else objects.mixed(params, config),
-            None if masks is None else params.segmentation(masks),
-            self.patches,
-            self.to_source,
-        )
+        masks = None if self.masks is None else params.segmentation(self.masks)
+        return replace(self, images=mix(params, self.images, layout), masks=masks)

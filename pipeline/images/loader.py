@@ -49,7 +49,7 @@ class ImageLoader(EngineImages):
         pixels_per_batch: Pixels of a batch on this rank, in place of ``batch_size``. A batch has the samples
             that fit at its size, so the number of steps of an epoch depends on ``sizes``.
         transforms: List of transforms from :mod:`stoker.augment`, which decide what happens to each image.
-            All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
+            All images must leave them in one size. Transforms of batches (MixUp, CutMix, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
             dtype; :class:`stoker.augment.AllColumns` holds one that takes all columns. A mapping of names to

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.batch import BatchParams
 from stoker.augment.geometry.annotations import (
     area_scale,
     displace_boxes,
@@ -244,25 +243,6 @@ class BatchObjects:
         at = expand_ranges(start, stop)
         owner = np.repeat(np.arange(len(chosen)), stop - start)
         return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
-
-    def mixed(self, params: BatchParams, config: ObjectConfig) -> BatchObjects:
-        """The objects that the images show after a transform of batches, which drops and repeats objects."""
-        moved = params.boxes(
-            self.columns["boxes"], self.owner, min_visible=config.min_visible, min_size=config.min_size
-        )
-        columns: dict[str, Array] = {}
-        for name, values in self.columns.items():
-            if name == "boxes":
-                columns[name] = moved.boxes
-            elif name == "keypoints":
-                columns[name] = params.keypoints(values, moved)
-            elif name == "masks":
-                columns[name] = params.masks(values, moved)
-            elif name == "area":
-                columns[name] = values[moved.origin] * moved.area_scale
-            else:
-                columns[name] = values[moved.origin]
-        return BatchObjects(moved.owner, columns)
 
     def column(self, name: str, config: ObjectConfig) -> Array:
         """One column as it is handed out, (M, ...); lengths and areas are float32."""

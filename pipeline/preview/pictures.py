@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.augment import reference
-from stoker.augment.batch import BatchParams
+from stoker.augment.batch import MixParams
 from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.geometry.masks import decode_runs, fill_polygons
 from stoker.augment.params import ImageParams
@@ -80,11 +80,11 @@ class _Batch:
             present |= self.objects.columns.keys() & {"boxes", "keypoints", "masks"}
         return frozenset(present)
 
-    def mixed(self, params: BatchParams, config: ObjectConfig) -> _Batch:
+    def mixed(self, params: MixParams) -> _Batch:
         """The batch after a transform of batches."""
         return _Batch(
             params.images(self.images, "NHWC"),
-            self.objects.mixed(params, config) if len(self.objects) else self.objects,
+            self.objects,
             None if self.labels is None else params.labels(self.labels, self.labels.shape[1]),
             None if self.segmentation is None else params.segmentation(self.segmentation),
         )
@@ -145,7 +145,7 @@ def draw_pictures(
                 hint="Leave it out of the recipe.",
             )
         _, decided = together.draw(number, rows, plan.size, seed, epoch)
-        batch = batch.mixed(decided, config)
+        batch = batch.mixed(decided)
     mixed = bool(together.transforms) or parts is not None
     return [_picture(scene, batch, i, mixed=mixed) for i in range(len(rows))]
 

@@ -15,10 +15,10 @@ Each use derives its key in another way, and so has its own stream:
 
 - Transforms (:mod:`stoker.augment`): :func:`derive_key` of the seed, the epoch and a position, by BLAKE2b
   (RFC 7693), so that neighbouring keys share nothing; :func:`uniform` of the key and the sample's row.
-  Positions from 0 are those in a list of transforms. -1 is MixUp, -2 CutMix, -3 Mosaic, -4 masks of patches,
+  Positions from 0 are those in a list of transforms. -1 is MixUp, -2 CutMix, -4 masks of patches,
   and -5 the draw of one of several captions (:mod:`stoker.pipeline.images.captions`).
   -1,000,000 - k is the choice of the k-th RandomChoice among a loader's transforms of batches.
-  -2,000,000 - k is the choice of partners of the transform at position k, such as DetectionMosaic.
+  -2,000,000 - k is the choice of partners of the transform at position k, such as Mosaic.
   RandomIoUCrop draws with seed 0, epoch 0, the number of its round as the position, and a number from its
   stream in place of the row.
 - Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import stoker
 from stoker.augment import (
-    AugMix, AutoAugment, ColorJitter, CutMix, GaussianBlur, MixUp, Mosaic, Normalize, Pad, RandAugment,
+    AugMix, AutoAugment, ColorJitter, CutMix, GaussianBlur, MixUp, Normalize, Pad, RandAugment,
     RandomAffine, RandomApply, RandomChoice, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip,
     RandomIoUCrop, RandomPerspective, RandomPhotometricDistort, RandomResizedCrop, RandomRotation,
     RandomShortestSize, RandomZoomOut, Resize, ScaleJitter, compile_image, load_recipe, save_recipe,
@@ -45,7 +45,7 @@ transforms = [
 ]
 plan = compile_image(transforms)
 plan = compile_image(load_recipe("imagenet-train"))
-mixed = [*transforms, Mosaic(scale=[0.5, 1]), RandomChoice([MixUp(), CutMix()], p=[1, 2])]
+mixed = [*transforms, RandomChoice([MixUp(), CutMix()], p=[1, 2])]
 save_recipe(mixed, "recipe.json")
 stoker.ImageLoader("shards/train", batch_size=64, transforms=mixed)
 stoker.ImageLoader("shards/train", batch_size=64, transforms=load_recipe("imagenet-train"))

@@ -67,13 +67,12 @@ def segmented(sandbox: Sandbox) -> dict[str, Any]:
 
 
 def mixed(sandbox: Sandbox) -> dict[str, Any]:
-    """MixUp, CutMix, Mosaic and a choice of two of them, with labels and annotations."""
+    """MixUp, CutMix and a choice of the two, with labels and class masks."""
     results: dict[str, Any] = {}
     crop = [aug.RandomResizedCrop(32)]
     mixers = {
         "mixup": aug.MixUp(0.4),
         "cutmix": aug.CutMix(),
-        "mosaic": aug.Mosaic(),
         "choice": aug.RandomChoice([aug.MixUp(), aug.CutMix()]),
     }
     for name, transform in mixers.items():
@@ -88,14 +87,8 @@ def mixed(sandbox: Sandbox) -> dict[str, Any]:
                 results[f"{prefix}/image"] = Pixels(images, 1 if dtype == "uint8" else 255)
                 results[f"{prefix}/label"] = Near((columns["label"],))
                 results[f"{prefix}/row"] = columns["row"]
-    columns = columns_of(
-        sandbox.coco, ("row", "boxes", "box_labels", "keypoints", "masks"), [*crop, mixers["mosaic"]]
-    )
-    results |= {f"mosaic/objects/{column}": value for column, value in columns.items()}
-    for name in ("mosaic", "cutmix"):
-        columns = columns_of(sandbox.pairs, ("row", "segmentation"), [*crop, mixers[name]])
-        results |= {f"{name}/{column}": value for column, value in columns.items()}
-    return results
+    columns = columns_of(sandbox.pairs, ("row", "segmentation"), [*crop, mixers["cutmix"]])
+    return results | {f"cutmix/{column}": value for column, value in columns.items()}
 
 
 def bad_samples(sandbox: Sandbox) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from stoker.augment import (
     ColorJitter,
     CopyPaste,
     DetectionMixUp,
-    DetectionMosaic,
     GaussianBlur,
+    Mosaic,
     RandomAffine,
     RandomErasing,
     RandomHorizontalFlip,
@@ -34,16 +34,16 @@ from stoker.errors import ConfigError, SampleError
 FLIPS = [RandomHorizontalFlip(), RandomVerticalFlip()]
 LEVELS = ToDtype("float32", scale=False)
 LISTS: dict[str, list[Any]] = {
-    "mosaic": [DetectionMosaic(96), *FLIPS],
-    "some mosaics": [DetectionMosaic((64, 96), p=0.5, scale=(0.2, 3)), *FLIPS, LEVELS],
-    "turned": [DetectionMosaic(96), RandomAffine(40, shear=10), *FLIPS],
-    "turned by a right angle": [DetectionMosaic(96), RandomRotation((90, 90))],
-    "perspective": [DetectionMosaic(96), RandomPerspective(0.4, p=1)],
-    "cropped": [DetectionMosaic(96), RandomResizedCrop(80, scale=(0.3, 1)), *FLIPS],
-    "mixed": [DetectionMosaic(96, p=0.7), DetectionMixUp(p=0.6), ColorJitter(0.4, 0.4, 0.4, 0.1), *FLIPS],
+    "mosaic": [Mosaic(96), *FLIPS],
+    "some mosaics": [Mosaic((64, 96), p=0.5, scale=(0.2, 3)), *FLIPS, LEVELS],
+    "turned": [Mosaic(96), RandomAffine(40, shear=10), *FLIPS],
+    "turned by a right angle": [Mosaic(96), RandomRotation((90, 90))],
+    "perspective": [Mosaic(96), RandomPerspective(0.4, p=1)],
+    "cropped": [Mosaic(96), RandomResizedCrop(80, scale=(0.3, 1)), *FLIPS],
+    "mixed": [Mosaic(96, p=0.7), DetectionMixUp(p=0.6), ColorJitter(0.4, 0.4, 0.4, 0.1), *FLIPS],
     "mixed without mosaics": [Resize((60, 80)), RandomHorizontalFlip(), DetectionMixUp(8.0)],
-    "of a buffer": [DetectionMosaic(96, buffer=4), *FLIPS],
-    "steps": [DetectionMosaic(96), GaussianBlur(3), ColorJitter(contrast=0.5), RandomErasing(1.0), LEVELS],
+    "of a buffer": [Mosaic(96, buffer=4), *FLIPS],
+    "steps": [Mosaic(96), GaussianBlur(3), ColorJitter(contrast=0.5), RandomErasing(1.0), LEVELS],
 }
 
 
@@ -78,7 +78,7 @@ def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, 
 
 @pytest.mark.parametrize("buffer", [None, 20])
 def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, buffer: int | None) -> None:
-    transforms = [DetectionMosaic(32, buffer=buffer), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
+    transforms = [Mosaic(32, buffer=buffer), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
     whole = {
         row: image
         for batch in batches(thumbnails, transforms=transforms)
@@ -110,13 +110,13 @@ def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, b
 
 
 def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
-    closing = [DetectionMosaic(32, stop_epoch=1), DetectionMixUp(stop_epoch=1)]
+    closing = [Mosaic(32, stop_epoch=1), DetectionMixUp(stop_epoch=1)]
     options = {"batch_size": 8, "columns": ("image",), "num_threads": 1}
     with ImageLoader(thumbnails, transforms=closing, **options) as loader:
         first = next(iter(loader)).image
         loader.set_epoch(1)
         second = next(iter(loader)).image
-    with ImageLoader(thumbnails, transforms=[DetectionMosaic(32, p=0.0)], **options) as loader:
+    with ImageLoader(thumbnails, transforms=[Mosaic(32, p=0.0)], **options) as loader:
         loader.set_epoch(1)
         assert np.array_equal(next(iter(loader)).image, second)
         loader.set_epoch(0)
@@ -130,7 +130,7 @@ COLUMNS = ("image", "boxes", "object_id", "masks", "keypoints", "segmentation", 
 @pytest.mark.parametrize("after", [[], [RandomAffine(20)]], ids=["upright", "turned"])
 def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: str, after: list[Any]) -> None:
     checked, is_upright = 0, not after
-    mosaic = DetectionMosaic(160, scale=(0.8, 1.2), fill=0)
+    mosaic = Mosaic(160, scale=(0.8, 1.2), fill=0)
     for batch in batches(annotated, transforms=[mosaic, *after, *FLIPS], columns=COLUMNS, engine=engine):
         for i, boxes in enumerate(batch.boxes):
             bright = batch.image[i, 0] > 100
@@ -153,7 +153,7 @@ def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: st
 
 
 def test_min_visible_counts_the_part_of_a_box_that_its_tile_shows(annotated: Path) -> None:
-    options = {"transforms": [DetectionMosaic(160)], "columns": ("boxes", "object_id")}
+    options = {"transforms": [Mosaic(160)], "columns": ("boxes", "object_id")}
 
     def count(**rule: float) -> int:
         return sum(len(ids) for batch in batches(annotated, **options, **rule) for ids in batch.object_id)
@@ -207,7 +207,7 @@ def test_pasted_objects_show_their_pixels_and_hide_what_is_below(annotated: Path
 
 
 def test_pasted_images_are_those_of_the_reference(annotated: Path) -> None:
-    for transforms in (PASTING, [DetectionMosaic(96), CopyPaste(1.0), RandomAffine(10), ColorJitter(0.3)]):
+    for transforms in (PASTING, [Mosaic(96), CopyPaste(1.0), RandomAffine(10), ColorJitter(0.3)]):
         native, reference = (
             batches(annotated, transforms=transforms, columns=PASTED, engine=engine, exact=True)
             for engine in ("native", "reference")
@@ -234,8 +234,8 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
     images[2] = images[2][: len(images[2]) // 2 + 300]
     folder = pack_images(images)
     with pytest.raises(SampleError, match="k2"):
-        batches(folder, transforms=[DetectionMosaic(32)], engine=engine)
-    options = {"transforms": [DetectionMosaic(32)], "engine": engine, "on_error": "skip", "max_bad": None}
+        batches(folder, transforms=[Mosaic(32)], engine=engine)
+    options = {"transforms": [Mosaic(32)], "engine": engine, "on_error": "skip", "max_bad": None}
     with pytest.warns(UserWarning, match="'k2'"):
         rows = [row for batch in batches(folder, shuffle=False, **options) for row in batch.row.tolist()]
     assert 0 < len(rows) < 8
@@ -245,15 +245,15 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
 @pytest.mark.parametrize(
     ("transforms", "options", "message"),
     [
-        ([Resize((8, 8)), DetectionMosaic(8)], {}, "DetectionMosaic must be the first"),
+        ([Resize((8, 8)), Mosaic(8)], {}, "Mosaic must be the first"),
         ([Resize((8, 8)), ColorJitter(0.1), DetectionMixUp()], {}, "stands after a transform of colours"),
-        ([DetectionMosaic(8)], {"columns": ("image", "to_source")}, "cannot mix the column 'to_source'"),
-        ([DetectionMosaic(8)], {"columns": ("image", "label")}, "cannot mix the column 'label'"),
-        ([DetectionMosaic(8)], {"engine": "dali", "columns": ("image",)}, "images of several samples"),
+        ([Mosaic(8)], {"columns": ("image", "to_source")}, "cannot mix the column 'to_source'"),
+        ([Mosaic(8)], {"columns": ("image", "label")}, "cannot mix the column 'label'"),
+        ([Mosaic(8)], {"engine": "dali", "columns": ("image",)}, "images of several samples"),
         ([Resize((8, 8)), CopyPaste()], {"columns": ("image",)}, "the dataset has none"),
         ([Resize((8, 8)), DetectionMixUp(), CopyPaste()], {}, "CopyPaste stands after DetectionMixUp"),
-        ({"a": [DetectionMosaic(8)]}, {}, "named columns"),
-        ([DetectionMosaic(8)], {"color": "rgba"}, "RGB and grey"),
+        ({"a": [Mosaic(8)]}, {}, "named columns"),
+        ([Mosaic(8)], {"color": "rgba"}, "RGB and grey"),
     ],
 )
 def test_combinations_that_no_engine_can_execute_are_refused(

@@ -11,7 +11,7 @@ from helpers.loaders.planned import planned
 
 import stoker
 from stoker import ImageLoader
-from stoker.augment import DetectionMosaic
+from stoker.augment import Mosaic
 from stoker.errors import ConfigError
 
 
@@ -19,7 +19,7 @@ def sources(source: Path, **options: Any) -> Any:
     """Positions of the four samples of each mosaic of an epoch, (N, 4)."""
     options = {
         "batch_size": 2,
-        "transforms": [DetectionMosaic(32)],
+        "transforms": [Mosaic(32)],
         "columns": ("image",),
         "num_threads": 1,
         **options,
@@ -40,7 +40,7 @@ def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Pa
     "order", [{"shuffle": True}, {"shuffle": stoker.BlockShuffle(block=4, window=3)}, {"steps_per_epoch": 9}]
 )
 def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path, order: dict[str, Any]) -> None:
-    shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)], **{"shuffle": True, **order})
+    shown = sources(thumbnails, transforms=[Mosaic(32, buffer=5)], **{"shuffle": True, **order})
     drawn = shown[:, 0].tolist()
     for number, (first, *partners) in enumerate(shown.tolist()):
         window = set(drawn[max(number - 5, 0) : max(number, 5) + 1])
@@ -50,7 +50,7 @@ def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path, order: 
 
 def test_a_buffer_of_fewer_draws_than_partners_is_refused() -> None:
     with pytest.raises(ConfigError, match="buffer must be a number of draws, at least 3, or None"):
-        DetectionMosaic(32, buffer=2)
+        Mosaic(32, buffer=2)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_the_partners_of_an_unshuffled_epoch_are_from_the_whole_dataset(
     thumbnails: Path, order: dict[str, Any]
 ) -> None:
     with_buffer, without = (
-        sources(thumbnails, transforms=[DetectionMosaic(32, buffer=buffer)], **order) for buffer in (3, None)
+        sources(thumbnails, transforms=[Mosaic(32, buffer=buffer)], **order) for buffer in (3, None)
     )
     assert np.array_equal(with_buffer, without)
 
 
-@pytest.mark.parametrize("transform", [DetectionMosaic(32, buffer=8), DetectionMosaic(32, buffer=None)])
-def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: DetectionMosaic) -> None:
+@pytest.mark.parametrize("transform", [Mosaic(32, buffer=8), Mosaic(32, buffer=None)])
+def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: Mosaic) -> None:
     n, epochs = len(stoker.open(thumbnails)), 150
     options = {"batch_size": 4, "transforms": [transform], "shuffle": True, "num_threads": 1}
     met = np.zeros((n, n))
@@ -99,7 +99,7 @@ def test_mosaics_of_a_remote_mixture_are_those_of_the_local_one(
     def mixed(first: Any) -> list[Any]:
         source = stoker.mix([(first, 0.7), (stoker.open(thumbnails).select(range(10)), 0.3)], samples=24)
         options = {"batch_size": 4, "seed": 3, "shuffle": True, "num_threads": 2, "columns": ("image", "row")}
-        with ImageLoader(source, transforms=[DetectionMosaic(32, buffer=buffer)], **options) as loader:
+        with ImageLoader(source, transforms=[Mosaic(32, buffer=buffer)], **options) as loader:
             return list(loader)
 
     remote = stoker.open(f"file://{thumbnails}", cache=tmp_path, cache_size="1MB")

@@ -18,15 +18,15 @@ from stoker.augment import (
     CopyPaste,
     CutMix,
     DetectionMixUp,
-    DetectionMosaic,
     MixUp,
+    Mosaic,
     RandomChoice,
     RandomHorizontalFlip,
     Resize,
 )
 from stoker.pipeline.replay.run import replay
 
-COMBINED = [DetectionMosaic(12, p=0.8), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
+COMBINED = [Mosaic(12, p=0.8), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
 BAD = {2, 11, 17, 30, 41, 58}
 AT = 2  # the first batch without them
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker import ImageLoader
-from stoker.augment import BlockMask, RandomHorizontalFlip, RandomResizedCrop, Views
+from stoker.augment import BlockwiseMask, RandomHorizontalFlip, RandomResizedCrop, Views
 
 SMALL = [RandomResizedCrop(8, scale=(0.05, 0.3)), RandomHorizontalFlip()]
 
@@ -36,7 +36,7 @@ def test_views_are_the_same_after_any_stop_on_any_number_of_ranks(
     counts = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 4)))
     ranks, batch_size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
     transforms = {
-        "a": Views(counts[0], [RandomResizedCrop(16)], mask=BlockMask(4)),
+        "a": Views(counts[0], [RandomResizedCrop(16)], mask=BlockwiseMask(4)),
         "b": Views(counts[1], SMALL),
     }
     columns = ("a", "a_mask", "b", "row")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.augment import BlockMask, PatchMask, RandomMask
+from stoker.augment import BlockwiseMask, PatchMask, RandomMask
 from stoker.augment.views import view_keys
 
 KEYS = np.arange(400)
 SIZE = (224, 192)
 
 
-@pytest.mark.parametrize("mask", [RandomMask(16), BlockMask(16), BlockMask(16, least=4, p=1.0)])
+@pytest.mark.parametrize("mask", [RandomMask(16), BlockwiseMask(16), BlockwiseMask(16, least=4, p=1.0)])
 def test_masks_depend_on_seed_epoch_and_key_alone(mask: PatchMask) -> None:
     drawn = mask.draw(KEYS, SIZE, 3, 1)
     assert drawn.shape == (400, 14, 12)
@@ -28,7 +28,7 @@ def test_a_random_mask_keeps_as_many_patches_as_mae() -> None:
 
 
 def test_block_masks_hide_at_most_the_share_that_was_drawn() -> None:
-    drawn = BlockMask(16, ratio=(0.2, 0.4), p=0.5).draw(KEYS, (224, 224), 0, 0)
+    drawn = BlockwiseMask(16, ratio=(0.2, 0.4), p=0.5).draw(KEYS, (224, 224), 0, 0)
     shares = drawn.mean(axis=(1, 2))
     assert 0.4 < (shares > 0).mean() < 0.6
     assert shares.max() <= 0.4

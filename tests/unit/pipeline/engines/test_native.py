@@ -30,8 +30,8 @@ from stoker import _native
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
-    DetectionMosaic,
     GaussianBlur,
+    Mosaic,
     Normalize,
     RandomAffine,
     RandomCrop,
@@ -146,7 +146,7 @@ def test_a_step_that_changes_nothing_leaves_the_pixels_of_a_single_pass(thumbnai
 
 @pytest.mark.parametrize("together", [False, True])
 def test_steps_change_mosaics(pack_images: Callable[..., Path], together: bool) -> None:
-    transforms = [DetectionMosaic(48), RandomHorizontalFlip(), random_upset(together), Normalize()]
+    transforms = [Mosaic(48), RandomHorizontalFlip(), random_upset(together), Normalize()]
     native, reference = of_both_engines(write_annotated(pack_images), transforms)
     assert np.abs(native - reference).max() <= 1.001 / 255 / 0.224
 

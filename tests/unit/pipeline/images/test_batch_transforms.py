@@ -15,7 +15,6 @@ from stoker.augment import (
     AllColumns,
     CutMix,
     MixUp,
-    Mosaic,
     Normalize,
     RandomChoice,
     RandomHorizontalFlip,
@@ -51,7 +50,7 @@ def labelled(pack_images: Any, thumbnails: Path) -> Path:
 
 
 class TestTransformsOfBatches:
-    @pytest.mark.parametrize("transform", [MixUp(0.5), CutMix(), Mosaic()], ids=lambda t: type(t).__name__)
+    @pytest.mark.parametrize("transform", [MixUp(0.5), CutMix()], ids=lambda t: type(t).__name__)
     @pytest.mark.parametrize("normalize", [(), (Normalize(),)])
     def test_images_and_labels_are_what_the_transform_says(
         self, labelled: Path, transform: Any, normalize: tuple[Any, ...]

@@ -14,7 +14,6 @@ from helpers.data.annotations.annotated_scenes import HEIGHT, WIDTH, N, write_an
 import stoker
 from stoker import ImageLoader, Repeated, Weighted
 from stoker.augment import (
-    Mosaic,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomRotation,
@@ -22,7 +21,6 @@ from stoker.augment import (
     Views,
     to_source,
 )
-from stoker.errors import ConfigError
 from stoker.pipeline.execution.batch import ColumnSpec
 
 
@@ -127,12 +125,6 @@ def test_a_sample_that_replaces_a_bad_one_keeps_its_matrix(
     assert batch.row.tolist() == [0, 2, 2, 3]
     assert np.array_equal(batch.to_source[1], batch.to_source[2])
     assert not np.array_equal(batch.to_source[0], batch.to_source[3])
-
-
-def test_to_source_is_refused_beside_images_of_several_sources(pack_images: Callable[..., Path]) -> None:
-    dataset = write_annotated(pack_images)
-    with pytest.raises(ConfigError, match="Mosaic cannot mix the column 'to_source'"):
-        ImageLoader(dataset, batch_size=4, transforms=[*UPRIGHT, Mosaic()], columns=("image", "to_source"))
 
 
 NOTES = ["first", "", "größer 🐱", "fourth", "a, b"]

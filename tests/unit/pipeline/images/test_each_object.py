@@ -11,7 +11,7 @@ from helpers.data.annotations.annotated_folders import BOXES, FOLDERS, truth
 
 import stoker
 from stoker.augment import (
-    DetectionMosaic,
+    Mosaic,
     ObjectCrop,
     RandomHorizontalFlip,
     RandomRotation,
@@ -146,7 +146,7 @@ def test_the_crop_keeps_the_detail_of_the_source(tmp_path: Path, dataset: Any) -
     assert np.abs(batch.image[0, :, 64, 48] - want).max() <= 1
 
 
-@pytest.mark.parametrize("before", [[DetectionMosaic(64)], [Resize((64, 64)), RandomRotation(9)]])
+@pytest.mark.parametrize("before", [[Mosaic(64)], [Resize((64, 64)), RandomRotation(9)]])
 def test_a_crop_of_objects_is_refused_after_warps_and_mosaics(dataset: Any, before: list[Any]) -> None:
     with pytest.raises(ConfigError, match="ObjectCrop stands after"):
         load(dataset.select(each="object"), transforms=[*before, ObjectCrop(32)], columns=("image",))

@@ -14,7 +14,7 @@ from helpers.data.annotations.annotated_scenes import bounding_box
 
 from stoker import ImageLoader
 from stoker.augment import (
-    BlockMask,
+    BlockwiseMask,
     MixUp,
     Normalize,
     RandomHorizontalFlip,
@@ -30,7 +30,7 @@ from stoker.pipeline.execution.batch import ColumnSpec
 LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
 SMALL = [RandomResizedCrop((8, 12), scale=(0.05, 0.3))]
 VIEWS = {
-    "large": Views(2, LARGE, mask=BlockMask(2, p=1.0)),
+    "large": Views(2, LARGE, mask=BlockwiseMask(2, p=1.0)),
     "small": Views(3, SMALL),
     "whole": [Resize((9, 7))],
 }
@@ -166,7 +166,10 @@ def test_bad_samples_are_bad_in_all_views(
         ({"transforms": [Views(2, LARGE)]}, "Views stand in place of transforms"),
         ({"transforms": Views(2, LARGE)}, "Views stand in place of transforms"),
         ({"transforms": {"a": LARGE, "b": [*LARGE, Normalize()]}}, "'a' are uint8, and those of 'b' float32"),
-        ({"transforms": {"a": Views(1, LARGE, mask=BlockMask(5))}}, "'a': BlockMask: patches of 5 pixels"),
+        (
+            {"transforms": {"a": Views(1, LARGE, mask=BlockwiseMask(5))}},
+            "'a': BlockwiseMask: patches of 5 pixels",
+        ),
         ({"transforms": {"a": LARGE}, "columns": ("image", "label")}, "columns: there is no 'image'"),
     ],
 )
@@ -183,8 +186,8 @@ def test_mistakes_in_views_are_named(
     [
         (partial(Views, 0, LARGE), "count must be a positive integer or None; found 0"),
         (partial(Views, 2, RandomHorizontalFlip()), "transforms must be a list of transforms"),
-        (partial(Views, 2, LARGE, mask=0.75), "mask must be a BlockMask, a RandomMask or None"),
-        (partial(BlockMask, 16, ratio=(0.5, 0.1)), "ratio must be two shares"),
+        (partial(Views, 2, LARGE, mask=0.75), "mask must be a BlockwiseMask, a RandomMask or None"),
+        (partial(BlockwiseMask, 16, ratio=(0.5, 0.1)), "ratio must be two shares"),
         (partial(RandomMask, 16, 1.5), "ratio must be a share"),
     ],
 )

@@ -13,10 +13,9 @@ from PIL import Image
 
 import stoker
 from stoker.augment import (
-    BlockMask,
+    BlockwiseMask,
     CutMix,
     DetectionMixUp,
-    DetectionMosaic,
     MixUp,
     Mosaic,
     Normalize,
@@ -55,7 +54,7 @@ def test_pictures_are_those_that_a_loader_gives(thumbnails):
 
 
 def test_marks_are_those_that_a_loader_gives(coco):
-    transforms = [RandomIoUCrop(), RandomHorizontalFlip(), Resize((64, 64)), Mosaic()]
+    transforms = [RandomIoUCrop(), RandomHorizontalFlip(), Resize((64, 64))]
     pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0)
     columns = ("boxes", "box_labels", "keypoints", "masks")
     with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, seed=4, columns=columns) as loader:
@@ -68,7 +67,7 @@ def test_marks_are_those_that_a_loader_gives(coco):
 
 
 def test_mosaics_show_the_objects_of_their_images(coco):
-    transforms = [DetectionMosaic(96, fill=0), DetectionMixUp(p=0.4), RandomHorizontalFlip()]
+    transforms = [Mosaic(96, fill=0), DetectionMixUp(p=0.4), RandomHorizontalFlip()]
     rules = ObjectConfig(min_visible=0.3, min_size=4)
     pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0, rules)
     columns = ("image", "boxes", "box_labels", "masks")
@@ -135,15 +134,6 @@ def test_mixup_mixes_the_pixels_and_the_classes(thumbnails):
 def test_mixup_of_objects_is_refused(coco):
     with pytest.raises(ConfigError, match="MixUp cannot mix boxes and keypoints and masks"):
         draw_pictures(scene_of(coco, range(6)), [*BASE, MixUp()], 0, 0)
-
-
-def test_a_mosaic_moves_the_marks_of_its_images(coco):
-    mosaics = draw_pictures(scene_of(coco, range(6)), [Resize((80, 100)), Mosaic()], 0, 0)
-    assert max(len(picture.marks.boxes) for picture in mosaics) > 1
-    for picture in mosaics:
-        covered = picture.marks.masks.any(axis=0)
-        assert (covered != (picture.pixels[..., 0] > 145)).mean() < 0.05
-        assert picture.caption[-1] == f"{len(picture.marks.boxes)} objects"
 
 
 def test_cutmix_cuts_masks_of_classes_with_the_pixels(segmented):
@@ -244,13 +234,13 @@ def test_the_command_writes_a_sheet_of_chosen_rows(coco, tmp_path):
 
 def test_views_are_those_of_the_loader(coco, tmp_path):
     views = {
-        "large": Views(2, [RandomResizedCrop(48), RandomHorizontalFlip()], mask=BlockMask(8, p=1.0)),
+        "large": Views(2, [RandomResizedCrop(48), RandomHorizontalFlip()], mask=BlockwiseMask(8, p=1.0)),
         "whole": [Resize((30, 40)), Normalize()],
     }
     save_recipe(views, tmp_path / "views.json")
     sheet = preview(coco, tmp_path / "views.html", views=tmp_path / "views.json", positions=[1, 3], seed=5)
     assert sheet.headings == ("original", "large 0", "large 1", "whole")
-    assert "BlockMask" in (tmp_path / "views.html").read_text()
+    assert "BlockwiseMask" in (tmp_path / "views.html").read_text()
     options = {"batch_size": 6, "seed": 5, "layout": "NHWC", "dtype": "float32"}
     columns = ("large", "large_mask", "large_boxes")
     with stoker.ImageLoader(coco, transforms=views, columns=columns, **options) as loader:

@@ -17,7 +17,7 @@ from PIL import Image
 
 import stoker
 from stoker import ImageLoader, Patches
-from stoker.augment import DetectionMosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
+from stoker.augment import Mosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.replay.drawn import draw_batch
 from stoker.pipeline.replay.run import draw_samples, replay
@@ -187,9 +187,7 @@ def test_a_selection_is_replayed_as_the_same_selection(thumbnails: Path) -> None
 
 
 def test_each_part_of_a_mosaic_has_its_parameters(thumbnails: Path, tmp_path: Path) -> None:
-    loader = ImageLoader(
-        thumbnails, batch_size=3, transforms=[DetectionMosaic(32, p=1.0), *CROP], columns=COLUMNS
-    )
+    loader = ImageLoader(thumbnails, batch_size=3, transforms=[Mosaic(32, p=1.0), *CROP], columns=COLUMNS)
     state = write_description(loader, tmp_path / "state.json")
     samples = replay(state, 0).samples
     assert [len(sample.parameters["image"]) for sample in samples] == [4, 4, 4]

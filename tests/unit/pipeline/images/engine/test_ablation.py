@@ -14,8 +14,8 @@ import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     CopyPaste,
-    DetectionMosaic,
     MixUp,
+    Mosaic,
     Normalize,
     RandomResizedCrop,
     RandomRotation,
@@ -81,7 +81,7 @@ def test_a_loader_of_any_arguments_is_measured_without_each_stage(
         assert loader.state_dict()["epoch"] == 0
 
 
-@pytest.mark.parametrize("transforms", [[DetectionMosaic(32)], [RandomResizedCrop(32), CopyPaste()]])
+@pytest.mark.parametrize("transforms", [[Mosaic(32)], [RandomResizedCrop(32), CopyPaste()]])
 def test_images_of_several_samples_have_no_rate_without_augmentation(
     annotated: Path, transforms: list[Any]
 ) -> None:
