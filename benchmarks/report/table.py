@@ -61,7 +61,20 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
         f"times: rate of {TITLES[comparison.peers[0].name]} over that of the loader; "
         "CPU s: CPU seconds per 1,000 images"
     )
-    return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)
+    engine = [Text(advice, "bold")] if (advice := engine_to_name(comparison)) else []
+    machine = Text(machine_line(comparison), "dim")
+    return Group(table, Text(legend, "dim"), machine, *engine, *footnotes, *absent)
+
+
+def engine_to_name(comparison: Comparison) -> str:
+    """Return which of Stoker's engines is faster on this GPU; empty if only one was measured."""
+    native, dali = comparison.rate_of("stoker"), comparison.rate_of("stoker-dali")
+    if not native or not dali:
+        return ""
+    faster, slower, gain = (
+        ("dali", "native", dali / native) if dali > native else ("native", "dali", native / dali)
+    )
+    return f"Give the loader engine={faster!r}: here it is {gain:.2f} times as fast as {slower!r}."
 
 
 def _cells(peer: PeerResult, first_rate: float | None) -> list[str]:

@@ -24,8 +24,6 @@ from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
 from stoker.types import Color, DType, Layout, Size
 
-from .ablated_stage import NO_STAGE, AblatedStage
-
 if TYPE_CHECKING:
     from .dali import DaliOptions
 
@@ -159,8 +157,6 @@ class EngineSettings:
     typical: Work | None = None
     # Whether the engine "native" leaves colours, dtype and layout to another process
     unfinished: bool = False
-    # The stage that the engines "native" and "reference" leave out, for a measurement
-    ablated: AblatedStage = NO_STAGE
 
 
 class Engine(Protocol):

@@ -26,7 +26,7 @@ from stoker.formats.codecs.decode import engine_decodes
 from stoker.formats.dataset.index import Samples
 from stoker.types import Layout
 
-from .base import EngineSettings, ImageFormat, Result, Status, Work
+from .base import Engine, EngineSettings, ImageFormat, Result, Status, Work
 from .decoding import PayloadError, decode, describe_failure
 from .shards import matches_checksum, open_shards, pack
 
@@ -337,7 +337,6 @@ class NativeEngine:
 
     name = "native"
     device = "cpu"
-    executes = EXECUTES
 
     def __init__(self, settings: EngineSettings) -> None:
         self.max_in_flight = settings.depth
@@ -404,25 +403,18 @@ class NativeEngine:
 
     def _on_host(self, samples: Samples) -> Sequence[int]:
         """Indices of the samples whose pixels Python hands to C++."""
-        if self._settings.ablated.decoding:
-            return range(len(samples))
         indices: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
         return indices
 
     def _decode(self, batch: PendingBatch, i: int) -> None:
-        samples = batch.work.samples
-
-        def pixels() -> npt.NDArray[Any]:
-            color = self._settings.image_format.color
-            return decode(view, samples, i, max_pixels=self._settings.max_pixels, color=color)
-
+        samples, settings = batch.work.samples, self._settings
         try:
             view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-            if self._settings.verify and not matches_checksum(self._shards, view, samples, i):
+            if settings.verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                ablated = self._settings.ablated
-                batch.decoded[i] = ablated.decode_once(samples, i, pixels) if ablated.decoding else pixels()
+                color = settings.image_format.color
+                batch.decoded[i] = decode(view, samples, i, max_pixels=settings.max_pixels, color=color)
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
@@ -456,8 +448,6 @@ class NativeEngine:
         """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
-        if self._settings.ablated.augmentation:
-            steps = ((),) * len(steps)
         n, share = len(batch.status), 1
         for params, custom, packed in zip(columns, steps, images, strict=True):
             if custom:
@@ -473,7 +463,6 @@ class NativeEngine:
             decoded=batch.decoded,
             others=[_native.ImageArray(**options) for options in images[1:]],
             grey=self._is_grey,
-            decode_only=self._settings.ablated.augmentation,
             share=share,
             start=not any(steps),
             **images[0],
@@ -587,3 +576,12 @@ def _after_pixels(params: ImageParams) -> ImageParams:
         erase=params.erase,
         image_size=params.image_size,
     )
+
+
+def make_engine(settings: EngineSettings) -> Engine:
+    """Make the native engine for RGB or grey images."""
+    if not settings.unfinished:
+        return NativeEngine(settings)
+    form = settings.image_format
+    pixels = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
+    return UnfinishedEngine(NativeEngine(replace(settings, image_format=pixels)), form)

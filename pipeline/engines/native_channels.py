@@ -175,3 +175,6 @@ def _store(levels: Levels, out: Pixels, *, planar: bool, dtype: str, units: Chan
         shift=units.shift,
         fill=units.fill,
     )
+
+
+make_engine = ChannelEngine

@@ -35,7 +35,6 @@ class ReferenceEngine:
 
     name = "reference"
     device = "cpu"
-    executes: frozenset[str] | None = None
 
     def __init__(self, settings: EngineSettings) -> None:
         self.max_in_flight = settings.depth
@@ -80,7 +79,7 @@ class ReferenceEngine:
     def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         pixels, outcome = self._read(work.samples, i, work.columns)
-        if pixels is None or self._settings.ablated.augmentation:
+        if pixels is None:
             return [outcome]
         try:
             self._check_channels(pixels)
@@ -102,7 +101,7 @@ class ReferenceEngine:
             if part_pixels is not None:
                 pixels[part] = part_pixels
         good = all(status == Status.OK for status, _, _ in outcomes.values())
-        if good and not self._settings.ablated.augmentation:
+        if good:
             try:
                 image_format = self._image_format
                 composed = compose(params, image, pixels, image_format.dtype, image_format.layout)
@@ -122,13 +121,7 @@ class ReferenceEngine:
         if self._settings.verify and not matches_checksum(self._shards, data, samples, i):
             return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
         try:
-            if self._settings.ablated.decoding:  # all of the sample, as other batches show other parts
-                pixels = self._settings.ablated.decode_once(
-                    samples, i, lambda: self._decode(data, samples, i, ())
-                )
-            else:
-                pixels = self._decode(data, samples, i, columns)
-            return pixels, (Status.OK, "", None)
+            return self._decode(data, samples, i, columns), (Status.OK, "", None)
         except PayloadError as error:
             return None, (error.status, str(error), None)
 
@@ -163,3 +156,6 @@ class ReferenceEngine:
         if image_format.color == "gray":
             image = image[:1] if image_format.layout == "NCHW" else image[..., :1]
         out[tuple(map(slice, image.shape))] = image
+
+
+make_engine = ReferenceEngine

@@ -1,50 +1,33 @@
-"""The table of engines, with a row for each; loaders choose an engine from it and make it.
+"""The table of engines, and the choice of the engine that a loader of images runs on.
 
-A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engines.base.Engine`, and a row.
+A new engine is a module that has ``EXECUTES``, the parts of :attr:`ImagePlan.needs` that it executes, and
+``make_engine(settings)``, which returns an :class:`~stoker.pipeline.engines.base.Engine`; and a row here.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from stoker.errors import ConfigError
 
 from ..execution.ranks import Process
 from .base import Engine, EngineSettings
-from .dali.engine import DaliEngine
 from .devices import BatchPlacement, Machine, choose_placement, numbered_device
-from .native import PIXELS_DTYPE, PIXELS_LAYOUT, NativeEngine, UnfinishedEngine
-from .native_channels import ChannelEngine
-from .reference import ReferenceEngine
 
 
 @dataclass(frozen=True)
 class EngineRow:
     """One engine."""
 
-    name: str  # Value of the loader's argument ``engine``
-    executes: frozenset[str] | None  # What it executes of :attr:`ImagePlan.needs`; None for everything
-    make: Callable[[EngineSettings], Engine]  # Makes the engine; raises what the engine's class says
+    module: str  # Its module in this folder, imported at the first use
     # Batches in flight that keep the engine busy, from its threads and the samples of a batch
     depth: Callable[[int, int], int]
-    # Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python
-    runs_last_custom_steps: bool = False
-
-
-def make_engine(name: str, settings: EngineSettings) -> Engine:
-    """Make the engine ``name``; the caller closes it."""
-    return ENGINES[name].make(settings)
-
-
-def _make_native(settings: EngineSettings) -> Engine:
-    form = settings.image_format
-    if form.is_deep:
-        return ChannelEngine(settings)
-    if not settings.unfinished:
-        return NativeEngine(settings)
-    pixels = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
-    return UnfinishedEngine(NativeEngine(replace(settings, image_format=pixels)), form)
+    runs_last_custom_steps: bool = (
+        False  # Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python
+    )
 
 
 def _two_samples_a_thread(threads: int, batch_size: int) -> int:
@@ -58,27 +41,20 @@ def _four_batches(threads: int, batch_size: int) -> int:
 
 
 ENGINES = {
-    row.name: row
-    for row in (
-        EngineRow("native", NativeEngine.executes, _make_native, _two_samples_a_thread, True),
-        EngineRow("dali", DaliEngine.executes, DaliEngine, _four_batches),
-        EngineRow("reference", ReferenceEngine.executes, ReferenceEngine, _two_samples_a_thread),
-    )
+    "native": EngineRow("native", _two_samples_a_thread, runs_last_custom_steps=True),
+    "dali": EngineRow("dali.engine", _four_batches),
+    "reference": EngineRow("reference", _two_samples_a_thread),
 }
-"""All engines by name."""
-
-
-_ON_CPU = ("native", "reference")
-"""Engines that run on any machine, the fastest first."""
+"""All engines, by the values of the loader's argument ``engine``."""
 
 
 @dataclass(frozen=True)
 class ExecutionPlan:
     """What a loader of images runs on."""
 
-    engine: str  # Name of the engine, a key of :data:`~stoker.pipeline.engines.registry.ENGINES`
+    engine: str  # Name of the engine, a key of :data:`ENGINES`
     engine_device: str  # Where the engine leaves images, "cpu" or "cuda:N"
-    placement: BatchPlacement  # Where batches are handed out
+    placement: BatchPlacement  # Where the loader returns batches
     num_threads: int  # Threads of the engine
     depth: int  # Batches that are in flight in the engine at once
 
@@ -97,24 +73,13 @@ def plan_execution(
     num_threads: int | None,
     batch_size: int,
     prefetch: int,
-    fastest: Callable[[tuple[str, ...], str], str] | None = None,
 ) -> ExecutionPlan:
-    """Decide what a loader of images runs on.
+    """Decide what a loader of images runs on, without making it.
 
-    1. Where no device is named, and the framework cannot hold arrays on the GPUs that there are, batches are
-       wanted on the CPU.
-    2. The engine and its device are those of :func:`choose_engine`. Where "auto" has a choice of several
-       engines for a GPU, batches are handed out there, and ``fastest`` chooses.
-    3. Batches are placed as :func:`~stoker.pipeline.engines.devices.choose_placement` says.
-    4. Threads are those asked for, or else this rank's share of the machine's cores.
-    5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
+    The engine holds as many batches as keep its threads busy, at most ``prefetch``.
     """
-    if device is None and machine.gpus and not framework_sees_gpu():
+    if engine == "dali" and device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
-    gpu = numbered_device(device or "cuda", machine, ranks.local_rank) if machine.gpus else None
-    able = _engines_for_gpu(needs, machine) if engine == "auto" and gpu and gpu != "cpu" else ()
-    if len(able) > 1 and gpu and fastest:
-        engine, device = fastest(able, gpu), gpu
     name, engine_device = choose_engine(
         engine, device, needs, machine, ranks.local_rank, last_custom=last_custom
     )
@@ -140,40 +105,40 @@ def choose_engine(
 ) -> tuple[str, str]:
     """Choose an engine and the device on which it leaves images.
 
-    - "native" and "reference" run on the CPU.
-    - "dali" runs on the device that is named, else on this rank's GPU, else on the CPU.
-    - "auto" is "dali" on a GPU, unless the CPU is named, there is no GPU or no DALI, or DALI does not execute
-      what the transforms need; then it is "native", and where that does not execute them "reference". A
-      loader may measure and take "native" instead, see :func:`plan_execution`.
+    "native" and "reference" run on the CPU. "dali" runs on ``device``, else on this rank's GPU, else on the
+    CPU. "auto" is the first of these that executes what the transforms need: "dali", if ``device`` is a GPU
+    and DALI is installed; "native"; "reference".
     """
     if engine not in ("auto", *ENGINES):
         known = "', '".join(("auto", *ENGINES))
         raise ConfigError(f"engine must be one of '{known}', found {engine!r}")
     wanted = numbered_device(device, machine, local_rank)
-    on_gpu = machine.gpus > 0 and (wanted or "cuda").startswith("cuda")
-    gpu = wanted or (f"cuda:{local_rank % machine.gpus}" if on_gpu else "cpu")
     if engine == "auto":
-        if on_gpu and machine.has_dali and executes("dali", needs):
-            return "dali", gpu
-        return next(name for name in _ON_CPU if executes(name, needs, last_custom)), "cpu"
-    check_needs(engine, needs, last_custom)
-    return engine, gpu if on_gpu and engine not in _ON_CPU else "cpu"
+        with_dali = machine.has_dali and wanted not in (None, "cpu")
+        able = ("dali", "native", "reference") if with_dali else ("native", "reference")
+        engine = next(name for name in able if executes(name, needs, last_custom))
+    else:
+        check_needs(engine, needs, last_custom)
+    if engine != "dali":
+        return engine, "cpu"
+    return engine, wanted or (f"cuda:{local_rank % machine.gpus}" if machine.gpus else "cpu")
 
 
-def _engines_for_gpu(needs: frozenset[str], machine: Machine) -> tuple[str, ...]:
-    """The engines that "auto" may take for batches on a GPU; none without DALI, which would be the first."""
-    if not machine.has_dali or not executes("dali", needs):
-        return ()
-    return tuple(name for name in ("dali", "native") if executes(name, needs))
+def make_engine(name: str, settings: EngineSettings) -> Engine:
+    """Make the engine ``name``; the caller closes it."""
+    other_channels = name == "native" and settings.image_format.is_deep
+    module = _import("native_channels") if other_channels else _import(ENGINES[name].module)
+    engine: Engine = module.make_engine(settings)
+    return engine
 
 
 def executes(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> bool:
-    """Whether the engine executes all of ``needs``; see :func:`plan_execution`."""
+    """Whether the engine executes all of ``needs``, the custom steps that come last included."""
     return not _missing(engine, needs, last_custom)
 
 
 def slow_needs(needs: frozenset[str], last_custom: frozenset[str]) -> tuple[str, ...]:
-    """Those of ``needs`` that no engine but the slow reference executes."""
+    """Those of ``needs`` that only the slow reference executes."""
     return tuple(sorted(_missing("native", needs, last_custom)))
 
 
@@ -181,7 +146,7 @@ _MEANINGS = {
     "composition": "images of several samples (Mosaic, DetectionMixUp, CopyPaste)",
     "direct": "crops of objects (ObjectCrop)",
 }
-"""Needs whose names are not those of their transforms, in a user's words."""
+"""Needs in a user's words, where a need has another name than its transform."""
 
 
 def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> None:
@@ -197,7 +162,9 @@ def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] 
 
 
 def _missing(engine: str, needs: frozenset[str], last_custom: frozenset[str]) -> frozenset[str]:
-    row = ENGINES[engine]
-    if row.executes is None:
-        return frozenset()
-    return needs - row.executes - (last_custom if row.runs_last_custom_steps else frozenset())
+    known: frozenset[str] = needs if engine == "reference" else _import(ENGINES[engine].module).EXECUTES
+    return needs - known - (last_custom if ENGINES[engine].runs_last_custom_steps else frozenset())
+
+
+def _import(module: str) -> Any:
+    return importlib.import_module(f"stoker.pipeline.engines.{module}")

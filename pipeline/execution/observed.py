@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ class Observed:
         stats = self._totals.stats(since, self._counters())
         ranks = self._ranks
         stats = replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
-        stats = replace(stats, stores=self._stores(), ablated=self._ablated())
+        stats = replace(stats, stores=self._stores())
         if (traffic := self._traffic()) is None:
             return stats
         return replace(stats, makers=traffic.makers(), made_again=traffic.repeated)
@@ -89,10 +88,6 @@ class Observed:
     def _stores(self) -> tuple[str, ...]:
         """Folder or URL of each dataset."""
         return ()
-
-    def _ablated(self) -> Mapping[str, float]:
-        """Factors of an ablation of this loader."""
-        return {}
 
     def _traffic(self) -> Traffic | None:
         """Counts of the makers of batches; None if there are no workers."""

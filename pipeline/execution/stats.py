@@ -5,7 +5,6 @@ A maker is this process or a worker of a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import NamedTuple
@@ -224,9 +223,6 @@ class Stats:
     # Batches of this process and of each worker since the loader was made; empty without workers
     makers: tuple[MakerStats, ...] = ()
     made_again: int = 0  # Batches that were made a second time, because a worker was lost or slow
-    # How many times as fast the loader would be without each stage, as the last
-    # :meth:`stoker.ImageLoader.ablate` on this machine has found; empty without one
-    ablated: Mapping[str, float] = field(default_factory=dict)
     # Seconds of ``waited`` before the loader's first batch, which the verdict leaves out
     first_wait: float = 0.0
 
@@ -261,8 +257,7 @@ class Stats:
             "copying": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         waited = f"{share:.0%} of the time for {self._data()}"
-        gains = f" {factors_in_words(self.ablated)}" if self.ablated else ""
-        return f"The loader is the limit: the loop waited {waited}. {advice}{gains}"
+        return f"The loader is the limit: the loop waited {waited}. {advice}"
 
     def _data(self) -> str:
         """The word "data", with the datasets and the engine."""
@@ -275,33 +270,17 @@ class Stats:
         fetched = self.counters.bytes_fetched
         return f" ({fetched / self.seconds / 1e6:,.1f} MB a second came)" if fetched and self.seconds else ""
 
-    def _command(self) -> str:
-        """A sentence with the commands that measure the cost of each stage, unless an ablation was run."""
-        if self.ablated or len(self.stores) != 1:
-            return ""
-        return (
-            f" loader.ablate(), or stoker bench {self.stores[0]} --ablate --transforms RECIPE, measures how "
-            "much faster it would be with each of them free."
-        )
-
     def _advice_on_engine(self) -> str:
         if self.engine != "reference":
             work, advice = "augmentation", "use more threads or store smaller samples"
             if self.custom_steps:
                 work = f"{_steps(self.custom_steps)} in Python"
                 advice = "use more threads, store smaller samples, or do less in Python"
-            return f"Reading, decoding and {work} take the time: {advice}.{self._command()}"
+            return f"Reading, decoding and {work} take the time: {advice}."
         if not self.slow_steps:
             return "The slow engine 'reference' takes the time: leave out engine='reference'."
         explanation = explain_slow_engine(self.slow_steps)
         return f"{explanation[0].upper()}{explanation[1:]}."
-
-
-def factors_in_words(factors: Mapping[str, float]) -> str:
-    """Return ``factors``, how many times as fast a loader would be without each stage, as a sentence."""
-    (first, factor), *others = factors.items()
-    rest = "".join(f", {name} free {gain:.1f} times" for name, gain in others)
-    return f"{first.capitalize()} free would make it {factor:.1f} times as fast{rest}."
 
 
 def explain_slow_engine(steps: tuple[str, ...]) -> str:

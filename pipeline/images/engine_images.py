@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..engines.ablated_stage import AblatedStage
 from ..engines.base import ImageFormat
 from ..engines.native import PIXELS_DTYPE
 from ..execution.batch import ColumnSpec
@@ -26,7 +25,6 @@ from ..order.sample_source import SampleSource
 from ..order.schedule import Schedule
 from .checkpoints import CheckpointedImages
 from .config import ImageLoaderConfig
-from .engine.ablation import Ablation, ablate, cached_factors
 from .engine_setup import ProducerFactory
 from .producer import ImageBatchProducer
 
@@ -96,45 +94,6 @@ class EngineImages(CheckpointedImages):
         form, needs = self._config.image_format, self._config.needs
         is_larger = form.color == "rgb" and form.dtype != "uint8"
         return is_larger and self.engine == "native" and needs.isdisjoint({"composition", "mean_image"})
-
-    def ablate(self, images: int = 192, rounds: int = 3) -> Ablation:
-        """Measure what reading, decoding and augmentation cost: the rate without each, in turns.
-
-        Other loaders with this loader's arguments are measured on some images of its dataset. The full
-        loader reads shards from their storage, if the operating system drops their bytes from its cache.
-        Without reading, the bytes are in memory, and are not compared with checksums. Without decoding,
-        pixels are in memory. Without augmentation, the same parts of images are decoded and not processed
-        further; images of several samples, such as mosaics, have no such rate.
-
-        Later verdicts of ``stats()`` state the factors, in all processes on this machine that load the
-        dataset with these transforms.
-
-        Args:
-            images: Images to measure, evenly spread; fewer if they are large.
-            rounds: Turns of each, after one that warms up; the medians count.
-
-        Raises:
-            ConfigError: The dataset is a mixture or not on this machine, or the engine is "dali".
-        """
-        return ablate(
-            self._with_ablated,
-            self._given_options,
-            self._config,
-            engine=self.engine,
-            threads=self._producers.num_threads,
-            images=images,
-            rounds=rounds,
-        )
-
-    def _with_ablated(self, dataset: SampleSource, ablated: AblatedStage, **options: Any) -> EngineImages:
-        """A loader of another dataset whose engine leaves a stage out."""
-        make: Callable[..., EngineImages] = type(self)
-        made = make(dataset, **options)
-        made._producers = made._producers.begun_anew(ablated=ablated)
-        return made
-
-    def _ablated(self) -> Mapping[str, float]:
-        return cached_factors(self._config)
 
     @property
     def _allocate(self) -> Allocate | None:

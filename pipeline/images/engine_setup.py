@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -14,19 +12,14 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.types import Size
-from stoker.version import __version__
 
 from .. import adapters
 from ..adapters import Adapter, Framework
-from ..caching.prefetcher import is_remote, make_cache_prefetcher
-from ..engines.ablated_stage import NO_STAGE, AblatedStage
+from ..caching.prefetcher import make_cache_prefetcher
 from ..engines.base import Engine, EngineSettings, Work
 from ..engines.dali import DaliOptions
 from ..engines.devices import device_name, this_machine
 from ..engines.registry import ExecutionPlan, make_engine, plan_execution, slow_needs
-from ..engines.selection.measured_choice import choose_by_rate
-from ..engines.selection.rate_cache import RateCache
-from ..engines.selection.rate_conditions import machine_conditions
 from ..execution.batch import ColumnSpec
 from ..execution.ranks import Process
 from ..execution.stats import Counters, StatsTotals, explain_slow_engine
@@ -36,7 +29,6 @@ from .annotations import AnnotationProcessor
 from .arrays import ArrayReader
 from .batch_assembler import function_output_spec
 from .config import ImageLoaderConfig
-from .engine.trial import images_per_second
 from .planned_batches import planned_draws
 from .producer import ImageBatchProducer
 
@@ -101,7 +93,6 @@ class EngineSetup:
     pin_memory: bool
     reading: ReadOptions  # How payloads are read and decoded
     unfinished: bool = False  # Whether another process finishes the images
-    ablated: AblatedStage = NO_STAGE  # The stage that the engine leaves out, for a measurement
 
     def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
         """Make the engine and all that its producers share; warn if "auto" has only the slow engine."""
@@ -116,7 +107,7 @@ class EngineSetup:
         return ProducerFactory(self, plan, totals, read_ahead)
 
     def plan(self) -> ExecutionPlan:
-        """Decide what the loader runs on; measures engines where "auto" has a choice on a GPU."""
+        """Decide what the loader runs on."""
         device = device_name(self.device)
         color = self.config.image_format.color
         if self.engine == "dali" and self.config.image_format.is_deep:
@@ -137,7 +128,6 @@ class EngineSetup:
             num_threads=self.num_threads,
             batch_size=self.config.size_plan.batch_size,
             prefetch=self.prefetch,
-            fastest=self._fastest,
         )
 
     def make_engine(self, plan: ExecutionPlan, adapter: Adapter) -> Engine:
@@ -161,7 +151,6 @@ class EngineSetup:
             largest=largest_size(self.config.dataset) if prepares else None,
             typical=typical_work(self.config) if prepares else None,
             unfinished=self.unfinished,
-            ablated=self.ablated,
         )
         return make_engine(plan.engine, settings)
 
@@ -173,44 +162,6 @@ class EngineSetup:
         buffer = self.config.images[0].plan.buffer
         shared = self.ranks.world_size <= _MOST_RANKS_THAT_KEEP and self.config.shuffled
         return buffer + buffer // 4 if shared else 0
-
-    def _fastest(self, engines: tuple[str, ...], device: str) -> str:
-        config = self.config
-        if is_remote(config.dataset) or not len(config.dataset):
-            return engines[0]
-        machine = machine_conditions(device)
-        threads = replace(self, engine=engines[0], device=device).plan().num_threads
-        batch_transforms = config.batch_transform_plan.to_json()
-        work = json.dumps([config.transforms_to_json(), batch_transforms, config.columns], sort_keys=True)
-        return choose_by_rate(
-            engines,
-            lambda name, seconds: self._rate(name, device, seconds),
-            conditions={
-                "stoker": __version__,
-                "dataset": config.dataset.fingerprint,
-                **machine,
-                "threads": threads,
-                "prefetch": self.prefetch,
-                "framework": self.framework.name,
-                "batch_size": config.size_plan.batch_size,
-                "format": [config.image_format.dtype, config.image_format.layout, config.image_format.color],
-                "dali": repr(self.dali),
-                "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
-            },
-            dataset=str(config.dataset.path),
-            machine=f"{machine['gpu']}, {threads} threads",
-            cache=RateCache("engine-rates"),
-        )
-
-    def _rate(self, name: str, device: str, seconds: float) -> float:
-        """Images per second of an engine, its batches handed out on the device."""
-        plan = replace(self, engine=name, device=device).plan()
-        schedule = self.config.size_plan.steps(self.config.order.n, self.ranks, "partial", epoch=0, start=0)
-        producers = ProducerFactory(self, plan, StatsTotals(), read_ahead=0)
-        try:
-            return images_per_second(lambda epoch: producers.make(schedule, epoch), seconds)
-        finally:
-            producers.close()
 
 
 class ProducerFactory:

@@ -88,10 +88,9 @@ class ImageLoader(EngineImages):
             False for each repeated sample. If fewer samples than ranks are left, "partial" gives some ranks
             an empty batch, and they warn once.
         engine: What decodes and transforms images: "native" (C++), "dali" (NVIDIA DALI), or "reference"
-            (Pillow and NumPy; slow, and executes every transform). "auto" takes "native", and "reference" for
-            transforms that the others do not execute. With a GPU and DALI it hands out batches on the GPU,
-            and takes the faster of "dali" and "native", measured in two seconds at the first use of the
-            dataset and transforms on this machine.
+            (Pillow and NumPy; slow, and executes every transform). "auto" takes "dali" if ``device`` is a
+            GPU, and DALI is installed and executes all the transforms; else "native"; and "reference" for
+            transforms that neither executes. ``stoker bench --device cuda`` says which is faster.
         device: Where batches are handed out: "cpu", "cuda", "cuda:N", or a device object of PyTorch or JAX.
             "cuda" is the GPU of this rank. None leaves batches where the engine makes them.
         dali: Options of the engine "dali", a :class:`stoker.DaliOptions`.

@@ -4,7 +4,6 @@
 """
 
 import os
-from pathlib import Path
 
 import pytest
 from helpers.gpu_device import ON_GPU
@@ -12,13 +11,6 @@ from helpers.gpu_device import ON_GPU
 from stoker.pipeline.engines.devices import gpu_count, has_dali
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most memory of the GPU
-
-
-@pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder, so that no measurement of an earlier run counts."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

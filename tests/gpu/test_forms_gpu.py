@@ -22,8 +22,6 @@ from stoker.augment import (
     Resize,
 )
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.selection.rate_cache import RateCache
-from stoker.pipeline.images.engine_setup import EngineSetup
 
 torch = pytest.importorskip("torch")
 
@@ -173,26 +171,19 @@ def _damaged(samples: Any, at: int) -> Any:
 
 
 @needs_cuda
-def test_the_gpu_is_the_default_where_one_is_visible(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_gpu_is_the_one_of_this_rank_and_dali_decodes(
+    squares: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     local = torch.cuda.device_count()  # of this rank, whose GPU is the first again
     for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
         monkeypatch.setenv(name, str(value))
-    with stoker.ImageLoader(squares, batch_size=4, transforms=[CenterCrop(32)], output="torch") as loader:
-        assert next(iter(loader)).image.device == torch.device("cuda:0")
-
-
-@needs_cuda
-def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
+    with stoker.ImageLoader(squares, device="cuda", **options) as loader:
+        assert loader.engine == "dali"
+        assert next(iter(loader)).image.device == torch.device("cuda:0")
     with stoker.ImageLoader(squares, **options) as loader:
-        first = loader.engine
-    (rates,) = RateCache("engine-rates").all()
-    assert set(rates.images_per_second) == {"dali", "native"}
-    assert all(rates.images_per_second.values())
-    assert first == rates.fastest
-    monkeypatch.setattr(EngineSetup, "_rate", lambda *_: pytest.fail("it was measured again"))
-    with stoker.ImageLoader(squares, **options) as loader:
-        assert loader.engine == first
+        assert loader.engine == "native"
+        assert next(iter(loader)).image.device == torch.device("cpu")
 
 
 @pytest.mark.parametrize("output", ["cupy", "jax"])

@@ -15,7 +15,6 @@ from stoker.formats.threads import available_cores
 
 from ...engines.devices import this_machine
 from ...engines.registry import choose_engine
-from ...engines.selection.rate_cache import RateCache
 from ...execution.ranks import find_ranks
 
 _PACKAGES = (
@@ -56,7 +55,6 @@ def examine() -> list[Finding]:
         *_gpu(),
         *_packages(),
         _engine(ranks.local_rank),
-        *_measured_rates(),
     ]
 
 
@@ -109,20 +107,9 @@ def _version(name: str) -> str | None:
 
 
 def _engine(local_rank: int) -> Finding:
-    engine, device = choose_engine("auto", None, frozenset(), this_machine(None), local_rank)
-    advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
-    choice = f"{engine} on {device}"
-    if device != "cpu":
-        choice = f"the faster of dali and native for {device}, measured at the first use of a dataset"
-    return Finding("engine='auto'", choice, advice)
-
-
-def _measured_rates() -> list[Finding]:
-    """The measurements of ``engine="auto"`` that are kept, the newest last."""
-    findings = []
-    for rates in RateCache("engine-rates").all():
-        each = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.images_per_second.items())
-        findings.append(
-            Finding("measured", f"{rates.dataset} ({rates.machine}): {each} images/s, takes {rates.fastest}")
-        )
-    return findings
+    machine = this_machine(None)
+    engine, device = choose_engine("auto", "cuda" if machine.gpus else None, frozenset(), machine, local_rank)
+    where = f"{engine} on {device}" + (" with device='cuda', else native on cpu" if machine.gpus else "")
+    return Finding(
+        "engine='auto'", where, "" if sys.platform == "linux" else "Stoker is tested on Linux only."
+    )

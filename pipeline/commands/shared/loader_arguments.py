@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from typing import Any
 
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, load_recipe, load_views
 from stoker.errors import ConfigError
-from stoker.formats.dataset.dataset import Dataset
 
-from ...images.batch_transforms import Transforms
 from ...images.captions import Tokens
 from ...images.patches import Patches
 from ...images.planners import AspectBuckets
 from ...images.sizes import RandomSizes, Sizes
-
-
-def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -> Transforms:
-    """The argument ``transforms`` of a loader: those of a recipe, or random crops without a recipe.
-
-    Args:
-        recipe: Name or file of a recipe of transforms.
-        views: Name or file of a recipe of views.
-        size: Side of the random crops, pixels; None is 224. A recipe has its own size.
-
-    Raises:
-        ConfigError: There is no such recipe, there are two, or one comes with a size.
-    """
-    if recipe is None and views is None:
-        return [RandomResizedCrop(size or 224), RandomHorizontalFlip(), Normalize()]
-    if size is not None or (recipe and views):
-        raise ConfigError("--transforms, --views and --size exclude each other: a recipe has its own size")
-    return load_views(views) if views else load_recipe(str(recipe))
-
-
-def recipe_columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...] | None:
-    """The columns for a recipe; for images with boxes and no labels they have the boxes and their classes."""
-    if isinstance(transforms, Mapping) or "boxes" not in dataset.tasks or dataset.tasks & {"label", "labels"}:
-        return None
-    return ("image", "boxes", "box_labels")
 
 
 def parse_sizes(text: str) -> Sizes:

@@ -234,6 +234,12 @@ _MOST_PIPELINES = 3
 at least 32 MiB for each thread."""
 
 
+EXECUTES = STEPS | frozenset(
+    {"interpolation", "antialias=False", "mean_matrix", "warp", "perspective", "nearest", "erase"}
+)
+"""What DALI executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""
+
+
 class DaliEngine:
     """Executes batches with NVIDIA DALI.
 
@@ -242,9 +248,6 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = STEPS | frozenset(
-        {"interpolation", "antialias=False", "mean_matrix", "warp", "perspective", "nearest", "erase"}
-    )
 
     def __init__(self, settings: EngineSettings) -> None:
         _require_dali()
@@ -414,3 +417,6 @@ def _require_dali() -> None:
             hint=install_hint("nvidia-dali-cuda120")
             + ", or nvidia-dali-cuda130 with a driver of 580 or later.",
         ) from error
+
+
+make_engine = DaliEngine

@@ -1,6 +1,7 @@
 """The table and the plot of a comparison."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.console import Console
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.plot import plot
 from stoker.benchmarks.report.results import Comparison, PeerResult
-from stoker.benchmarks.report.table import machine_line, render
+from stoker.benchmarks.report.table import engine_to_name, machine_line, render
 
 COMPARISON = Comparison(
     workload="Photographs",
@@ -87,3 +88,16 @@ def test_a_plot_is_the_same_each_time(tmp_path, suffix):
     if suffix == "svg":
         assert "Stoker, C++ engine" in first.read_text()
         assert "FFCV" not in first.read_text()
+
+
+@pytest.mark.parametrize(
+    ("native", "dali", "words"),
+    [
+        (3000.0, 4500.0, "engine='dali': here it is 1.50 times as fast as 'native'"),
+        (3000.0, 1500.0, "engine='native': here it is 2.00 times as fast as 'dali'"),
+    ],
+)
+def test_where_both_engines_ran_the_faster_one_is_named(native: float, dali: float, words: str) -> None:
+    peers = (PeerResult("stoker", (native,), (1.0,)), PeerResult("stoker-dali", (dali,), (1.0,)))
+    assert words in text(replace(COMPARISON, peers=peers))
+    assert not engine_to_name(COMPARISON)

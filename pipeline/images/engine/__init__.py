@@ -1,1 +1,0 @@
-"""The engine of an image loader: its choice, its trial, and its images."""
