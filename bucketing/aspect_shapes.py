@@ -9,15 +9,15 @@ image belongs to the shape with the nearest s. A dynamic program over neighbouri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import optional_number, whole_number
 from stoker.errors import ConfigError
 
-from .groups import cut_buckets
+from .groups import Groups
 from .samplers import BatchSampler, Draw
 
 Int64 = npt.NDArray[np.int64]
@@ -114,10 +114,6 @@ def _log_ratios(sizes: Int64) -> Float:
     return np.asarray(np.log(sizes[:, 0] / sizes[:, 1]))
 
 
-if TYPE_CHECKING:
-    from .groups import Groups
-
-
 @dataclass(frozen=True, eq=False)
 class ShapeBucketSampler(BatchSampler):
     """Batches of images of one shape each; ``lengths`` are (N, 2), the heights and widths of the images.
@@ -125,36 +121,30 @@ class ShapeBucketSampler(BatchSampler):
     Images that fill no batch of their shape move on to the next shape, which is a little higher and narrower.
     """
 
-    shapes: npt.NDArray[np.int64]  # (K, 2) int64, heights and widths, by ascending height over width
-    # (K,) int64, the number of samples in a full batch of each shape on one rank
-    batch_sizes: npt.NDArray[np.int64]
+    shapes: Int64  # (K, 2), heights and widths, by ascending height over width
+    batch_sizes: Int64  # (K,), the samples of a full batch of each shape on one rank
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_sizes.min() < 1 or len(self.batch_sizes) != len(self.shapes):
             raise ConfigError(f"batch_sizes must be {len(self.shapes)} numbers from 1")
 
-    @cached_property
-    def _bucket(self) -> npt.NDArray[np.uint16]:
-        return nearest_shapes(self.lengths, self.shapes).astype(np.uint16)
-
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`BatchSampler.cut`."""
-        buckets = self._bucket[draw.rows]
-        counts = np.bincount(buckets, minlength=len(self.shapes))
-        rows = self.ordered(draw, buckets)
-        return cut_buckets(rows, counts, self.batch_sizes, draw.world_size, self.last_batch)
+        """Return groups of one shape."""
+        bucket = nearest_shapes(self.lengths, self.shapes).astype(np.uint16)
+        return self.cut_by_bucket(draw, bucket, self.batch_sizes)
 
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`BatchSampler.padded`: the shapes of the groups."""
+    def padded(self, groups: Groups) -> Int64:
+        """Return the shapes of the groups."""
         return self.shapes[groups.runs]
 
 
-def ratio_groups(sizes: npt.NDArray[np.int64], factor: int | None) -> npt.NDArray[np.int64]:
+def ratio_groups(sizes: Int64, factor: int | None) -> Int64:
     """The group of each image, (N,), by ascending width over height.
 
     These are the groups of ``aspect_ratio_group_factor`` in torchvision's references for detection: 0 divides
     upright images from the others; k has 2k + 1 bounds from 1/2 to 2, at equal distances of the logarithm.
+    None makes one group.
     """
     # sizes (N, 2)
     if factor is None:
@@ -170,27 +160,20 @@ class RatioGroupSampler(BatchSampler):
     Images that fill no batch of their group move on to the next one, which is a little wider.
     """
 
-    factor: int | None  # See :func:`ratio_groups`
+    factor: int | None  # See ratio_groups
     batch_size: int  # Samples of a full batch on one rank
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch_size < 1 or (self.factor or 0) < 0:
-            raise ConfigError(
-                f"batch_size must be from 1 and factor from 0, found {self.batch_size} and {self.factor}"
-            )
-
-    @cached_property
-    def _group(self) -> npt.NDArray[np.uint16]:
-        return ratio_groups(self.lengths, self.factor).astype(np.uint16)
+        whole_number("batch_size", self.batch_size, 1)
+        optional_number("factor", self.factor, 0)
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`BatchSampler.cut`."""
-        groups = self._group[draw.rows]
-        counts = np.bincount(groups, minlength=2 * (self.factor or 0) + 2)
-        sizes = np.full(len(counts), self.batch_size)
-        return cut_buckets(self.ordered(draw, groups), counts, sizes, draw.world_size, self.last_batch)
+        """Return groups of similar aspect ratios."""
+        group = ratio_groups(self.lengths, self.factor).astype(np.uint16)
+        sizes = np.full(2 * (self.factor or 0) + 2, self.batch_size)
+        return self.cut_by_bucket(draw, group, sizes)
 
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`BatchSampler.padded`: the largest heights and widths of stored images."""
+    def padded(self, groups: Groups) -> Int64:
+        """Return the largest heights and widths of stored images."""
         return self.group_maxima(groups)

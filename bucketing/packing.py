@@ -1,109 +1,30 @@
-"""Best fit decreasing over a histogram of lengths, and a lower bound on the number of bins."""
+"""The plan of a packing: several sequences in each row of a fixed capacity, in few rows.
+
+Best fit decreasing puts the longest remaining sequence into the row with the least room for it. Sequences of
+equal length are packed together, so the work grows with the number of distinct lengths.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.errors import ConfigError, DatasetError
 
 from .boundaries import as_lengths
 from .plan import check_seed, random_order
 from .vector_packing import least_rows, pack_fields
 
-
-class _OpenBins:
-    """Arrays of the numbers of bins, by their free tokens (room) and free sequences (slots)."""
-
-    def __init__(self) -> None:
-        self._rooms: list[int] = []
-        self._bins: dict[int, dict[int, list[npt.NDArray[np.int32]]]] = {}
-
-    def put(self, room: int, slots: int, bins: npt.NDArray[np.int32]) -> None:
-        if room == 0 or slots == 0 or len(bins) == 0:
-            return
-        if room not in self._bins:
-            insort(self._rooms, room)
-            self._bins[room] = {}
-        self._bins[room].setdefault(slots, []).append(bins)
-
-    def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int32]] | None:
-        """Remove and return bins with the least room for ``length`` tokens; None if there are none."""
-        index = bisect_left(self._rooms, length)
-        if index == len(self._rooms):
-            return None
-        room = self._rooms[index]
-        by_slots = self._bins[room]
-        slots = next(iter(by_slots))
-        bins = by_slots[slots].pop()
-        if not by_slots[slots]:
-            del by_slots[slots]
-        if not by_slots:
-            del self._bins[room]
-            del self._rooms[index]
-        return room, slots, bins
-
-
-def best_fit_decreasing(
-    histogram: npt.NDArray[np.int64], max_sequences: int | None = None
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Pack sequences, the longest first, each into the bin with the least room for it."""
-    # histogram (capacity + 1,) int64 -> (N,) int32
-    capacity = len(histogram) - 1
-    limit = int(histogram.sum()) if max_sequences is None else max_sequences
-    opened = 0
-    open_bins = _OpenBins()
-    bins: list[npt.NDArray[np.int32]] = []
-    slots: list[npt.NDArray[np.int32]] = []
-    for length in np.flatnonzero(histogram)[::-1].tolist():
-        left = int(histogram[length])
-        while left:
-            taken = open_bins.take(length)
-            if taken is None:
-                each = min(capacity // length, limit)
-                taken = capacity, limit, opened + np.arange(-(-left // each), dtype=np.int32)
-                opened += len(taken[2])
-            room, free, numbers = taken
-            each = min(room // length, free, left)
-            full = left // each
-            open_bins.put(room, free, numbers[full:])
-            numbers = numbers[:full]
-            left -= each * len(numbers)
-            bins.append(np.repeat(numbers, each))
-            slots.append(np.tile(limit - free + np.arange(each, dtype=np.int32), len(numbers)))
-            open_bins.put(room - each * length, free - each, numbers)
-    bin_of = np.concatenate(bins)
-    return bin_of, np.concatenate(slots), np.bincount(bin_of, minlength=opened)
-
-
-def least_bins(histogram: npt.NDArray[np.int64], max_sequences: int | None = None) -> int:
-    """Return the lower bound L2 on the number of bins (Martello and Toth, "Knapsack Problems", 1990, 8.3).
-
-    For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences of
-    at least t, and sequences above half the capacity share no bin with each other. Sequences between t and
-    half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
-    """
-    # histogram (capacity + 1,) int64
-    capacity = len(histogram) - 1
-    number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))
-    tokens = np.concatenate((np.cumsum((histogram * np.arange(capacity + 1))[::-1])[::-1], [0]))
-    threshold = np.arange(capacity // 2 + 1)
-    half, large = capacity // 2 + 1, capacity - threshold + 1
-    medium_room = (number[half] - number[large]) * capacity - (tokens[half] - tokens[large])
-    rest = tokens[threshold] - tokens[half] - medium_room
-    bound = int((number[half] + np.maximum(0, -(-rest // capacity))).max())
-    return bound if max_sequences is None else max(bound, -(-int(number[0]) // max_sequences))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Int64 = npt.NDArray[np.int64]
 
 TooLong = Literal["error", "truncate", "split"]
 """The rule for sequences that are longer than the capacity."""
@@ -125,14 +46,14 @@ class PackingPlan:
         lengths: (P,) int64, the number of tokens in each piece; (P, D) of samples with D fields.
         offsets: (B + 1,) int64, the first piece of each packed row, and P.
         capacity: Number of tokens that fit into a packed row; one number for each of D fields.
-        least: Lower bound on the number of packed rows (L2 of Martello and Toth; for several fields see
-            :func:`.several_fields.least_rows`).
+        least: Lower bound on the number of packed rows (L2 of Martello and Toth; for several fields
+            by dual feasible functions).
     """
 
-    rows: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
+    rows: Int64
+    begins: Int64
+    lengths: Int64
+    offsets: Int64
     capacity: int | tuple[int, ...]
     least: int
 
@@ -141,7 +62,7 @@ class PackingPlan:
         return len(self.offsets) - 1
 
     @property
-    def filled(self) -> npt.NDArray[np.int64]:
+    def filled(self) -> Int64:
         """(B,) or (B, D) int64, the number of tokens in each packed row."""
         return np.add.reduceat(self.lengths, self.offsets[:-1])
 
@@ -156,8 +77,7 @@ class PackingPlan:
         Raises:
             ConfigError: There is no such packed row.
         """
-        if not 0 <= packed_row < len(self):
-            raise ConfigError(f"packed row must be from 0 to {len(self) - 1}, found {packed_row}")
+        whole_number("packed_row", packed_row, 0, len(self) - 1)
         return slice(int(self.offsets[packed_row]), int(self.offsets[packed_row + 1]))
 
     def save(self, path: str | Path) -> None:
@@ -171,16 +91,17 @@ class PackingPlan:
         """Return the plan of a file that :meth:`save` wrote.
 
         Raises:
-            DatasetError: The file is no packing plan, or its arrays contradict each other.
+            DatasetError: The file is not a packing plan, or its arrays contradict each other.
         """
         try:
             with np.load(Path(path), allow_pickle=False) as file:
                 parts: dict[str, Any] = {name: np.asarray(file[name], dtype=np.int64) for name in _FIELDS}
-            parts["capacity"] = _as_capacity(parts["capacity"].tolist())
+            each = parts["capacity"].tolist()
+            parts["capacity"] = each if isinstance(each, int) else tuple(map(index, each))
             parts["least"] = int(parts["least"])
             plan = cls(**parts)
         except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-            raise DatasetError(f"the file is no packing plan: {error}", path=path) from error
+            raise DatasetError(f"the file is not a packing plan: {error}", path=path) from error
         if not plan._is_consistent():
             raise DatasetError("the packing plan contradicts itself", path=path)
         return plan
@@ -219,40 +140,66 @@ def pack(
         max_sequences: Largest number of pieces in a packed row, or None.
         too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and a
             remainder, of one field.
-        seed: Seed of a shuffle of sequences of the same length, anew each epoch: other sequences then share
+        seed: Seed of a shuffle of sequences of the same length, new in each epoch: other sequences then share
             a row at the same efficiency. None keeps them in the order of rows.
         epoch: From 0 to 2**32 - 1.
 
     Raises:
         ConfigError: An argument is out of range, or a sequence is empty or too long; the error names its row.
     """
-    table, capacity = as_lengths(lengths), _as_capacity(capacity)
-    if table.ndim > 1 or not isinstance(capacity, int):
-        order = _order(len(table), seed, epoch)
-        return _pack_fields(table, capacity, max_sequences, too_long, order=order)
-    if capacity < 1 or (max_sequences is not None and max_sequences < 1):
-        raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
-    if table.min() < 1:
-        raise ConfigError(f"row {int(table.argmin())} is empty", hint="Leave out empty sequences.")
-    sizes, split = _pieces(table, capacity, too_long)
-    order = _longest_first(sizes, seed, epoch)
-    histogram = np.bincount(sizes, minlength=capacity + 1)
-    bins, slots, counts = best_fit_decreasing(histogram, max_sequences)
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    indices = offsets[bins]
-    indices += slots
-    del bins, slots  # of ten million sequences, all of these take much memory
-    packed = np.empty(len(order), np.int64)
-    packed[indices] = order
-    del indices, order
-    return PackingPlan(
-        rows=packed if split is None else split.rows[packed],
-        begins=np.broadcast_to(np.int64(0), packed.shape) if split is None else split.begins[packed],
-        lengths=sizes[packed],
-        offsets=offsets,
-        capacity=capacity,
-        least=least_bins(histogram, max_sequences),
-    )
+    table = as_lengths(lengths)
+    each = _capacities(table, capacity)
+    optional_number("max_sequences", max_sequences, 1)
+    one_of("too_long", too_long, get_args(TooLong))
+    _check_lengths(table.reshape(len(table), -1), each, too_long)
+    if table.ndim > 1:
+        sizes = np.minimum(table, each)
+        rows, offsets = pack_fields(sizes, each, _order(len(sizes), seed, epoch), max_sequences)
+        begins = np.broadcast_to(np.int64(0), rows.shape)
+        least = least_rows(sizes, each, max_sequences)
+        return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)
+    room, longest = int(each[0]), int(table.max())
+    if longest <= room or too_long == "truncate":
+        sizes = table if longest <= room else np.minimum(table, room)
+        return _best_fit(sizes, room, max_sequences, _order(len(sizes), seed, epoch))
+    pieces = -(-table // room)
+    whole = np.repeat(np.arange(len(table)), pieces)
+    begins = (np.arange(len(whole)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * room
+    sizes = np.minimum(table[whole] - begins, room)
+    plan = _best_fit(sizes, room, max_sequences, _order(len(sizes), seed, epoch))
+    return replace(plan, rows=whole[plan.rows], begins=begins[plan.rows])
+
+
+def _capacities(table: Int64, capacity: int | Sequence[int]) -> Int64:
+    """(D,), the capacity of each field."""
+    fields = table.shape[1] if table.ndim > 1 else 1
+    given = [capacity] * fields if isinstance(capacity, (int, np.integer)) else capacity
+    if len(given) != fields:
+        raise ConfigError(
+            f"there are {fields} lengths of each sample, and {len(given)} capacities",
+            hint="Give one capacity for all fields, or one for each.",
+        )
+    return np.array([whole_number("capacity", each, 1) for each in given], np.int64)
+
+
+def _check_lengths(columns: Int64, capacity: Int64, too_long: TooLong) -> None:
+    """Refuse empty samples, and samples that are too long."""
+    if too_long == "split" and columns.shape[1] > 1:
+        raise ConfigError(
+            f"too_long='split' takes one field, found {columns.shape[1]}", hint='Use too_long="truncate".'
+        )
+    if (wrong := columns.sum(axis=1) < 1).any():
+        raise ConfigError(f"row {int(wrong.argmax())} is empty", hint="Leave out empty samples.")
+    if too_long == "error" and (wrong := (columns > capacity).any(axis=1)).any():
+        row = int(wrong.argmax())
+        raise ConfigError(
+            f"row {row} has {_few(columns[row])} tokens, more than the capacity of {_few(capacity)}",
+            hint='Use too_long="truncate", for one field "split", or a larger capacity.',
+        )
+
+
+def _few(numbers: Int64) -> str:
+    return ", ".join(map(str, numbers.tolist()))
 
 
 def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[Any]:
@@ -263,79 +210,102 @@ def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[Any]:
     return random_order(size, seed, epoch, stream=0)
 
 
-def _as_capacity(given: int | Sequence[int]) -> int | tuple[int, ...]:
-    return index(given) if isinstance(given, (int, np.integer)) else tuple(map(index, given))
-
-
-def _pack_fields(
-    table: npt.NDArray[np.int64],
-    capacity: int | tuple[int, ...],
-    max_sequences: int | None,
-    too_long: TooLong,
-    *,
-    order: npt.NDArray[np.integer],
-) -> PackingPlan:
-    """Return the packing of samples with several fields; see :func:`pack`."""
-    fields = table.shape[1] if table.ndim > 1 else 1
-    each = np.array([capacity] * fields if isinstance(capacity, int) else capacity, np.int64)
-    if each.shape != (fields,) or table.ndim == 1:
-        raise ConfigError(
-            f"there are {fields} lengths of each sample, and {len(each)} capacities",
-            hint="Give one capacity for all fields, or one for each.",
-        )
-    if each.min() < 1 or (max_sequences is not None and max_sequences < 1):
-        raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
-    if too_long not in ("error", "truncate"):
-        hint = 'Use too_long="truncate".'
-        raise ConfigError(f"too_long={too_long!r} takes one field, found {fields}", hint=hint)
-    if (wrong := table.sum(axis=1) < 1).any():
-        raise ConfigError(f"row {int(wrong.argmax())} is empty", hint="Leave out empty samples.")
-    if too_long == "error" and (wrong := (table > each).any(axis=1)).any():
-        row = int(wrong.argmax())
-        raise ConfigError(
-            f"row {row} has {table[row].tolist()} tokens, more than the capacity of {each.tolist()}",
-            hint='Use too_long="truncate", or a larger capacity.',
-        )
-    sizes = np.minimum(table, each)
-    rows, offsets = pack_fields(sizes, each, order, max_sequences)
-    begins = np.broadcast_to(np.int64(0), rows.shape)
-    least = least_rows(sizes, each, max_sequences)
-    return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)
-
-
-class _Split(NamedTuple):
-    """The row and the first token of each piece."""
-
-    rows: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.int64]
-
-
-def _pieces(
-    lengths: npt.NDArray[np.int64], capacity: int, too_long: TooLong
-) -> tuple[npt.NDArray[np.int64], _Split | None]:
-    """Return the tokens of each piece; and the origin of each piece if sequences are split, else None."""
-    if too_long not in get_args(TooLong):
-        raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {too_long!r}")
-    if int(lengths.max()) <= capacity:
-        return lengths, None
-    if too_long == "error":
-        row = int(np.argmax(lengths > capacity))
-        raise ConfigError(
-            f"row {row} has {lengths[row]} tokens, more than the capacity of {capacity}",
-            hint='Use too_long="truncate" or "split", or a larger capacity.',
-        )
-    if too_long == "truncate":
-        return np.minimum(lengths, capacity), None
-    numbers = -(-lengths // capacity)
-    rows = np.repeat(np.arange(len(lengths)), numbers)
-    begins = (np.arange(len(rows)) - np.repeat(np.cumsum(numbers) - numbers, numbers)) * capacity
-    return np.minimum(lengths[rows] - begins, capacity), _Split(rows, begins)
-
-
-def _longest_first(sizes: npt.NDArray[np.int64], seed: int | None, epoch: int) -> npt.NDArray[np.int64]:
+def _best_fit(sizes: Int64, capacity: int, max_sequences: int | None, order: npt.NDArray[Any]) -> PackingPlan:
+    """Pack whole sequences; those of one length in their ``order``."""
     # NumPy sorts 16-bit keys by radix, several times faster than 64-bit ones.
     keys = ~(sizes.astype(np.uint16) if sizes.max() < 1 << 16 else sizes)
-    if seed is None:
-        return np.argsort(keys, kind="stable")
-    order = _order(len(sizes), seed, epoch)
-    return order[np.argsort(keys[order], kind="stable")]
+    order = order[np.argsort(keys[order], kind="stable")]
+    histogram = np.bincount(sizes, minlength=capacity + 1)
+    bins, slots, counts = best_fit_decreasing(histogram, max_sequences)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    indices = offsets[bins]
+    indices += slots
+    del bins, slots  # of ten million sequences, all of these take much memory
+    packed = np.empty(len(order), np.int64)
+    packed[indices] = order
+    del indices, order
+    begins = np.broadcast_to(np.int64(0), packed.shape)
+    return PackingPlan(packed, begins, sizes[packed], offsets, capacity, least_bins(histogram, max_sequences))
+
+
+class _OpenBins:
+    """Arrays of the numbers of bins, by their free tokens (room) and free sequences (slots)."""
+
+    def __init__(self) -> None:
+        self._rooms: list[int] = []
+        self._bins: dict[int, dict[int, list[npt.NDArray[np.int32]]]] = {}
+
+    def put(self, room: int, slots: int, bins: npt.NDArray[np.int32]) -> None:
+        if room == 0 or slots == 0 or len(bins) == 0:
+            return
+        if room not in self._bins:
+            insort(self._rooms, room)
+            self._bins[room] = {}
+        self._bins[room].setdefault(slots, []).append(bins)
+
+    def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int32]] | None:
+        """Remove and return bins with the least room for ``length`` tokens; None if there are none."""
+        index = bisect_left(self._rooms, length)
+        if index == len(self._rooms):
+            return None
+        room = self._rooms[index]
+        by_slots = self._bins[room]
+        slots = next(iter(by_slots))
+        bins = by_slots[slots].pop()
+        if not by_slots[slots]:
+            del by_slots[slots]
+        if not by_slots:
+            del self._bins[room]
+            del self._rooms[index]
+        return room, slots, bins
+
+
+def best_fit_decreasing(
+    histogram: Int64, max_sequences: int | None = None
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Int64]:
+    """Pack sequences, the longest first, each into the bin with the least room for it."""
+    # histogram (capacity + 1,) -> the bin and the slot of each sequence, (N,); the sequences of each bin
+    capacity = len(histogram) - 1
+    limit = int(histogram.sum()) if max_sequences is None else max_sequences
+    opened = 0
+    open_bins = _OpenBins()
+    bins: list[npt.NDArray[np.int32]] = []
+    slots: list[npt.NDArray[np.int32]] = []
+    for length in np.flatnonzero(histogram)[::-1].tolist():
+        left = int(histogram[length])
+        while left:
+            taken = open_bins.take(length)
+            if taken is None:
+                each = min(capacity // length, limit)
+                taken = capacity, limit, opened + np.arange(-(-left // each), dtype=np.int32)
+                opened += len(taken[2])
+            room, free, numbers = taken
+            each = min(room // length, free, left)
+            full = left // each
+            open_bins.put(room, free, numbers[full:])
+            numbers = numbers[:full]
+            left -= each * len(numbers)
+            bins.append(np.repeat(numbers, each))
+            slots.append(np.tile(limit - free + np.arange(each, dtype=np.int32), len(numbers)))
+            open_bins.put(room - each * length, free - each, numbers)
+    bin_of = np.concatenate(bins)
+    return bin_of, np.concatenate(slots), np.bincount(bin_of, minlength=opened)
+
+
+def least_bins(histogram: Int64, max_sequences: int | None = None) -> int:
+    """Return the lower bound L2 on the number of bins (Martello and Toth, "Knapsack Problems", 1990, 8.3).
+
+    For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences of
+    at least t, and sequences above half the capacity share no bin with each other. Sequences between t and
+    half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
+    """
+    # histogram (capacity + 1,)
+    capacity = len(histogram) - 1
+    number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))
+    tokens = np.concatenate((np.cumsum((histogram * np.arange(capacity + 1))[::-1])[::-1], [0]))
+    threshold = np.arange(capacity // 2 + 1)
+    half, large = capacity // 2 + 1, capacity - threshold + 1
+    medium_room = (number[half] - number[large]) * capacity - (tokens[half] - tokens[large])
+    rest = tokens[threshold] - tokens[half] - medium_room
+    bound = int((number[half] + np.maximum(0, -(-rest // capacity))).max())
+    return bound if max_sequences is None else max(bound, -(-int(number[0]) // max_sequences))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import ConfigError
+from stoker.arguments import whole_number
 from stoker.random import philox_permutation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def check_seed(seed: int, epoch: int) -> None:
-    """Raise ConfigError unless ``seed`` is from 0 to 2**64 - 1 and ``epoch`` from 0 to 2**32 - 1."""
-    for name, value, bits in (("seed", seed, 64), ("epoch", epoch, 32)):
-        if not 0 <= value < 1 << bits:
-            raise ConfigError(f"{name} must be from 0 to 2**{bits} - 1, found {value}")
+    """Raise ConfigError unless ``seed`` has 64 bits and ``epoch`` has 32."""
+    whole_number("seed", seed, 0, (1 << 64) - 1)
+    whole_number("epoch", epoch, 0, (1 << 32) - 1)
 
 
 def narrowed(numbers: npt.NDArray[np.int64], end: int) -> npt.NDArray[Any]:
@@ -31,14 +32,10 @@ def narrowed(numbers: npt.NDArray[np.int64], end: int) -> npt.NDArray[Any]:
 def random_order(
     size: int, seed: int, epoch: int, stream: int, within: npt.NDArray[np.uint16] | None = None
 ) -> npt.NDArray[Any]:
-    """Return a random permutation of 0 to size - 1."""
-    # within (size,) uint16 -> (size,) int32
+    """Return a random permutation of 0 to size - 1, a function of the three numbers; sorted by ``within``."""
+    # within (size,) uint16 -> (size,) int32, or int64 if needed
     order = narrowed(philox_permutation(size, epoch << 96 | stream << 64 | seed), size)
     return order if within is None else order[np.argsort(within[order], kind="stable")]
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Batch(NamedTuple):
@@ -108,16 +105,20 @@ class BatchPlan:
         rows = self.rows[start + rank : start + size : self.world_size].astype(np.int64, copy=False)
         return Batch(rows, (len(rows), *self.lengths[step].tolist()))
 
+    def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
+        """Return (n,) bool: False for the repeated rows that fill this batch."""
+        self._check(step, rank)
+        return np.arange(rank, int(self.sizes[step]), self.world_size) < int(self.valid[step])
+
     def batches(self, rank: int = 0) -> PlanBatches:
         """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
 
-        They are those of this epoch alone; :meth:`BatchSampler.batches` lets you choose the epoch.
+        They belong to this epoch alone; :meth:`BatchSampler.batches` lets you choose the epoch.
 
         Raises:
             ConfigError: There is no such rank.
         """
-        check_rank(rank, self.world_size)
-        return PlanBatches(self, rank)
+        return PlanBatches(self, whole_number("rank", rank, 0, self.world_size - 1))
 
     def dealt(self, world_size: int) -> BatchPlan:
         """Return the same groups for other ranks; each group repeats fewer rows than there are ranks."""
@@ -126,11 +127,6 @@ class BatchPlan:
         index = np.arange(sizes.sum()) - np.repeat(starts, sizes)
         rows = self.rows[np.repeat(self.starts, sizes) + index % np.repeat(self.valid, sizes)]
         return replace(self, rows=rows, starts=starts, sizes=sizes, world_size=world_size)
-
-    def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
-        """Return (n,) bool: False for the repeated rows that fill this batch."""
-        self._check(step, rank)
-        return np.arange(rank, int(self.sizes[step]), self.world_size) < int(self.valid[step])
 
     def group(self, step: int) -> npt.NDArray[np.int64]:
         """Return (valid,) int64, the rows of all ranks at one step, without repeated ones."""
@@ -149,23 +145,16 @@ class BatchPlan:
         return [tuple(shape) for shape in np.unique(table, axis=0).tolist()]
 
     def _check(self, step: int, rank: int) -> None:
-        if not 0 <= step < len(self):
-            raise ConfigError(f"step must be from 0 to {len(self) - 1}, found {step}")
-        check_rank(rank, self.world_size)
-
-
-def check_rank(rank: int, world_size: int) -> None:
-    """Raise ConfigError unless ``rank`` is from 0 to ``world_size - 1``."""
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"rank must be from 0 to {world_size - 1}, found {rank}")
+        whole_number("step", step, 0, len(self) - 1)
+        whole_number("rank", rank, 0, self.world_size - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class PlanBatches:
     """The batches of one rank in one epoch, as lists of rows."""
 
-    plan: BatchPlan  # The plan of the epoch
-    rank: int  # The rank
+    plan: BatchPlan
+    rank: int
 
     def __len__(self) -> int:
         """Number of batches."""
@@ -176,15 +165,11 @@ class PlanBatches:
             yield self.plan.batch(step, self.rank).rows.tolist()
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
 class RankBatches:
     """The batches of one rank, for ``DataLoader(dataset, batch_sampler=...)`` of PyTorch.
 
-    Each iteration yields the batches of one epoch, which :meth:`set_epoch` chooses, as that of PyTorch's
-    ``DistributedSampler`` does. The plan of an epoch is made when it is needed, and kept until another is.
+    Each iteration yields the batches of one epoch, which :meth:`set_epoch` chooses as for PyTorch's
+    ``DistributedSampler``. The plan of an epoch is made when it is needed, and kept until another is.
 
     Args:
         make_plan: Returns the plan of an epoch.
@@ -196,9 +181,8 @@ class RankBatches:
     """
 
     def __init__(self, make_plan: Callable[[int], BatchPlan], world_size: int, rank: int) -> None:
-        check_rank(rank, world_size)
         self._make_plan = make_plan
-        self._rank = rank
+        self._rank = whole_number("rank", rank, 0, world_size - 1)
         self._epoch = 0
         self._plan: BatchPlan | None = None
 
@@ -211,7 +195,7 @@ class RankBatches:
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration, from 0."""
-        self._epoch = index(epoch)
+        self._epoch = whole_number("epoch", epoch, 0)
 
     def __len__(self) -> int:
         """Number of batches of the epoch, which is the same on every rank."""

@@ -6,12 +6,12 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.errors import CheckpointError, ConfigError
 
 from .boundaries import Boundaries, as_edges, as_lengths, assign_buckets, cost_function, round_up
@@ -20,6 +20,8 @@ from .plan import BatchPlan, RankBatches, check_seed, random_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Int64 = npt.NDArray[np.int64]
 
 Membership = Literal["fresh", "frozen", "ordered"]
 """The order from which batches are cut: "fresh" is random and new each epoch, "frozen" random and the same in
@@ -35,11 +37,10 @@ _History = tuple[tuple[int, int], ...]
 class Draw(NamedTuple):
     """The rows that a sampler cuts into groups, and the keys of their random order."""
 
-    # (M,) int64, ascending: all samples, or the remaining samples of a resumed epoch
-    rows: npt.NDArray[np.int64]
-    epoch: int  # Number of the epoch
+    rows: Int64  # (M,), ascending: all samples, or the remaining samples of a resumed epoch
+    epoch: int
     stream: int  # Number of the random order that decides the membership, among independent ones
-    world_size: int  # Number of ranks
+    world_size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +59,14 @@ class BatchSampler(ABC):
             is not computed, as with variable-length attention.
     """
 
-    lengths: npt.NDArray[np.int64]
+    lengths: Int64
     _: KW_ONLY
     seed: int = 0
     world_size: int = 1
     membership: Membership = "fresh"
     shuffle: bool = True
     last_batch: LastGroup = "partial"
-    balance: Balance | npt.NDArray[np.int64] | None = None
+    balance: Balance | Int64 | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", as_lengths(self.lengths))
@@ -73,16 +74,19 @@ class BatchSampler(ABC):
             if isinstance(value := getattr(self, spec.name), np.integer):
                 object.__setattr__(self, spec.name, int(value))  # the fingerprint holds repr(value)
         check_seed(self.seed, 0)
-        if self.world_size < 1:
-            raise ConfigError(f"world_size must be at least 1, found {self.world_size}")
-        for name, allowed in (("membership", get_args(Membership)), ("last_batch", get_args(LastGroup))):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
-        self._check_balance()
+        whole_number("world_size", self.world_size, 1)
+        one_of("membership", self.membership, get_args(Membership))
+        one_of("last_batch", self.last_batch, get_args(LastGroup))
+        if not isinstance(self.balance, np.ndarray):
+            one_of("balance", self.balance, (None, *get_args(Balance)))
+        elif as_lengths(self.balance).shape != (len(self.lengths),):
+            raise ConfigError(
+                f"balance must have {len(self.lengths)} costs, found shape {self.balance.shape}"
+            )
 
     @property
     def rule(self) -> str:
-        """Name of a rule of this sampler that decides plans and is no attribute; empty if there is none."""
+        """Name of a rule of this sampler that decides plans and is not an attribute; empty without one."""
         return ""
 
     @abstractmethod
@@ -90,7 +94,7 @@ class BatchSampler(ABC):
         """Return the rows of a draw, ordered by :meth:`ordered` and cut into groups."""
 
     @abstractmethod
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
+    def padded(self, groups: Groups) -> Int64:
         """Return (G, D) int64, the padded lengths of each group."""
 
     def plan(self, epoch: int = 0, history: _History = ()) -> BatchPlan:
@@ -100,13 +104,13 @@ class BatchSampler(ABC):
             epoch: From 0 to 2**32 - 1.
             history: See :attr:`BatchPlan.history`; :meth:`resume` fills it in.
         """
-        epoch = index(epoch)  # a NumPy integer would overflow in the key of the random order
+        epoch = whole_number("epoch", epoch)  # a NumPy integer would overflow in the key of the random order
         check_seed(self.seed, epoch)
         remaining = np.ones(len(self.lengths), np.bool_)
         for stage, (world_size, steps) in enumerate(history):
-            earlier = self._draw(np.flatnonzero(remaining), epoch, history[:stage], world_size)
+            earlier = self._plan_rest(np.flatnonzero(remaining), epoch, history[:stage], world_size)
             remaining[earlier.seen(steps)] = False
-        return self._draw(np.flatnonzero(remaining), epoch, history, self.world_size)
+        return self._plan_rest(np.flatnonzero(remaining), epoch, history, self.world_size)
 
     def batches(self, rank: int = 0) -> RankBatches:
         """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
@@ -116,7 +120,7 @@ class BatchSampler(ABC):
         """
         return RankBatches(self.plan, self.world_size, rank)
 
-    def _draw(self, rows: npt.NDArray[np.int64], epoch: int, history: _History, world_size: int) -> BatchPlan:
+    def _plan_rest(self, rows: Int64, epoch: int, history: _History, world_size: int) -> BatchPlan:
         stage = len(history)
         groups = self.cut(Draw(rows, epoch, 2 * stage, world_size))
         rows, sizes = groups.rows, groups.sizes
@@ -140,40 +144,41 @@ class BatchSampler(ABC):
             history=history,
         )
 
-    def ordered(self, draw: Draw, buckets: npt.NDArray[np.uint16] | None = None) -> npt.NDArray[np.int64]:
+    def ordered(self, draw: Draw, buckets: npt.NDArray[np.uint16] | None = None) -> Int64:
         """Return rows in the order of ``membership``, by bucket first if ``buckets`` are given."""
         if self.membership == "ordered":
             return draw.rows if buckets is None else draw.rows[np.argsort(buckets, kind="stable")]
         epoch = draw.epoch if self.membership == "fresh" else 0
         order = random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)
-        rows: npt.NDArray[np.int64] = draw.rows[order]
+        rows: Int64 = draw.rows[order]
         return rows
 
-    def group_maxima(self, groups: Groups) -> npt.NDArray[np.int64]:
+    def cut_by_bucket(self, draw: Draw, bucket: npt.NDArray[np.uint16], batch_sizes: Int64) -> Groups:
+        """Return groups of single buckets, from the bucket of each sample and the full batch of each bucket.
+
+        The samples that do not fill a batch of their bucket move on to the next one.
+        """
+        # bucket (N,), batch_sizes (K,)
+        buckets = bucket[draw.rows]
+        counts = np.bincount(buckets, minlength=len(batch_sizes))
+        return cut_buckets(self.ordered(draw, buckets), counts, batch_sizes, draw.world_size, self.last_batch)
+
+    def group_maxima(self, groups: Groups) -> Int64:
         """Return (G, D) int64, the length of the longest sequence in each group."""
         table = self.lengths.reshape(len(self.lengths), -1)
         if len(groups.starts) == 0:
             return np.zeros((0, table.shape[1]), np.int64)
         end = int(groups.starts[-1] + groups.sizes[-1])
-        maxima: npt.NDArray[np.int64] = np.maximum.reduceat(table[groups.rows[:end]], groups.starts, axis=0)
+        maxima: Int64 = np.maximum.reduceat(table[groups.rows[:end]], groups.starts, axis=0)
         return maxima
 
-    def _check_balance(self) -> None:
-        if isinstance(self.balance, np.ndarray):
-            if as_lengths(self.balance).shape != (len(self.lengths),):
-                needed, found = len(self.lengths), self.balance.shape
-                raise ConfigError(f"balance must have {needed} costs, found shape {found}")
-        elif self.balance not in (None, *get_args(Balance)):
-            raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, found {self.balance!r}")
-
     @cached_property
-    def _costs(self) -> npt.NDArray[np.int64]:
+    def _costs(self) -> Int64:
         """(N,) int64, the cost of each sample."""
-        assert self.balance is not None, "only balanced samplers read it"
         if isinstance(self.balance, np.ndarray):
             return self.balance
-        costs = np.asarray(cost_function(self.balance)(self.lengths), np.int64)
-        totals: npt.NDArray[np.int64] = costs.reshape(len(costs), -1).sum(axis=1)
+        costs = np.asarray(cost_function(self.balance or "tokens")(self.lengths), np.int64)
+        totals: Int64 = costs.reshape(len(costs), -1).sum(axis=1)
         return totals
 
     @cached_property
@@ -192,7 +197,7 @@ class BatchSampler(ABC):
         """Return the state after ``step`` steps of ``plan``, as values that JSON has."""
         return {
             "epoch": plan.epoch,
-            "step": index(step),
+            "step": whole_number("step", step),
             "world_size": plan.world_size,
             "history": [list(part) for part in plan.history],
             "fingerprint": self.fingerprint,
@@ -224,32 +229,31 @@ class BatchSampler(ABC):
         return self.plan(epoch, (*history, (world_size, step))), 0
 
 
-def _at_least_one(**options: float) -> None:
-    for name, value in options.items():
-        if value < 1:
-            raise ConfigError(f"{name} must be at least 1, found {value}")
+def _check_counts(sampler: BatchSampler, *names: str) -> None:
+    """Check attributes that are integers from 1, or None."""
+    for name in names:
+        optional_number(name, getattr(sampler, name), 1)
 
 
-@dataclass(frozen=True)
-class _Buckets:
-    """Boundaries, and the bucket of every sample."""
+class _BoundedSampler(BatchSampler):
+    """A sampler with ``boundaries`` of lengths, (K,) or (K, D) int64."""
 
-    edges: npt.NDArray[np.int64]  # (K, D), the padded lengths of each bucket
-    bucket: npt.NDArray[np.uint16]  # (N,), the bucket of each sample
+    boundaries: Any
 
-    @classmethod
-    def make(cls, lengths: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> _Buckets:
-        return cls(edges.reshape(len(edges), -1), assign_buckets(lengths, edges).astype(np.uint16))
+    @cached_property
+    def _edges(self) -> Int64:
+        """(K, D), the padded lengths of each bucket."""
+        edges: Int64 = self.boundaries.reshape(len(self.boundaries), -1)
+        return edges
 
-    def cut(self, sampler: BatchSampler, sizes: npt.NDArray[np.int64], draw: Draw) -> Groups:
-        """Return groups of single buckets; ``sizes`` is (K,) int64, the samples of a full batch of each."""
-        buckets = self.bucket[draw.rows]
-        counts = np.bincount(buckets, minlength=len(self.edges))
-        return cut_buckets(sampler.ordered(draw, buckets), counts, sizes, draw.world_size, sampler.last_batch)
+    @cached_property
+    def _bucket(self) -> npt.NDArray[np.uint16]:
+        """(N,), the bucket of each sample."""
+        return assign_buckets(self.lengths, self.boundaries).astype(np.uint16)
 
 
 @dataclass(frozen=True, eq=False)
-class FixedBucketSampler(BatchSampler):
+class FixedBucketSampler(_BoundedSampler):
     """Batches from buckets, of one size or larger for shorter sequences (FixedBucketSampler of GluonNLP).
 
     Attributes:
@@ -270,39 +274,34 @@ class FixedBucketSampler(BatchSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least_one(batch_size=self.batch_size, pad_to_multiple_of=self.pad_to_multiple_of)
-        if self.ratio < 0 or self.pad_to not in ("bucket", "batch"):
-            raise ConfigError(
-                f"ratio must be at least 0, pad_to bucket or batch; found {self.ratio} and {self.pad_to!r}"
-            )
+        _check_counts(self, "batch_size", "pad_to_multiple_of")
+        one_of("pad_to", self.pad_to, ("bucket", "batch"))
+        if self.ratio < 0:
+            raise ConfigError(f"ratio must be at least 0, found {self.ratio}")
         if self.pad_to == "bucket" and self.pad_to_multiple_of != 1:
             raise ConfigError(
                 "pad_to_multiple_of has no effect beside pad_to='bucket', which pads to boundaries",
                 hint="Give it to bucket_boundaries(), or choose pad_to='batch'.",
             )
         object.__setattr__(self, "boundaries", as_edges(self.boundaries))
-        _ = self._buckets
+        _ = self._bucket  # refuses samples that are too long
 
     @cached_property
-    def _buckets(self) -> _Buckets:
-        return _Buckets.make(self.lengths, as_edges(self.boundaries))
-
-    @cached_property
-    def batch_sizes(self) -> npt.NDArray[np.int64]:
+    def batch_sizes(self) -> Int64:
         """(K,) int64, the number of samples in a full batch of each bucket."""
-        widths = self._buckets.edges.sum(axis=1)
+        widths = self._edges.sum(axis=1)
         scaled = widths[-1] / widths * self.ratio * self.batch_size
-        sizes: npt.NDArray[np.int64] = np.maximum(scaled.astype(np.int64), self.batch_size)
+        sizes: Int64 = np.maximum(scaled.astype(np.int64), self.batch_size)
         return sizes
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`BatchSampler.cut`."""
-        return self._buckets.cut(self, self.batch_sizes, draw)
+        """Return groups of single buckets."""
+        return self.cut_by_bucket(draw, self._bucket, self.batch_sizes)
 
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`BatchSampler.padded`."""
+    def padded(self, groups: Groups) -> Int64:
+        """Return the boundaries of the groups, or the longest lengths in them."""
         if self.pad_to == "bucket":
-            return self._buckets.edges[groups.runs]
+            return self._edges[groups.runs]
         return round_up(self.group_maxima(groups), self.pad_to_multiple_of)
 
 
@@ -329,17 +328,15 @@ class SortedBucketSampler(BatchSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_least_one(
-            batch_size=self.batch_size, pad_to_multiple_of=self.pad_to_multiple_of, window=self.window or 1
-        )
+        _check_counts(self, "batch_size", "window", "pad_to_multiple_of")
 
     @property
     def rule(self) -> str:
-        """See :attr:`BatchSampler.rule`."""
+        """The rule for samples with several lengths."""
         return "" if self.lengths.ndim == 1 else "k-d split"
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`BatchSampler.cut`."""
+        """Return groups of sorted windows."""
         window = self.window * self.batch_size * draw.world_size if self.window else len(self.lengths)
         return cut_windows(
             self.ordered(draw),
@@ -351,13 +348,13 @@ class SortedBucketSampler(BatchSampler):
             last_batch=self.last_batch,
         )
 
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`BatchSampler.padded`."""
+    def padded(self, groups: Groups) -> Int64:
+        """Return the longest lengths in the groups, rounded up."""
         return round_up(self.group_maxima(groups), self.pad_to_multiple_of)
 
 
 @dataclass(frozen=True, eq=False)
-class TokenBudgetSampler(BatchSampler):
+class TokenBudgetSampler(_BoundedSampler):
     """Batches of at most ``max_tokens`` padded tokens on one rank (max_tokens of fairseq).
 
     With boundaries, a full batch of a bucket has as many samples as fit, so there are few shapes. Without
@@ -383,8 +380,7 @@ class TokenBudgetSampler(BatchSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        options = {"batch_multiple": self.batch_multiple, "pad_to_multiple_of": self.pad_to_multiple_of}
-        _at_least_one(window=self.window or 1, max_batch_size=self.max_batch_size or 1, **options)
+        _check_counts(self, "max_tokens", "window", "batch_multiple", "max_batch_size", "pad_to_multiple_of")
         if self.boundaries is not None and (self.window is not None or self.pad_to_multiple_of != 1):
             raise ConfigError(
                 "window and pad_to_multiple_of have no effect beside boundaries",
@@ -394,7 +390,7 @@ class TokenBudgetSampler(BatchSampler):
             longest = int(round_up(np.atleast_1d(self.lengths.max(axis=0)), self.pad_to_multiple_of).sum())
         else:
             object.__setattr__(self, "boundaries", as_edges(self.boundaries))
-            longest = int(self._buckets.edges[-1].sum())
+            longest = int(self._edges[-1].sum())
         if longest > self.max_tokens:
             raise ConfigError(
                 f"max_tokens is {self.max_tokens}, less than one sample padded to {longest}",
@@ -402,14 +398,9 @@ class TokenBudgetSampler(BatchSampler):
             )
 
     @cached_property
-    def _buckets(self) -> _Buckets:
-        assert self.boundaries is not None
-        return _Buckets.make(self.lengths, as_edges(self.boundaries))
-
-    @cached_property
-    def batch_sizes(self) -> npt.NDArray[np.int64]:
+    def batch_sizes(self) -> Int64:
         """(K,) int64, the number of samples in a full batch of each bucket; only with boundaries."""
-        return np.array([self.batch_size(width) for width in self._buckets.edges.sum(axis=1).tolist()])
+        return np.array([self.batch_size(width) for width in self._edges.sum(axis=1).tolist()])
 
     def batch_size(self, padded_length: int) -> int:
         """Return the number of samples in a full batch of one padded length."""
@@ -421,9 +412,9 @@ class TokenBudgetSampler(BatchSampler):
         return size if size < self.batch_multiple else size // self.batch_multiple * self.batch_multiple
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`BatchSampler.cut`."""
+        """Return groups of single buckets, or of sorted windows."""
         if self.boundaries is not None:
-            return self._buckets.cut(self, self.batch_sizes, draw)
+            return self.cut_by_bucket(draw, self._bucket, self.batch_sizes)
         return cut_windows(
             self.ordered(draw),
             round_up(self.lengths, self.pad_to_multiple_of),
@@ -434,7 +425,7 @@ class TokenBudgetSampler(BatchSampler):
             last_batch=self.last_batch,
         )
 
-    def _fitting(self, following: npt.NDArray[np.int64], world_size: int) -> int:
+    def _fitting(self, following: Int64, world_size: int) -> int:
         """Return the samples of a batch of one rank that begins (n, D) padded lengths, in their order."""
         first = int(following[0].sum())
         if following.shape[1] == 1:  # sorted: the first is the longest
@@ -445,8 +436,8 @@ class TokenBudgetSampler(BatchSampler):
         fitting = int((sizes * widths <= self.max_tokens).sum())
         return self.batch_size(int(widths[-1])) if fitting == len(sizes) else self._allowed(fitting)
 
-    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`BatchSampler.padded`."""
+    def padded(self, groups: Groups) -> Int64:
+        """Return the boundaries of the groups, or the longest lengths in them, rounded up."""
         if self.boundaries is not None:
-            return self._buckets.edges[groups.runs]
+            return self._edges[groups.runs]
         return round_up(self.group_maxima(groups), self.pad_to_multiple_of)

@@ -6,20 +6,19 @@ caller names each sequence by an integer, such as its row.
 
 from __future__ import annotations
 
-from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.errors import CheckpointError, ConfigError
 
 from .boundaries import Boundaries, as_edges
 from .packing import TooLong, pack
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    import numpy.typing as npt
+Int64 = npt.NDArray[np.int64]
 
 
 class PackedRow(NamedTuple):
@@ -31,9 +30,9 @@ class PackedRow(NamedTuple):
         lengths: (P,) int64, the number of tokens in each piece.
     """
 
-    rows: npt.NDArray[np.int64]
-    begins: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    rows: Int64
+    begins: Int64
+    lengths: Int64
 
 
 class StreamingPacker:
@@ -46,7 +45,7 @@ class StreamingPacker:
         capacity: Number of tokens that fit into a packed row.
         buffer_size: Largest number of pieces in the buffer.
         max_sequences: Largest number of pieces in a packed row, or None.
-        too_long: As for :func:`stoker.bucketing.packing.pack`.
+        too_long: As for :func:`pack`.
 
     Raises:
         ConfigError: An argument is out of range.
@@ -60,23 +59,17 @@ class StreamingPacker:
         max_sequences: int | None = None,
         too_long: TooLong = "error",
     ) -> None:
-        if capacity < 1 or buffer_size < 1 or (max_sequences is not None and max_sequences < 1):
-            raise ConfigError(
-                f"capacity, buffer_size and max_sequences must be at least 1, found {capacity}, "
-                f"{buffer_size} and {max_sequences}"
-            )
-        if too_long not in get_args(TooLong):
-            raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {too_long!r}")
+        one_of("too_long", too_long, get_args(TooLong))
+        self._capacity = whole_number("capacity", capacity, 1)
+        self._buffer_size = whole_number("buffer_size", buffer_size, 1)
+        self._max_sequences = optional_number("max_sequences", max_sequences, 1)
+        self._too_long = too_long
         self._options = {
-            "capacity": index(capacity),
-            "buffer_size": index(buffer_size),
-            "max_sequences": None if max_sequences is None else index(max_sequences),
+            "capacity": self._capacity,
+            "buffer_size": self._buffer_size,
+            "max_sequences": self._max_sequences,
             "too_long": too_long,
         }
-        self._capacity = capacity
-        self._buffer_size = buffer_size
-        self._max_sequences = max_sequences
-        self._too_long = too_long
         self._buffer: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
@@ -150,7 +143,7 @@ class StreamBatch(NamedTuple):
             ``world_size``.
     """
 
-    rows: npt.NDArray[np.int64]
+    rows: Int64
     shape: tuple[int, ...]
     valid: int
 
@@ -183,19 +176,17 @@ class StreamingBuckets:
         edges = as_edges(boundaries)
         self._edges = edges.reshape(len(edges), -1)
         each = [batch_sizes] * len(edges) if isinstance(batch_sizes, (int, np.integer)) else batch_sizes
-        sizes = list(map(index, each))
-        if len(sizes) != len(edges) or min(sizes) < 1 or world_size < 1:
-            raise ConfigError(f"{len(edges)} buckets need as many batch_sizes, and one or more ranks")
-        if buffer_size < sizes[-1] * world_size:
-            raise ConfigError(f"buffer_size must be at least {sizes[-1] * world_size}, found {buffer_size}")
-        self._sizes = [size * world_size for size in sizes]
-        self._world_size = world_size
-        self._buffer_size = buffer_size
+        sizes = [whole_number("batch_sizes", size, 1) for size in each]
+        if len(sizes) != len(edges):
+            raise ConfigError(f"batch_sizes must be one number or {len(edges)}, found {len(sizes)}")
+        self._world_size = whole_number("world_size", world_size, 1)
+        self._sizes = [size * self._world_size for size in sizes]
+        self._buffer_size = whole_number("buffer_size", buffer_size, self._sizes[-1])
         self._options = {
             "boundaries": self._edges.tolist(),
             "batch_sizes": sizes,
-            "buffer_size": index(buffer_size),
-            "world_size": index(world_size),
+            "buffer_size": self._buffer_size,
+            "world_size": self._world_size,
         }
         self._held: list[list[int]] = [[] for _ in sizes]
 

@@ -1,4 +1,4 @@
-"""Checks of arguments that all public functions share: integers, lists of names, progress, former names."""
+"""Checks of arguments that all public functions share: integers, choices, names, progress, former names."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
             f"{argument} must be a list of names, found {names!r}", hint=f"Write {argument}=({names!r},)."
         )
     return tuple(names)
+
+
+def one_of(argument: str, value: object, allowed: Sequence[object]) -> None:
+    """Raise ConfigError unless an argument has one of the allowed values."""
+    if value not in allowed:
+        names = ", ".join(map(repr, allowed))
+        raise ConfigError(f"{argument} must be one of {names}, found {value!r}")
 
 
 def check_progress(progress: object) -> None:

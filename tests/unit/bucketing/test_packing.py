@@ -139,7 +139,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path):
         lambda: np.savez(path, rows=np.array([{"a": 1}], dtype=object)),
     ):
         write()
-        with pytest.raises(DatasetError, match="no packing plan"):
+        with pytest.raises(DatasetError, match="not a packing plan"):
             PackingPlan.load(path)
 
 
@@ -188,5 +188,5 @@ def test_bad_arguments_are_refused(arguments, options):
 
 
 def test_a_packed_row_out_of_range_is_refused():
-    with pytest.raises(ConfigError, match="packed row"):
+    with pytest.raises(ConfigError, match="packed_row"):
         pack([1], 5).pieces(1)
