@@ -23,7 +23,7 @@ from ..dataset.columns import ORIGIN_COLUMNS
 from ..files import check_named
 from ..sources.classes import check_classes
 from ..sources.listing import Listing
-from ..sources.options import SourceFormatName
+from ..sources.options import SourceFormatName, SourceOptions
 from ..sources.registry import find_format
 from ..sources.source import Source
 from ..sources.table_blocks import BlockImages
@@ -122,22 +122,21 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
 
 
 def _source(src: str | os.PathLike[str], request: ConvertRequest) -> Source:
-    return Source(
-        src,
-        request.images,
-        request.masks,
-        request.ignore_index,
-        request.class_depth,
-        request.follow_links,
-        request.fields,
-        unlabelled=request.unlabelled or None,
+    options = SourceOptions(
+        follow_links=request.follow_links,
+        class_depth=request.class_depth,
+        unlabelled=request.unlabelled,
+        images=request.images,
         path_column=request.path_column,
         label_column=request.label_column,
         suffix=request.suffix,
+        fields=request.fields,
+        masks=request.masks,
         instances=request.instances,
-        has_mask_map=request.mask_map not in (None, "none"),
-        caption_column=request.caption_column,
+        ignore_index=request.ignore_index,
+        mask_map=request.mask_map,
     )
+    return Source(src, options, request.caption_column)
 
 
 def _check_splits(listing: Listing, options: ConvertOptions, dst: str | os.PathLike[str]) -> None:

@@ -30,6 +30,7 @@ from ..sources.classes import check_classes, number_classes
 from ..sources.file_list import has_list_suffix
 from ..sources.image_files import FoundFile, has_image_suffix, is_array_name, walk_images
 from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
+from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
 from ..sources.source_reader import SkippedError, check_image, read_source_file
@@ -175,9 +176,9 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
         )
     if source_format.name == "folder":
         flat = unlabelled or is_flat(src)
-        source = Source(src, class_depth=None if flat else 1, unlabelled=flat or None)
+        source = Source(src, SourceOptions(class_depth=None if flat else 1, unlabelled=flat))
     else:
-        source = Source(src, unlabelled=unlabelled or None)
+        source = Source(src, SourceOptions(unlabelled=unlabelled))
     listing = list_source(source, source_format)
     if missing := listing.missing_classes:
         named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_MOST_NAMED])

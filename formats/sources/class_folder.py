@@ -34,11 +34,13 @@ def is_folder(source: Source) -> bool:
 def list_folder(source: Source) -> Listing:
     """List a folder with one folder for each class, on a disk or at a URL."""
     path = os.fspath(source.path)
-    if source.unlabelled:
+    if source.options.unlabelled:
         return _list_unlabelled(source)
     if is_url(path):
-        return _list_remote_folder(path, class_depth=source.class_depth)
-    return _list_local_folder(path, class_depth=source.class_depth, follow_links=source.follow_links)
+        return _list_remote_folder(path, class_depth=source.options.class_depth)
+    return _list_local_folder(
+        path, class_depth=source.options.class_depth, follow_links=source.options.follow_links
+    )
 
 
 def _list_unlabelled(source: Source) -> Listing:

@@ -292,7 +292,7 @@ def list_coco(source: Source) -> Listing:
     """
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     with local_copies([source.path]) as (file,):
-        return list_coco_file(file, source.images or folder, follow_links=source.follow_links)
+        return list_coco_file(file, source.options.images or folder, follow_links=source.options.follow_links)
 
 
 def list_coco_file(

@@ -37,7 +37,7 @@ _MASKS = (
 def check_is_no_root(source: Source) -> None:
     """Check that a folder on a disk is not the root of annotated datasets; URLs are not looked at."""
     path = os.fspath(source.path)
-    if is_url(path) or source.unlabelled or not Path(path).is_dir():
+    if is_url(path) or source.options.unlabelled or not Path(path).is_dir():
         return
     root = Path(path)
     folders = sorted(one for one in _entries(root) if one.is_dir())

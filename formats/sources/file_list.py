@@ -295,13 +295,15 @@ def list_named_images(source: Source) -> Listing:
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     usual = ListColumns()
     columns = ListColumns(
-        source.path_column or usual.path,
-        source.label_column or usual.label,
-        source.suffix or usual.suffix,
+        source.options.path_column or usual.path,
+        source.options.label_column or usual.label,
+        source.options.suffix or usual.suffix,
         needs_label=source.caption_column is None,
     )
     with local_copies([source.path]) as (file,):
-        return list_file(file, source.images or folder, columns, follow_links=source.follow_links)
+        return list_file(
+            file, source.options.images or folder, columns, follow_links=source.options.follow_links
+        )
 
 
 class NamedFiles(NamedTuple):

@@ -31,7 +31,7 @@ _ADE_FILE, _ADE_FOLDER = "ADE_", "ADEChallengeData"  # ADE_train_00000001.png in
 
 def is_pairs(source: Source) -> bool:
     """Whether the caller has named a folder of masks, of classes or of objects."""
-    return source.masks is not None or source.instances is not None
+    return source.options.masks is not None or source.options.instances is not None
 
 
 def is_of_ade20k(path: str) -> bool:

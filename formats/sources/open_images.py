@@ -246,19 +246,19 @@ def list_open_images(source: Source) -> Listing:
     folder, _, name = os.fspath(source.path).rpartition("/")
     images = BoxImages(name, f"line {{}} of {name}")
     names = _descriptions(source, folder or ".")
-    root = resolve(source.images or folder or ".")
+    root = resolve(source.options.images or folder or ".")
     with local_copies([source.path]) as (file,), file.open(encoding="utf-8-sig", newline="") as text:
         try:
-            objects = _objects(images, text, file, names, has_masks=source.instances is not None)
-            if source.instances is None:
+            objects = _objects(images, text, file, names, has_masks=source.options.instances is not None)
+            if source.options.instances is None:
                 for one in objects:
                     one.add_to(images)
             else:
-                masks = source.open(source.instances)
-                add_with_masks(images, objects, root, masks, follow_links=source.follow_links)
+                masks = source.open(source.options.instances)
+                add_with_masks(images, objects, root, masks, follow_links=source.options.follow_links)
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"the CSV cannot be read: {error}", path=source.path) from error
-    return images.listing(root, follow_links=source.follow_links, relative=True)
+    return images.listing(root, follow_links=source.options.follow_links, relative=True)
 
 
 def _objects(

@@ -35,6 +35,7 @@ from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
 from ..containers.external import is_pattern
+from ..options import declarations
 from .listing import Listing
 from .options import SOURCE_DESCRIPTIONS, SourceFormatName
 from .source import Source
@@ -48,8 +49,7 @@ class SourceFormat:
     module: str  # Name of its module in this package
     is_format: str  # Function of the module: whether a source has this format
     list_format: str  # Function of the module that lists the samples of a source
-    # Fields of :class:`Source` that this format accepts; those that do not name a field refuse it
-    options: tuple[str, ...] = ()
+    has_captions: bool = False  # Whether a sample may have captions
     reads_instances: bool = False  # Whether the format reads the masks in ``instances`` itself
 
     def detects(self, source: Source) -> bool:
@@ -66,25 +66,21 @@ def _function(module: str, name: str) -> Any:
     return getattr(import_module(f".{module}", __package__), name)
 
 
-_FIELDS = ("fields", "caption_column")
-_LIST_OPTIONS = ("images", "path_column", "label_column", "suffix", "caption_column")
-
 SOURCE_FORMATS = (
-    SourceFormat("table", "tables", "is_table", "list_table", _FIELDS),
+    SourceFormat("table", "tables", "is_table", "list_table", has_captions=True),
     SourceFormat("recordio", "archives", "is_recordio", "list_recordio"),
-    SourceFormat("mds", "archives", "is_mds", "list_mds", _FIELDS),
-    SourceFormat("webdataset", "archives", "is_tar", "list_tar", _FIELDS),
+    SourceFormat("mds", "archives", "is_mds", "list_mds", has_captions=True),
+    SourceFormat("webdataset", "archives", "is_tar", "list_tar", has_captions=True),
     SourceFormat("voc", "voc", "is_voc", "list_voc"),
-    SourceFormat(
-        "open_images", "open_images", "is_open_images", "list_open_images", ("images",), reads_instances=True
-    ),
-    SourceFormat("coco", "coco", "is_coco", "list_coco", ("images",)),
-    SourceFormat("list", "file_list", "is_list", "list_named_images", _LIST_OPTIONS),
+    SourceFormat("open_images", "open_images", "is_open_images", "list_open_images", reads_instances=True),
+    SourceFormat("coco", "coco", "is_coco", "list_coco"),
+    SourceFormat("list", "file_list", "is_list", "list_named_images", has_captions=True),
     SourceFormat("yolo", "yolo", "is_yolo", "list_yolo"),
     SourceFormat("pairs", "mask_pairs", "is_pairs", "list_pairs"),
-    SourceFormat("folder", "class_folder", "is_folder", "list_folder", ("class_depth", "unlabelled")),
+    SourceFormat("folder", "class_folder", "is_folder", "list_folder"),
 )
 """In the order in which detection tries them: a source has the first format that detects it."""
+_WITH_CAPTIONS = [row.name for row in SOURCE_FORMATS if row.has_captions]
 
 
 def find_format(source: Source, name: str | None = None) -> SourceFormat:
@@ -118,20 +114,32 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         except OSError as error:
             raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
     listing = source_format.list_samples(source)
-    if source.masks is not None:
+    if source.options.masks is not None:
         with_masks = _function("mask_pairs", "with_masks")
-        listing = with_masks(listing, source.open(source.masks), source.ignore_index)
-    if source.instances is not None and not source_format.reads_instances:
+        listing = with_masks(listing, source.open(source.options.masks), source.options.ignore_index)
+    if source.options.instances is not None and not source_format.reads_instances:
         with_instances = _function("instance_pairs", "with_instances")
-        listing = with_instances(listing, source.open(source.instances), has_mask_map=source.has_mask_map)
+        listing = with_instances(
+            listing,
+            source.open(source.options.instances),
+            has_mask_map=source.options.mask_map not in (None, "none"),
+        )
     return listing
 
 
 def _check_options(source: Source, source_format: SourceFormat) -> None:
-    for option in {option: None for row in SOURCE_FORMATS for option in row.options}:
-        if option not in source_format.options and getattr(source, option) is not None:
-            named = " or ".join(row.name for row in SOURCE_FORMATS if option in row.options)
+    """Raise ConfigError for an option that sources of this format do not have."""
+    for item, declaration in declarations(source.options):
+        given = getattr(source.options, item.name) != item.default
+        if given and declaration.sources and source_format.name not in declaration.sources:
             raise ConfigError(
-                f"{option} is for sources of the format {named}; this one is {source_format.name}",
-                hint=f"leave {option} out, or name the format with source_format (--source-format)",
+                f"{item.name} is for sources of the format {' or '.join(declaration.sources)}; this one is "
+                f"{source_format.name}",
+                hint=f"Leave {item.name} out, or name the format with source_format.",
             )
+    if source.caption_column is not None and not source_format.has_captions:
+        raise ConfigError(
+            f"caption_column is for sources of the format {' or '.join(_WITH_CAPTIONS)}; this one is "
+            f"{source_format.name}",
+            hint="Leave caption_column out, or name the format with source_format.",
+        )

@@ -1,4 +1,4 @@
-"""A source as the caller names it: its path or URL, and the options about it."""
+"""A source of images as the caller names it, and its folders, with one interface on a disk and at a URL."""
 
 from __future__ import annotations
 
@@ -19,9 +19,50 @@ from ..threads import thread_map
 from ..tokenization.captions import CAPTION
 from .image_files import FileEntry, find_images, find_remote_images, walk_folder
 from .listing import ListedFiles, Skip
+from .options import SourceOptions
 
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
 _CONCURRENT = 32  # files that are read from a URL at the same time
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of images, before its files are listed.
+
+    It keeps the folders that are opened in it, so that detection and listing read each folder once.
+    """
+
+    path: str | os.PathLike[str]  # The source, or its URL
+    options: SourceOptions = field(default_factory=SourceOptions)
+    caption_column: str | None = None  # Name of the column or part with the captions of an image
+    _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def parts(self) -> Mapping[str, str | None]:
+        """The use of columns of a table or parts of a sample, by name: image, label, key, or a new name."""
+        options = self.options
+        roles = {options.image_column: "image", options.label_column: "label"}
+        parts = {**{name: role for name, role in roles.items() if name is not None}, **(options.fields or {})}
+        if self.caption_column is not None and self.caption_column not in parts.values():
+            parts = {self.caption_column: CAPTION, **parts}
+        return parts
+
+    @property
+    def folder(self) -> SourceFolder:
+        """The source as a folder, which need not exist."""
+        return self.open(self.path)
+
+    @property
+    def folder_of_file(self) -> str:
+        """Path or URL of the folder that holds the source, a file."""
+        return os.fspath(self.path).rpartition("/")[0] or "."
+
+    def open(self, path: str | os.PathLike[str]) -> SourceFolder:
+        """The folder at a path or URL, which need not exist; always the same one."""
+        key = os.fspath(path)
+        if key not in self._folders:
+            self._folders[key] = open_folder(path, follow_links=self.options.follow_links)
+        return self._folders[key]
 
 
 class SourceFolder(ABC):
@@ -145,11 +186,10 @@ class _StoredFolder(SourceFolder):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._children: dict[str, SourceFolder] = {}
+        self._children: dict[str, SourceFolder] = {}  # kept, so that each lists its files once
         self.root = store.url
 
     def child(self, name: str) -> SourceFolder:
-        # The same folder each time, so that its files are listed once.
         if name not in self._children:
             self._children[name] = _StoredFolder(self._store.child(name))
         return self._children[name]
@@ -197,51 +237,3 @@ class _StoredFolder(SourceFolder):
 def _check_size(size: int) -> None:
     if size > _LONGEST:
         raise ValueError(f"{size} bytes, more than {_LONGEST}")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source of images, before its files are listed.
-
-    It keeps the folders that are opened in it, so that detection and listing read each folder once.
-    """
-
-    path: str | os.PathLike[str]  # The source, or its URL
-    # Folder of the images, or its URL, for formats that keep them elsewhere
-    images: str | os.PathLike[str] | None = None
-    masks: str | os.PathLike[str] | None = None  # Folder of the images' masks, or its URL
-    ignore_index: int | None = 255  # Value in masks for pixels without a class; None if there is none
-    class_depth: int | None = None  # Number of leading folders that name the class; None for all of them
-    follow_links: bool = True  # Whether to follow links on a disk, also out of the source
-    # For archives, image, label, key or the name of a column by the member that holds it, such as
-    # ``{"json:label": "label"}``; None for a member that is left out
-    fields: Mapping[str, str | None] | None = None
-    unlabelled: bool | None = None  # Whether the images of a folder have no classes; None is False
-    path_column: str | None = None  # Name of the column of a list with the paths
-    label_column: str | None = None  # Name of the column of a list with the labels
-    suffix: str | None = None  # Text to append to every path of a list
-    # Folder of masks whose values number the objects of the images, or its URL
-    instances: str | os.PathLike[str] | None = None
-    has_mask_map: bool = False  # Whether the conversion maps the values of ``masks``
-    caption_column: str | None = None  # Name of the column or part with the captions of an image
-    _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @property
-    def parts(self) -> Mapping[str, str | None]:
-        """:attr:`fields`, in which the part with the captions is named ``caption`` unless it has a name."""
-        fields = self.fields or {}
-        if self.caption_column is None or self.caption_column in fields.values():
-            return fields
-        return {self.caption_column: CAPTION, **fields}
-
-    @property
-    def folder(self) -> SourceFolder:
-        """The source as a folder, which need not exist."""
-        return self.open(self.path)
-
-    def open(self, path: str | os.PathLike[str]) -> SourceFolder:
-        """The folder at a path or URL, which need not exist; always the same one."""
-        key = os.fspath(path)
-        if key not in self._folders:
-            self._folders[key] = open_folder(path, follow_links=self.follow_links)
-        return self._folders[key]

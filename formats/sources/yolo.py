@@ -307,7 +307,7 @@ def _list_splits(source: Source) -> Listing:
             hint="convert each split by itself, and name its folder, such as train/images",
         )
     data = read_data_file(source.path)
-    images = data.images(follow_links=source.follow_links)
+    images = data.images(follow_links=source.options.follow_links)
     names = list(map(_labels_beside, images.files.names()))
     reader = _Reader(data.names, ObjectTable(keypoints=data.names.keypoints), images.skipped)
     reader.read_all(images.files, images.root, names)

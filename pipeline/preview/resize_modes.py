@@ -20,6 +20,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.in_place.images import is_flat
 from stoker.formats.open import open as open_dataset
 from stoker.formats.sources.listing import Skip, name_reasons
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
 from stoker.formats.sources.source_reader import SkippedError
@@ -94,7 +95,7 @@ def _read(
     opened = Source(source)
     source_format = find_format(opened)
     if source_format.name == "folder" and not is_url(source) and is_flat(source):
-        opened = Source(source, unlabelled=True)
+        opened = Source(source, SourceOptions(unlabelled=True))
     listing = list_source(opened, source_format)
     as_they_are = ConvertOptions(shard_bytes=_SHARD_BYTES)
     blocks = listing.blocks

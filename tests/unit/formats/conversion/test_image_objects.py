@@ -28,6 +28,7 @@ from stoker.formats.conversion.image_record import encode_image
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.dataset.annotations import Annotations, mask_of_runs, runs_of_mask
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
 from stoker.pipeline.commands.description.facts import class_table, facts
@@ -292,7 +293,7 @@ def test_the_format_of_a_source_is_detected_by_its_files_and_options(tmp_path: P
         "list.json": "list",
         "nowhere.csv": "list",
     }
-    assert find_format(Source(tmp_path / "plain", masks=tmp_path)).name == "pairs"
+    assert find_format(Source(tmp_path / "plain", SourceOptions(masks=tmp_path))).name == "pairs"
     assert find_format(Source(tmp_path / "yolo" / "images" / "a")).name == "yolo"
     assert find_format(Source(tmp_path / "list.json"), "coco").name == "coco"
     (tmp_path / "notes.txt").touch()

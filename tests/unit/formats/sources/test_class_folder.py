@@ -12,6 +12,7 @@ from helpers.data.listings import content, reasons
 
 from stoker.errors import SourceError
 from stoker.formats.sources.class_folder import list_folder
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.source import Source
 
 
@@ -29,8 +30,8 @@ def test_the_class_is_the_folder_that_holds_the_image(tree: Callable[..., Path])
 
 def test_class_depth_makes_a_class_of_that_many_folders(tree: Callable[..., Path]) -> None:
     root = tree("a/x/1.jpg", "a/y/2.jpg", "b/3.jpg")
-    assert list_folder(Source(root, class_depth=1)).classes == ("a", "b")
-    assert list_folder(Source(root, class_depth=2)).classes == ("a/x", "a/y", "b")
+    assert list_folder(Source(root, SourceOptions(class_depth=1))).classes == ("a", "b")
+    assert list_folder(Source(root, SourceOptions(class_depth=2))).classes == ("a/x", "a/y", "b")
 
 
 def test_sizes_and_times_are_those_of_the_files(tree: Callable[..., Path]) -> None:
@@ -122,7 +123,7 @@ def test_a_link_that_is_not_followed_is_a_missing_class(tree: Callable[..., Path
     root = tree("a/1.jpg", "b/2.jpg")
     (root / "b").rename(tmp_path / "b")
     (root / "b").symlink_to(tmp_path / "b")
-    listing = list_folder(Source(root, follow_links=False))
+    listing = list_folder(Source(root, SourceOptions(follow_links=False)))
     assert [skip[:2] for skip in listing.missing_classes] == [("b", "link")]
     assert list_folder(Source(root)).missing_classes == ()
 
@@ -133,7 +134,7 @@ def test_an_empty_folder_in_a_class_is_no_class(tree: Callable[..., Path]) -> No
     (root / "notes").mkdir()
     (root / "notes/read.me").write_text("text")
     assert [skip.key for skip in list_folder(Source(root)).missing_classes] == ["a/y"]
-    assert list_folder(Source(root, class_depth=1)).missing_classes == ()
+    assert list_folder(Source(root, SourceOptions(class_depth=1))).missing_classes == ()
 
 
 class TestHostileFiles:
@@ -147,7 +148,7 @@ class TestHostileFiles:
         *,
         follow_links: bool = True,
     ) -> None:
-        listing = list_folder(Source(root, follow_links=follow_links))
+        listing = list_folder(Source(root, SourceOptions(follow_links=follow_links)))
         assert reasons(listing) == expected
         assert set(content(listing)) == ({"a/1.jpg"} if kept is None else kept)
 

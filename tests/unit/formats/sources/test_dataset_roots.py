@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
 
@@ -87,7 +88,7 @@ def test_the_root_of_a_dataset_does_not_become_classes(
     for command in commands:
         assert command.format(root=root) in str(caught.value)
     assert find_format(Source(root), "folder").name == "folder"
-    assert find_format(Source(root, unlabelled=True)).name == "folder"
+    assert find_format(Source(root, SourceOptions(unlabelled=True))).name == "folder"
 
 
 @pytest.mark.parametrize(

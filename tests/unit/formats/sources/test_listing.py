@@ -12,6 +12,7 @@ from stoker.errors import SourceError
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.file_list import list_file
 from stoker.formats.sources.mask_pairs import list_images
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.source import Source, open_folder
 
 
@@ -21,7 +22,7 @@ def test_links_to_class_folders_that_are_not_followed_are_counted(photos: Path, 
         (tmp_path / "links" / name).symlink_to(photos / name)
     (tmp_path / "links" / ".hidden").touch()
     with pytest.raises(SourceError, match="left out: 20 x link, 1 x hidden") as caught:
-        list_folder(Source(tmp_path / "links", follow_links=False))
+        list_folder(Source(tmp_path / "links", SourceOptions(follow_links=False)))
     assert "--no-follow-links" in str(caught.value.hint)
 
 
@@ -31,7 +32,7 @@ def test_links_to_images_that_are_not_followed_are_counted(photos: Path, tmp_pat
         (tmp_path / "links" / "cat" / file.name).symlink_to(file)
     folder = open_folder(tmp_path / "links", follow_links=False)
     for list_links in (
-        partial(list_folder, Source(folder.root, follow_links=False)),
+        partial(list_folder, Source(folder.root, SourceOptions(follow_links=False))),
         partial(list_images, folder),
     ):
         with pytest.raises(SourceError, match="left out: 10 x link") as caught:

@@ -15,6 +15,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
 
@@ -215,7 +216,7 @@ def test_a_list_with_labels_may_have_masks(root: Path) -> None:
 def test_a_changed_mask_changes_the_fingerprint(root: Path) -> None:
     def fingerprint(**options: Any) -> str:
         given = {"masks": root / "masks", **options}
-        source = Source(root / "images", **given)
+        source = Source(root / "images", SourceOptions(**given))
         return list_source(source, find_format(source, "pairs")).fingerprint()
 
     before = fingerprint()
@@ -233,7 +234,7 @@ def test_a_changed_mask_changes_the_fingerprint(root: Path) -> None:
 
 
 def test_shard_sizes_count_images_and_masks(root: Path) -> None:
-    source = Source(root / "images", masks=root / "masks")
+    source = Source(root / "images", SourceOptions(masks=root / "masks"))
     listing = list_source(source, find_format(source))
     assert listing.masks is not None
     assert (listing.bytes == listing.sizes + listing.masks.sizes).all()
@@ -247,7 +248,7 @@ def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
         stoker.convert(root / "images", root / "out", source_format="pairs")
-    message = "images is for sources of the format open_images or coco"
+    message = "images is for sources of the format list or coco or open_images"
     with pytest.raises(ConfigError, match=message):
         stoker.convert(root / "images", root / "out", images=root)
 

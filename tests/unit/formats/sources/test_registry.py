@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from stoker.errors import ConfigError
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import (
     SOURCE_FORMATS,
     SourceFormat,
@@ -26,6 +27,6 @@ def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("source_format", SOURCE_FORMATS, ids=lambda row: row.name)
 def test_options_of_other_formats_are_refused(source_format: SourceFormat) -> None:
-    source = Source("photos", images="photos", class_depth=1)
+    source = Source("photos", SourceOptions(images="photos", class_depth=1))
     with pytest.raises(ConfigError, match=f"; this one is {source_format.name}"):
         list_source(source, source_format)

@@ -18,6 +18,7 @@ import stoker
 from stoker.errors import SourceError, StorageError
 from stoker.formats.remote.listing import crawl, look_up
 from stoker.formats.remote.store import Store
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source, open_folder, split_at_folder
 
@@ -103,7 +104,7 @@ def test_urls_give_the_records_of_a_disk(
     summaries = []
     for side, root in (("here", str(sources)), ("there", urls[storage])):
         given = {} if masks is None else {"masks": f"{root}/{masks}"}
-        assert find_format(Source(f"{root}/{name}", **given)).name == expected
+        assert find_format(Source(f"{root}/{name}", SourceOptions(**given))).name == expected
         summaries.append(
             stoker.convert(f"{root}/{name}", tmp_path / side, shards=2, seed=1, allow_loss=1, **given)
         )

@@ -14,6 +14,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.source import Source, open_folder
 from stoker.formats.sources.yolo import YoloNames, is_yolo, list_yolo, read_names
 
@@ -118,7 +119,7 @@ def test_labels_without_an_image_and_unreadable_labels_are_left_out(root: Path) 
         ("train/b.png", "labels that cannot be read"),
         ("val/gone.txt", "labels without an image"),
     ]
-    assert [skip[:2] for skip in list_yolo(Source(root, follow_links=False)).skipped] == [
+    assert [skip[:2] for skip in list_yolo(Source(root, SourceOptions(follow_links=False))).skipped] == [
         ("train/a.png", "labels that cannot be read"),
         ("train/b.png", "labels that cannot be read"),
         ("val/gone.txt", "labels without an image"),
