@@ -42,39 +42,6 @@ class SourceOptions:
 
     An option of some formats alone, such as ``class_depth`` of folders, is refused for a source of another
     format.
-
-    Args:
-        source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
-            detected.
-        follow_links: Whether to follow links in the source, to files and folders anywhere.
-        class_depth: Number of leading folders that name the class; None for all of them.
-        unlabelled: Whether the images of a folder have no labels; folders in it name no classes.
-        images: Folder or URL of the images that a file of annotations (COCO, Open Images) or a list names; by
-            default the folder of that file.
-        path_column: Name of the column of a list that has the paths, by default ``path``.
-        label_column: Name of the column of a list (by default ``label``) or of a table that has the labels,
-            or the member of a tar archive, such as ``json:label``.
-        image_column: Name of the column of a table that has the images, or the members of a tar archive, such
-            as ``jpg;png``.
-        suffix: Text to append to every path of a list, such as ``.jpg`` where the list has names without it.
-        fields: Further columns of tables and members of tar archives: the name of a column in the dataset, or
-            ``key``, by the name in the source, such as ``{"json:text": "caption"}``. None leaves one out. For
-            datasets of dicts in Python: names of :meth:`stoker.Writer.write` by names of fields, such as
-            ``{"picture": "image", "fine_label": "label", "uuid": "key", "coarse_label": None}``.
-        make: For samples from Python: called with each item of the source, in ``num_threads`` processes or on
-            Ray; returns a sample, or None to leave the item out.
-        masks: Folder or URL with a mask of classes for each image. A mask has the path of its image, up to
-            the suffix, or the names of Cityscapes.
-        instances: Folder or URL with a mask for each image, whose values number its objects. The objects get
-            boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``). With
-            ``masks``, values are plain numbers, and the class of an object is that of most of its pixels in
-            ``masks`` (Pascal VOC's ``SegmentationObject``). These objects replace those of other annotations.
-            For Open Images, the folder of the masks of single objects that its CSV names.
-        ignore_index: Value in masks for pixels without a class; None if there is none.
-        mask_map: Classes by the values of masks: ``{0: 255, 1: 0}``, or ``"0:255,1:0"``; by colours:
-            ``{(255, 0, 0): 1}``, or ``"#ff0000:1"``. Or a name: ``ade20k`` ignores value 0 and counts the
-            classes from 0 (MMSegmentation's ``reduce_zero_label``), ``cityscapes`` makes training classes of
-            ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
     """
 
     source_format: SourceFormatName | None = option(

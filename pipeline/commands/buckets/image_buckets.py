@@ -96,11 +96,7 @@ def compare_images(
     json_out: Path | None,
     png: Path | None,
 ) -> None:
-    """Print the tables of a dataset of images, and write the files; the arguments are the command's.
-
-    Raises:
-        ConfigError: There is no such method, or no shape has these multiples and ratios.
-    """
+    """Print the tables of a dataset of images, and write the files; the arguments are the command's."""
     sizes = _image_sizes(dataset)
     reports = compare_shapes(sizes, buckets, batch_size=batch_size, world_size=ranks, seed=seed)
     if method not in reports:
@@ -118,11 +114,7 @@ def compare_images(
 def compare_padded(
     dataset: Dataset, batch_size: int, ranks: int, seed: int, *, json_out: Path | None, png: Path | None
 ) -> None:
-    """Print the table of padded batches by groups of aspect ratios; the arguments are the command's.
-
-    Raises:
-        ConfigError: The dataset has no images, or a picture was asked for.
-    """
+    """Print the table of padded batches by groups of aspect ratios; the arguments are the command's."""
     sizes = _image_sizes(dataset)
     if png is not None:
         raise ConfigError("--png draws shapes of buckets", hint="Leave --png or --padded out.")
@@ -149,11 +141,7 @@ def fill_packed(
     json_out: Path | None,
     png: Path | None,
 ) -> None:
-    """Print the fill of packed rows of patches, and of captions beside them; the arguments are the command's.
-
-    Raises:
-        ConfigError: The sizes are no patches, or the dataset lacks images or captions.
-    """
+    """Print the fill of packed rows of patches, and of captions beside them; the arguments are the command's."""
     patches = None if sizes is None else parse_sizes(sizes)
     if not isinstance(patches, Patches):
         raise ConfigError(

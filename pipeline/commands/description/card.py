@@ -60,16 +60,6 @@ def write_card(
 
     It shows facts, classes with their counts, histograms of sizes and aspect ratios, a contact sheet, the
     statistics of the channels of at most a thousand images, what was skipped, and the versions.
-
-    Args:
-        dataset: The dataset.
-        file: File to write; its name ends in .html.
-        num_threads: Threads that decode images.
-        progress: Called with images decoded and images in all.
-
-    Raises:
-        ConfigError: The dataset holds no image, or the file cannot be written there.
-        SampleError: An image cannot be read or decoded; names it.
     """
     target = Path(file)
     if target.suffix != ".html":

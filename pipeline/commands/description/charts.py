@@ -16,13 +16,8 @@ _SPREAD = 12  # largest value over smallest, from which bins grow with their val
 
 
 def histogram(values: npt.NDArray[Any], title: str, unit: str = "") -> str:
-    """Return a histogram as an HTML figure, whose bars have titles with their range and count.
-
-    Args:
-        values: (N,) numbers, N at least 1. If they spread widely, all bins have the same ratio of their ends.
-        title: Name of the values.
-        unit: Text after a number, such as " px".
-    """
+    """Return a histogram as an HTML figure, whose bars have titles with their range and count."""
+    # values (N,)
     low, high = float(values.min()), float(values.max())
     edges = _edges(values, low, high)
     counts = np.histogram(values, edges)[0]

@@ -35,19 +35,12 @@ _OF_JPEG, _OF_OTHERS = 5, 10
 
 @dataclass(frozen=True)
 class Gain:
-    """The rate of a loader for one form of the images.
+    """The rate of a loader for one form of the images."""
 
-    Attributes:
-        form: The command that makes the form, or :data:`AS_THEY_ARE`.
-        images_per_second: Median rate of random crops with all cores.
-        bytes: Bytes of all images in this form, extended from those that were measured.
-        decoder_bytes: The most memory that decoding an image takes; 0 if all are raw pixels.
-    """
-
-    form: str
-    images_per_second: float
-    bytes: int
-    decoder_bytes: int = 0
+    form: str  # The command that makes the form, or :data:`AS_THEY_ARE`
+    images_per_second: float  # Median rate of random crops with all cores
+    bytes: int  # Bytes of all images in this form, extended from those that were measured
+    decoder_bytes: int = 0  # The most memory that decoding an image takes; 0 if all are raw pixels
 
 
 def measure_gain(
@@ -57,12 +50,6 @@ def measure_gain(
 
     Some images, evenly spread, are converted into a temporary folder. All forms are read in turns, with their
     bytes in memory.
-
-    Args:
-        dataset: The images.
-        images: Number of images to measure.
-        forms: Options of a conversion by the command that has them.
-        size: Side of the crops, pixels.
     """
     sample = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
     with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch:

@@ -31,17 +31,11 @@ _FOREIGN_PACKAGE = "nvidia-dali"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
+    """One line of the report."""
 
-    Attributes:
-        subject: Name of the package or the resource.
-        state: Its version, or what it can do.
-        advice: What the user can do about it; empty where nothing needs doing.
-    """
-
-    subject: str
-    state: str
-    advice: str = ""
+    subject: str  # Name of the package or the resource
+    state: str  # Its version, or what it can do
+    advice: str = ""  # What the user can do about it; empty where nothing needs doing
 
 
 def examine() -> list[Finding]:

@@ -17,21 +17,13 @@ _PERCENTILES = (50, 90, 99)
 
 @dataclass(frozen=True)
 class _Lengths:
-    """The tokens of one field.
+    """The tokens of one field."""
 
-    Attributes:
-        tokens: Tokens of all samples.
-        percentiles: Length that this percentage of the samples do not exceed.
-        longest: Largest number of tokens of a sample.
-        longest_key: Key of the first sample with so many.
-        trained: Tokens that a model is trained on; None if it is trained on all.
-    """
-
-    tokens: int
-    percentiles: dict[int, int]
-    longest: int
-    longest_key: str
-    trained: int | None
+    tokens: int  # Tokens of all samples
+    percentiles: dict[int, int]  # Length that this percentage of the samples do not exceed
+    longest: int  # Largest number of tokens of a sample
+    longest_key: str  # Key of the first sample with so many
+    trained: int | None  # Tokens that a model is trained on; None if it is trained on all
 
 
 def _lengths_of(dataset: Dataset) -> dict[str, _Lengths]:

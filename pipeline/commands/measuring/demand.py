@@ -31,18 +31,12 @@ class MemoryDemand:
 
     Shards and index are mapped: the operating system keeps their bytes while it has room, and they do not
     count.
-
-    Attributes:
-        batch_bytes: Bytes of a batch.
-        decoder_bytes: The most that decoding an image takes.
-        threads: Threads of the engine.
-        prefetch: Batches that are made ahead.
     """
 
-    batch_bytes: int
-    decoder_bytes: int
-    threads: int
-    prefetch: int = _PREFETCH
+    batch_bytes: int  # Bytes of a batch
+    decoder_bytes: int  # The most that decoding an image takes
+    threads: int  # Threads of the engine
+    prefetch: int = _PREFETCH  # Batches that are made ahead
 
     @property
     def batches(self) -> int:
@@ -72,58 +66,32 @@ class MemoryDemand:
 
 @dataclass(frozen=True)
 class Demand:
-    """What the steps of all ranks of a machine need.
+    """What the steps of all ranks of a machine need."""
 
-    Attributes:
-        images_per_second: Images that the steps take if they never wait.
-        cores: Cores of the machine.
-        measured_cores: Cores with which rates were measured.
-        bandwidth: Bytes a second from the storage; None for no limit.
-        ranks: Ranks of the machine.
-        batch_bytes: Bytes of a batch of one rank.
-    """
-
-    images_per_second: float
-    cores: int
-    measured_cores: int
-    bandwidth: int | None = None
-    ranks: int = 1
-    batch_bytes: int = 0
+    images_per_second: float  # Images that the steps take if they never wait
+    cores: int  # Cores of the machine
+    measured_cores: int  # Cores with which rates were measured
+    bandwidth: int | None = None  # Bytes a second from the storage; None for no limit
+    ranks: int = 1  # Ranks of the machine
+    batch_bytes: int = 0  # Bytes of a batch of one rank
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A form of the images, and how it meets a :class:`Demand`.
+    """A form of the images, and how it meets a :class:`Demand`."""
 
-    Attributes:
-        form: The command that makes the form.
-        images_per_second: Rate of all cores of the machine: their number times the rate of one core.
-        cores_needed: Cores that together reach the rate of the demand.
-        bytes_per_second: Bytes from the storage at the rate that the step needs.
-        waits: Share of the time for which the step waits, 0 to 1.
-        bytes: Bytes of all images in this form.
-        threads: Threads of a rank with which its step does not wait; at most its share of the cores.
-        memory: The memory that a rank needs with these threads.
-    """
-
-    form: str
-    images_per_second: float
-    cores_needed: float
-    bytes_per_second: float
-    waits: float
-    bytes: int
-    threads: int
-    memory: MemoryDemand
+    form: str  # The command that makes the form
+    images_per_second: float  # Rate of all cores of the machine: their number times the rate of one core
+    cores_needed: float  # Cores that together reach the rate of the demand
+    bytes_per_second: float  # Bytes from the storage at the rate that the step needs
+    waits: float  # Share of the time for which the step waits, 0 to 1
+    bytes: int  # Bytes of all images in this form
+    threads: int  # Threads of a rank with which its step does not wait; at most its share of the cores
+    memory: MemoryDemand  # The memory that a rank needs with these threads
 
 
 def advise_on(gains: Sequence[Gain], demand: Demand, images: int) -> list[Advice]:
-    """Return how each measured form meets the demand.
-
-    Args:
-        gains: Rate and bytes of each form.
-        demand: What the steps need.
-        images: Number of images in the dataset.
-    """
+    """Return how each measured form meets the demand."""
     return [_advise(gain, demand, gain.bytes / images) for gain in gains]
 
 
@@ -147,23 +115,14 @@ def _advise(gain: Gain, demand: Demand, bytes_per_image: float) -> Advice:
 
 @dataclass(frozen=True)
 class ClusterDemand:
-    """What :class:`stoker.RayWorkers` need beside the machine that trains.
+    """What :class:`stoker.RayWorkers` need beside the machine that trains."""
 
-    Attributes:
-        form: Form of the images whose rate counts.
-        cores: Cores that workers must have, if they are as fast as those of this machine.
-        workers_rate: Images a second that workers make.
-        pixel_bytes: Bytes of an image as uint8.
-        payload_bytes: Bytes of an image in its form.
-        network: Bytes a second of the link.
-    """
-
-    form: str
-    cores: float
-    workers_rate: float
-    pixel_bytes: int
-    payload_bytes: float
-    network: int
+    form: str  # Form of the images whose rate counts
+    cores: float  # Cores that workers must have, if they are as fast as those of this machine
+    workers_rate: float  # Images a second that workers make
+    pixel_bytes: int  # Bytes of an image as uint8
+    payload_bytes: float  # Bytes of an image in its form
+    network: int  # Bytes a second of the link
 
     @property
     def sentences(self) -> Iterator[str]:
@@ -190,15 +149,7 @@ class ClusterDemand:
 def cluster_demand(
     best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
 ) -> ClusterDemand:
-    """Return what a cluster must add.
-
-    Args:
-        best: The form of the images.
-        demand: What the steps need.
-        pixel_bytes: Bytes of an image as uint8.
-        payload_bytes: Bytes of an image in its form.
-        network: Bytes a second of the link.
-    """
+    """Return what a cluster must add."""
     return ClusterDemand(
         best.form,
         max(0.0, best.cores_needed - demand.cores),

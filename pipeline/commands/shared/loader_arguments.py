@@ -14,11 +14,7 @@ from ...images.sizes import RandomSizes, Sizes
 
 
 def parse_sizes(text: str) -> Sizes:
-    """The argument ``sizes`` of a loader.
-
-    Raises:
-        ConfigError: The text is none of the forms.
-    """
+    """The argument ``sizes`` of a loader."""
     words: dict[str, Sizes] = {"padded": "padded", "ragged": "ragged"}
     if text in words:
         return words[text]
@@ -35,11 +31,7 @@ def parse_sizes(text: str) -> Sizes:
 
 
 def parse_caption(text: str) -> Tokens:
-    """The argument ``caption`` of a loader.
-
-    Raises:
-        ConfigError: The text is not understood.
-    """
+    """The argument ``caption`` of a loader."""
     if isinstance(found := _value(text, Tokens), Tokens):
         return found
     raise ConfigError(
@@ -49,11 +41,7 @@ def parse_caption(text: str) -> Tokens:
 
 
 def _value(text: str, *classes: type) -> Any:
-    """The literal or the object of one of the classes that a text stands for; None for any other text.
-
-    Raises:
-        ConfigError: The class says what is wrong with its arguments.
-    """
+    """The literal or the object of one of the classes that a text stands for; None for any other text."""
     try:
         node = ast.parse(text.removeprefix("stoker."), mode="eval").body
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

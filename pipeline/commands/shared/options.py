@@ -129,11 +129,7 @@ def split_names(text: str | None) -> list[str] | None:
 
 
 def parse_columns(options: list[str] | None) -> dict[str, str] | None:
-    """Return the parts of records by the names of their columns, from options such as ``caption=txt``.
-
-    Raises:
-        ConfigError: An option is not of this form.
-    """
+    """Return the parts of records by the names of their columns, from options such as ``caption=txt``."""
     if options is None:
         return None
     columns = {}
