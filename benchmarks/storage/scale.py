@@ -26,7 +26,7 @@ from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.pipeline.commands.shared.console import human_bytes, out, table
+from stoker.pipeline.commands.console import human_bytes, out, table
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.schedule import Schedule
 

@@ -16,21 +16,21 @@ import typer
 
 from stoker.errors import StokerError
 
+from .advise import advise
+from .append import append
 from .bench import bench
-from .buckets.command import buckets
+from .buckets import buckets
 from .cache import cache
-from .changes.append import append
-from .changes.merge import merge
-from .changes.remove import remove
+from .console import print_error
 from .convert import convert
 from .convert_text import convert_text
 from .doctor import doctor
 from .index import index
 from .info import info
-from .measuring.advise import advise
+from .merge import merge
 from .preview import preview
-from .runs.replay import replay
-from .shared.console import print_error
+from .remove import remove
+from .replay import replay
 from .stage import stage
 from .verify import verify
 

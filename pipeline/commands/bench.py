@@ -9,8 +9,8 @@ import typer
 
 from stoker.errors import ConfigError
 
-from .shared.console import out
-from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
+from .console import out
+from .options import Dataset, JsonFile, MinSize, MinVisible, Threads
 
 _AGAINST = "torch,tfdata,dali"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .shared.console import human_bytes, out, plain
+from .console import human_bytes, out, plain
 
 
 def cache(

@@ -11,8 +11,8 @@ import typer
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
 from stoker.formats.sources.options import SOURCE_DESCRIPTIONS, SourceFormatName
 
-from .shared.console import out, print_summary
-from .shared.options import (
+from .console import out, print_summary, progress
+from .options import (
     TOKENIZERS,
     Bos,
     Classes,
@@ -38,7 +38,6 @@ from .shared.options import (
     Vocabulary,
     parse_columns,
 )
-from .shared.progress import progress
 
 _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d{4})?")  # val, val2017
 

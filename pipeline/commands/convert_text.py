@@ -12,8 +12,8 @@ import typer
 
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
 
-from .shared.console import print_summary
-from .shared.options import (
+from .console import print_summary, progress
+from .options import (
     TOKENIZERS,
     Bos,
     Classes,
@@ -34,7 +34,6 @@ from .shared.options import (
     Vocabulary,
     split_names,
 )
-from .shared.progress import progress
 
 
 def convert_text(

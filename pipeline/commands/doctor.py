@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from .shared.console import out, print_rows
+import importlib.metadata
+import platform
+import sys
+from dataclasses import dataclass
+
+from stoker import __version__, _native
+from stoker.errors import install_hint
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import is_native
+from stoker.formats.threads import available_cores
+
+from ..engines.devices import this_machine
+from ..engines.registry import choose_engine
+from ..execution.ranks import find_ranks
+from .console import out, print_rows
 
 
 def doctor() -> None:
@@ -11,10 +25,100 @@ def doctor() -> None:
     Examples:
       stoker doctor
     """
-    from .description.machine import examine
-
     findings = examine()
     print_rows([(finding.subject, finding.state) for finding in findings])
     for finding in findings:
         if finding.advice:
             out.print(f"{finding.subject}: {finding.advice}", style="yellow")
+
+
+_PACKAGES = (
+    "torch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "jax",
+    "nvidia-dali-cuda120",
+    "nvidia-dali-cuda130",
+    "tokenizers",
+)
+_FOREIGN_PACKAGE = "nvidia-dali"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    subject: str  # Name of the package or the resource
+    state: str  # Its version, or what it can do
+    advice: str = ""  # What the user can do about it; empty where nothing needs doing
+
+
+def examine() -> list[Finding]:
+    """Return a finding for everything that decides how fast a loader runs on this machine."""
+    ranks = find_ranks()
+    return [
+        Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
+        *_decoders(),
+        Finding("cores", f"{available_cores()} that this process may use"),
+        Finding("ranks", f"rank {ranks.rank} of {ranks.world_size} ({ranks.source})"),
+        *_gpu(),
+        *_packages(),
+        _engine(ranks.local_rank),
+    ]
+
+
+def _decoders() -> list[Finding]:
+    libraries, level = _native.LIBRARIES, _native.cpu_level()
+    slow = "This processor has no AVX2: the engine is several times slower." if level == "plain" else ""
+    jpeg = libraries["JPEG"]
+    if _native.jpeg_decoder() == "stoker":
+        jpeg = f"Stoker's for baseline images, {jpeg} for others"
+    webp = Finding(
+        "WebP decoder",
+        "Pillow",
+        "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source.",
+    )
+    if is_native(Codec.WEBP):
+        webp = Finding("WebP decoder", f"{libraries['WebP']}, in the native engine")
+    return [
+        Finding("native engine", f"built, uses {level}", slow),
+        Finding("JPEG decoder", jpeg),
+        Finding("PNG decoder", f"Stoker's, with {libraries['PNG']}"),
+        webp,
+    ]
+
+
+def _gpu() -> list[Finding]:
+    machine = this_machine(None)
+    if not machine.gpus:
+        return [Finding("GPU", "none that the driver reports")]
+    advice = ""
+    if not machine.has_dali:
+        advice = "DALI would decode on it (driver 525 or later). " + install_hint("nvidia-dali-cuda120")
+    return [Finding("GPU", f"{machine.gpus} visible", advice)]
+
+
+def _packages() -> list[Finding]:
+    findings = [Finding(name, version) for name in _PACKAGES if (version := _version(name))]
+    if _version(_FOREIGN_PACKAGE):
+        advice = f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}."
+        findings.append(Finding(_FOREIGN_PACKAGE, "installed", advice))
+    if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
+        findings.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
+    return findings
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _engine(local_rank: int) -> Finding:
+    machine = this_machine(None)
+    engine, device = choose_engine("auto", "cuda" if machine.gpus else None, frozenset(), machine, local_rank)
+    where = f"{engine} on {device}" + (" with device='cuda', else native on cpu" if machine.gpus else "")
+    return Finding(
+        "engine='auto'", where, "" if sys.platform == "linux" else "Stoker is tested on Linux only."
+    )

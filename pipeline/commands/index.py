@@ -10,9 +10,8 @@ from stoker.errors import ConfigError
 from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
 from stoker.formats.containers.registry import CONTAINERS, external
 
-from .shared.console import count, out, print_skipped
-from .shared.options import Classes, Columns, Unlabelled, parse_columns
-from .shared.progress import progress
+from .console import count, out, print_skipped, progress
+from .options import Classes, Columns, Unlabelled, parse_columns
 
 
 def index(

@@ -10,15 +10,14 @@ import typer
 
 from stoker.formats.containers.registry import find_container
 
-from .shared.console import human_bytes, out, print_json, print_rows
-from .shared.options import Dataset, JsonOutput, Threads
-from .shared.progress import progress
+from .console import human_bytes, out, print_json, print_rows, progress
+from .options import Dataset, JsonOutput, Threads
 
 if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset as StokerDataset
     from stoker.formats.pixel_statistics import PixelStatistics
 
-    from .description.conversion_gain import Gain
+    from .conversion_gain import Gain
 
 
 def info(
@@ -60,8 +59,7 @@ def info(
     from stoker.formats.dataset.versions import read_versions
     from stoker.formats.open import open as open_dataset
 
-    from .description.as_json import dataset_json
-    from .description.facts import class_table, facts, gain_table, version_table
+    from .summary import class_table, dataset_json, facts, gain_table, version_table
 
     opened = open_dataset(dataset)
     if card is not None:
@@ -96,7 +94,7 @@ def info(
 
 def _write_card(opened: StokerDataset, card: Path, threads: int | None, *, quiet: bool) -> None:
     """Write the card of a dataset, and print its size."""
-    from .description.card import write_card
+    from .card import write_card
 
     with progress("decoding", "images") as show:
         write_card(opened, card, num_threads=threads, progress=show)
@@ -108,7 +106,7 @@ def _gains(opened: StokerDataset) -> list[Gain]:
     """Return what a conversion would gain for images that are read in place; nothing for others."""
     if find_container(opened.manifest.container).payload_files is None or not len(opened):
         return []
-    from .description.conversion_gain import measure_gain
+    from .conversion_gain import measure_gain
 
     return measure_gain(opened)
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from stoker.errors import ConfigError
 from stoker.types import Color
 
-from .shared.console import count, human_bytes, out, plain
-from .shared.options import Dataset, MinSize, MinVisible
+from .console import count, human_bytes, out, plain
+from .options import Dataset, MinSize, MinVisible
 
 if TYPE_CHECKING:
     from ..preview.text import ShownText
@@ -115,7 +115,7 @@ def preview(
         raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
     from ..preview.batches import LoaderOptions
     from ..preview.make import preview as run
-    from .shared.loader_arguments import parse_caption, parse_sizes
+    from .loader_arguments import parse_caption, parse_sizes
 
     parsed = None if sizes is None else parse_sizes(sizes)
     tokens = None if caption is None else parse_caption(caption)

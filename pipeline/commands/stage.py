@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .shared.console import human_bytes, out
-from .shared.progress import progress
+from .console import human_bytes, out, progress
 
 
 def stage(

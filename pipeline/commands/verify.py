@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .shared.console import count, human_bytes, out, plain, print_json
-from .shared.options import Dataset, JsonOutput, Threads
-from .shared.progress import progress
+from .console import count, human_bytes, out, plain, print_json, progress
+from .options import Dataset, JsonOutput, Threads
 
 if TYPE_CHECKING:
     from stoker.formats.verify import Report
@@ -45,7 +44,7 @@ def verify(
         return
     from stoker.formats.verify import verify as run
 
-    from .description.as_json import report_json
+    from .summary import report_json
 
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
@@ -61,7 +60,7 @@ def _verify_certificate(dataset: str, certificate: Path, *, as_json: bool) -> No
     from stoker.formats.open import open as open_dataset
 
     from ..certificate import certificate_problems
-    from ..replay.making import read_json
+    from ..preview.replay import read_json
 
     problems = certificate_problems(read_json(certificate), open_dataset(dataset))
     if as_json:

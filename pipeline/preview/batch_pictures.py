@@ -11,9 +11,9 @@ from stoker.augment.geometry.boxes import convert_boxes
 
 from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
-from .decoding import dataset_decoder
 from .pictures import Marks, Picture
 from .scene import class_name
+from .text import dataset_decoder
 
 Array = npt.NDArray[Any]
 

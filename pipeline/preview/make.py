@@ -19,11 +19,10 @@ from ..images.columns import ImageColumn, plan_columns
 from ..images.objects import ObjectConfig
 from ..images.patches import Patches
 from .batches import LoaderOptions, batch_rows, epoch_rows
-from .page import checked_target, write_sheet
+from .page import Sheet, checked_target, in_grid, sheet_of, write_sheet
 from .pictures import Picture, draw_pictures, draw_views, original_pictures
 from .resize_modes import resize_sheet
 from .scene import read_scene, shown_positions
-from .sheet import Sheet, in_grid, sheet_of
 
 
 def preview(

@@ -27,10 +27,10 @@ from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.sources.table_blocks import BlockImages
 from stoker.urls import is_url
 
-from .marks import Legend
+from .drawing import Legend
+from .page import Sheet
 from .pictures import Marks, Picture
 from .scene import shown_positions
-from .sheet import Sheet
 
 _SHARD_BYTES = 1 << 28  # every conversion needs this option; here it has no effect
 

@@ -24,7 +24,7 @@ from stoker.augment import (
     RandomHorizontalFlip,
     Resize,
 )
-from stoker.pipeline.replay.run import replay
+from stoker.pipeline.preview.replay import replay
 
 COMBINED = [Mosaic(12, p=0.8), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
 BAD = {2, 11, 17, 30, 41, 58}

@@ -15,7 +15,7 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.order.quotas import apportion_draws
-from stoker.pipeline.replay.run import replay
+from stoker.pipeline.preview.replay import replay
 
 COLUMNS = ("row", "dataset")
 

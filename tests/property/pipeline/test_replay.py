@@ -14,7 +14,7 @@ from helpers.data.shards import text_shards
 import stoker
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.pipeline.replay.run import replay
+from stoker.pipeline.preview.replay import replay
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 

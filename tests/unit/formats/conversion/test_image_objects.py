@@ -31,7 +31,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
-from stoker.pipeline.commands.description.facts import class_table, facts
+from stoker.pipeline.commands.summary import class_table, facts
 
 MODES: list[tuple[Any, int, int]] = [
     ("shorter", 40, 40),

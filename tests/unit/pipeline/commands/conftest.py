@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stoker.pipeline.commands import console as progress
 from stoker.pipeline.commands.app import main
-from stoker.pipeline.commands.shared import progress
 
 RunMain = Callable[..., str]
 

@@ -22,7 +22,7 @@ from stoker import ImageLoader, Patches, Tokens
 from stoker.augment import ColorJitter, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomRotation, Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.images.patches import patch_grids
-from stoker.pipeline.replay.making import make_loader
+from stoker.pipeline.preview.replay import make_loader
 
 SIZE = 4
 PATCHES = Patches(size=SIZE, most=20, row=64)

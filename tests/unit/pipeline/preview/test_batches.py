@@ -12,7 +12,7 @@ from helpers.command_line import run
 import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.shared.loader_arguments import parse_sizes
+from stoker.pipeline.commands.loader_arguments import parse_sizes
 from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows
 
 

@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
-from stoker.pipeline.preview.names import shorten
+from stoker.pipeline.preview.drawing import Legend, color_of, draw_marks, named_marks, shorten
 from stoker.pipeline.preview.pictures import Marks
 
 LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))

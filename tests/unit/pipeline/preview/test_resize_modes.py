@@ -14,8 +14,8 @@ from helpers.command_line import run
 import stoker
 from stoker.errors import ConfigError
 from stoker.formats.codecs.decode import decode_rgb
+from stoker.pipeline.preview.page import Sheet
 from stoker.pipeline.preview.resize_modes import resize_sheet
-from stoker.pipeline.preview.sheet import Sheet
 
 Picture = Callable[..., bytes]
 

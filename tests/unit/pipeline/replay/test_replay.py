@@ -19,8 +19,7 @@ import stoker
 from stoker import ImageLoader, Patches
 from stoker.augment import Mosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.replay.drawn import draw_batch
-from stoker.pipeline.replay.run import draw_samples, replay
+from stoker.pipeline.preview.replay import draw_batch, draw_samples, replay
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")

@@ -12,8 +12,7 @@ from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.description.card import write_card
-from stoker.pipeline.commands.description.charts import histogram
+from stoker.pipeline.commands.card import histogram, write_card
 
 Picture = Callable[..., bytes]
 

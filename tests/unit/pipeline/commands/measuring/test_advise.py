@@ -14,9 +14,7 @@ from helpers.processes.warm_python import WarmPython
 from PIL import Image
 
 import stoker
-from stoker.pipeline.commands.app import app
-from stoker.pipeline.commands.description.conversion_gain import Gain, decoder_bytes
-from stoker.pipeline.commands.measuring.demand import (
+from stoker.pipeline.commands.advise import (
     LIBRARY_BYTES,
     TRAINING_FORMS,
     Demand,
@@ -24,6 +22,8 @@ from stoker.pipeline.commands.measuring.demand import (
     advise_on,
     cluster_demand,
 )
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.commands.conversion_gain import Gain, decoder_bytes
 
 # 2,000 images a second on two cores from 100 KB each, and 8,000 from 20 KB each.
 GAINS = [Gain("as they are", 2000, 10**8), Gain("small", 8000, 2 * 10**7)]

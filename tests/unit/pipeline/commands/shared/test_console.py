@@ -3,10 +3,9 @@
 import pytest
 
 from stoker.errors import DatasetError
-from stoker.pipeline.commands.shared import console
-from stoker.pipeline.commands.shared import progress as progress_module
-from stoker.pipeline.commands.shared.console import print_error
-from stoker.pipeline.commands.shared.progress import progress
+from stoker.pipeline.commands import console
+from stoker.pipeline.commands import console as progress_module
+from stoker.pipeline.commands.console import print_error, progress
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 from stoker.errors import ConfigError
 
-from ...images.captions import Tokens
-from ...images.patches import Patches
-from ...images.planners import AspectBuckets
-from ...images.sizes import RandomSizes, Sizes
+from ..images.captions import Tokens
+from ..images.patches import Patches
+from ..images.planners import AspectBuckets
+from ..images.sizes import RandomSizes, Sizes
 
 
 def parse_sizes(text: str) -> Sizes:

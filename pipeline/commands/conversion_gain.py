@@ -18,7 +18,7 @@ from stoker.formats.conversion.writer import Writer
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
-from ...images.loader import ImageLoader
+from ..images.loader import ImageLoader
 
 _IMAGES = 192
 _ROUNDS = 3

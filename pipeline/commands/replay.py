@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..shared.console import count, human_bytes, out, plain, print_json, table
-from ..shared.options import JsonOutput
+from .console import count, human_bytes, out, plain, print_json, table
+from .options import JsonOutput
 
 if TYPE_CHECKING:
-    from ...replay.run import Replayed
+    from ..preview.replay import Replayed
 
 
 def replay(
@@ -56,7 +56,7 @@ def replay(
       stoker replay --state state.json --epoch 2 --step 17
       stoker replay --state state.json --after 0 --loader train.py:make_loader
     """
-    from ...replay.run import replay as run
+    from ..preview.replay import replay as run
 
     shown = run(
         state, step, epoch=epoch, after=after, rank=rank, ranks=ranks, loader=loader, out=target, cell=cell

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..shared.console import count, out, print_skipped
-from ..shared.options import (
+from .console import count, out, print_skipped, progress
+from .options import (
     Classes,
     Columns,
     Images,
@@ -20,7 +20,6 @@ from ..shared.options import (
     Unlabelled,
     parse_columns,
 )
-from ..shared.progress import progress
 
 if TYPE_CHECKING:
     from stoker.formats.changes.joining import ChangeSummary

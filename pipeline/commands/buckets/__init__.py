@@ -1,1 +1,0 @@
-"""The command `stoker buckets`: ways of making batches by size, compared for text and for images."""

@@ -1,1 +1,0 @@
-"""Commands that change datasets, or find what to change."""

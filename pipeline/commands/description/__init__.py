@@ -1,1 +1,0 @@
-"""Descriptions of a dataset, as text and as JSON, and of this machine."""

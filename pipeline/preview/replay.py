@@ -1,0 +1,358 @@
+"""The parameters that were drawn for each sample of a batch of images, as words and as JSON data."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params import ImageParams
+from stoker.bucketing import BucketBoundaries
+from stoker.errors import CheckpointError, ConfigError
+
+from ..cluster.batch_maker import described_dataset
+from ..description import VERSION, from_portable
+from ..images.captions import Tokens
+from ..images.columns import ImageColumn
+from ..images.config import ImageLoaderConfig
+from ..images.loader import ImageLoader
+from ..images.objects import deciding_objects
+from ..images.patches import Patches
+from ..images.planned_batches import PlannedBatch, planned_batches
+from ..images.planners import AspectBuckets
+from ..images.sizes import RandomSizes
+from ..order.orders import BlockShuffle
+from ..order.sampling import ClassBalanced, Repeated, Weighted
+from ..order.schedule import Schedule
+from ..text.loader import TextLoader
+from .batch_pictures import images_of_patches, picture_of
+from .page import checked_target, in_grid, sheet_of, write_sheet
+from .pictures import Picture
+from .text import ShownSequence, read_texts, text_page
+
+Int64 = npt.NDArray[np.int64]
+
+_MOST = 64  # numbers of a parameter that are shown; of a longer one the shape is shown
+_FLIPS = ("mirrored", "upside down")
+
+
+@dataclass(frozen=True)
+class DrawnSample:
+    """A sample of a batch."""
+
+    row: int  # Position of the sample in the loader's dataset
+    key: str  # Name of the sample in its source
+    words: tuple[str, ...]  # For each image of the sample, its changes or those of its parts in a few words
+    # The parameters of each image by the name of its column, and of transforms of batches
+    parameters: dict[str, Any]
+
+
+def draw_batch(
+    config: ImageLoaderConfig, schedule: Schedule, epoch: int, rows: Int64 | None
+) -> list[DrawnSample]:
+    """Draw the first batch of a schedule again."""
+    # rows (K,) int64
+    planned = next(planned_batches(config, schedule, epoch))
+    chosen = _chosen(planned.positions, planned.positions if rows is None else rows)
+    keys = config.dataset.keys(planned.positions)
+    words: list[list[str]] = [[] for _ in chosen]
+    parameters: list[dict[str, Any]] = [{} for _ in chosen]
+    draw_epoch = config.draw_epoch(epoch)
+    for column in config.images:
+        shown = column.samples_of_images(len(planned.sources))
+        objects = None
+        if column.annotations.needs_boxes:
+            objects = deciding_objects(config.dataset.annotations(planned.sources[shown]))
+        drawn = config.draw(
+            column,
+            planned.sources,
+            planned.samples,
+            planned.draw_keys,
+            epoch=draw_epoch,
+            objects=objects,
+            size=planned.size,
+            parts=planned.parts,
+        )
+        for number, i in enumerate(chosen.tolist()):
+            images = _images_of(planned, column, i).tolist()
+            changes = [_in_words(drawn, image) for image in images]
+            words[number] += changes if planned.parts is None else [" | ".join(changes)]
+            of_images = [_of_image(drawn, image, len(drawn)) for image in images]
+            alone = planned.parts is None and column.views is None
+            parameters[number][column.name] = of_images[0] if alone else of_images
+    plan, draw_keys = config.batch_transform_plan, planned.draw_keys[chosen]
+    size = config.images[0].at(planned.size).size
+    for number in range(len(plan.transforms) if len(chosen) else 0):
+        name, mixed = plan.draw(number, draw_keys, size, config.draw_seed, draw_epoch)
+        for i, of_sample in enumerate(parameters):
+            of_sample[name] = _of_image(mixed, i, len(chosen))
+    samples = zip(chosen.tolist(), words, parameters, strict=True)
+    return [DrawnSample(int(planned.positions[i]), keys[i], tuple(w), p) for i, w, p in samples]
+
+
+def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
+    """The rows of the parameters for sample ``i`` of a batch: its image, its views, or its parts."""
+    if planned.parts is not None:
+        return np.flatnonzero(planned.parts.image == i)
+    return column.images_of(np.array([i]), len(planned))
+
+
+def _chosen(positions: Int64, rows: Int64) -> Int64:
+    """The index in ``positions``, (N,), of each of ``rows``, (K,), the rows without bad samples."""
+    if len(rows) == len(positions):
+        first = {position: i for i, position in reversed(list(enumerate(positions.tolist())))}
+        same = rows == positions
+        return np.array([i if same[i] else first[row] for i, row in enumerate(rows.tolist())], np.int64)
+    indices, i = [], 0
+    for row in rows.tolist():
+        while positions[i] != row:
+            i += 1
+        indices.append(i)
+        i += 1
+    return np.array(indices, np.int64)
+
+
+def _in_words(params: ImageParams, i: int) -> str:
+    top, left, bottom, right = params.region[i].tolist()
+    changes = [f"{right - left:.0f} x {bottom - top:.0f} at {left:.0f}, {top:.0f}"]
+    changes += [name for name, applies in zip(_FLIPS, params.flip[i].tolist(), strict=True) if applies]
+    if params.warp is not None and params.warp.applies(i, params.size):
+        changes.append("warped")
+    return ", ".join(changes)
+
+
+def _of_image(params: Any, i: int, n: int) -> dict[str, Any]:
+    """The parameters of image ``i`` of ``n`` as JSON data, with those that all images share."""
+    values = {field.name: getattr(params, field.name) for field in fields(params)}
+    return {name: _plain(value, i, n) for name, value in values.items() if value is not None}
+
+
+def _plain(value: Any, i: int, n: int) -> Any:
+    if isinstance(value, np.ndarray):
+        values = value[i] if value.ndim and len(value) == n else value
+        return values.tolist() if values.size <= _MOST else f"{values.dtype} of shape {values.shape}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_dataclass(value):
+        return {"name": type(value).__name__, **_of_image(value, i, n)}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, i, n) for item in value]
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+AnyLoader = ImageLoader | TextLoader
+
+_OBJECTS = (
+    *(AspectBuckets, BlockShuffle, BucketBoundaries, ClassBalanced, Patches, RandomSizes, Repeated, Tokens),
+    Weighted,
+)
+_LOADERS: dict[str, type[AnyLoader]] = {"ImageLoader": ImageLoader, "TextLoader": TextLoader}
+_ADVICE = "--loader train.py:make_loader names a function of your program that makes the loader."
+_WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_dict())."
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Return the object in a file of JSON."""
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", path=Path(path), hint=_WRITE) from error
+    if not isinstance(content, dict):
+        raise ConfigError("the file holds no state of a loader", path=Path(path), hint=_WRITE)
+    return content
+
+
+def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
+    """Make the loader of a training for one of its ranks, with batches in NumPy and the column "row"."""
+    if isinstance(description, str):
+        users_loader = _call(description)
+        kind = next(cls for cls in _LOADERS.values() if isinstance(users_loader, cls))
+        dataset, options = users_loader._given_dataset, dict(users_loader._given_options)
+        world_size = world_size or users_loader._ranks.world_size
+        users_loader.close()
+    else:
+        kind, dataset, options = _described(description)
+        world_size = world_size or description["world_size"]
+    if not 0 <= rank < world_size:
+        raise ConfigError(
+            f"there is no rank {rank}: the training had {world_size} rank{'s' * (world_size > 1)}",
+            hint="--ranks gives their number.",
+        )
+    options |= {"rank": rank, "world_size": world_size, "output": "numpy", "device": None}
+    for name in ("mesh", "replicate", "context", "context_slices", "pin_memory", "engine", "dali"):
+        options.pop(name, None)
+    loader = kind(dataset, **options)
+    if "row" in loader.columns:
+        return loader
+    options["columns"] = (*loader.columns, "row")
+    loader.close()
+    return kind(dataset, **options)
+
+
+def _call(argument: str) -> AnyLoader:
+    """The loader that a user's function returns."""
+    path, _, name = argument.rpartition(":")
+    if not path or not Path(path).is_file():
+        raise ConfigError(f"--loader must be file.py:function or a file of JSON, found {argument!r}")
+    function = runpy.run_path(path, run_name="stoker_replay").get(name)
+    loader = function() if callable(function) else None
+    if not isinstance(loader, (ImageLoader, TextLoader)):
+        problem = f"returned {loader!r}" if callable(function) else "does not exist"
+        raise ConfigError(
+            f"{name} must return an ImageLoader or a TextLoader, and {problem}",
+            path=Path(path),
+            hint="Leave the training itself under if __name__ == '__main__'.",
+        )
+    return loader
+
+
+def _described(description: Mapping[str, Any]) -> tuple[type[AnyLoader], Any, dict[str, Any]]:
+    if description.get("version") != VERSION or description.get("loader") not in _LOADERS:
+        raise ConfigError("this describes no loader", hint=f"loader.describe() makes descriptions. {_ADVICE}")
+    if missing := description["missing"]:
+        raise CheckpointError(
+            f"the description lacks what JSON cannot hold: {'; '.join(missing)}", hint=_ADVICE
+        )
+    arguments = {name: from_portable(value, _OBJECTS) for name, value in description["arguments"].items()}
+    return _LOADERS[description["loader"]], described_dataset(description["dataset"], arguments), arguments
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A batch of a training, made again."""
+
+    epoch: int  # Number of the epoch
+    # Number of the step in the training, in the epoch or after the state, as the arguments count it
+    step: int
+    rank: int  # Rank that received it
+    world_size: int  # Number of ranks
+    batch: Any  # The batch, arrays of NumPy
+    # The drawn parameters of each image, or the sequences of text
+    samples: list[DrawnSample] | list[ShownSequence]
+
+    def to_json(self) -> dict[str, Any]:
+        """Samples and parameters as JSON data, without pixels."""
+        named = {name: value for name, value in vars(self).items() if name not in ("batch", "samples")}
+        return {**named, "samples": [asdict(sample) for sample in self.samples]}
+
+
+def replay(
+    state: str | Path | Mapping[str, Any],
+    step: int | None = None,
+    *,
+    epoch: int | None = None,
+    after: int | None = None,
+    rank: int = 0,
+    ranks: int | None = None,
+    loader: str | None = None,
+    out: str | Path | None = None,
+    cell: int = 240,
+) -> Replayed:
+    """Make a batch of a training again, and write a sheet that shows it."""
+    target = None if out is None else checked_target(out)
+    if (step is None) == (after is None) or (epoch is not None and step is None):
+        raise ConfigError("a replay takes step, with or without epoch, or after")
+    content = dict(state) if isinstance(state, Mapping) else read_json(state)
+    described = content if "loader" in content else None
+    if loader is not None:
+        description: Any = read_json(loader) if Path(loader).suffix == ".json" else loader
+    elif described is None:
+        raise ConfigError(
+            "this is a state alone, which does not name the files and arguments of its loader",
+            hint="Write json.dumps(loader.describe()) beside it, or name --loader train.py:make_loader.",
+        )
+    else:
+        description = described
+    with make_loader(description, rank, ranks) as made_loader:
+        made_loader.load_state_dict(described["state"] if described else content)
+        batch_epoch, schedule = _schedule(made_loader, step, epoch, after)
+        shown = _make(made_loader, batch_epoch, schedule, rank, step if after is None else after)
+        if target is not None:
+            _write(made_loader, shown, target, cell)
+    return shown
+
+
+def _schedule(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
+    """The epoch of the batch, and the steps of the epoch from the batch on."""
+    if after is None:
+        loader.set_epoch(epoch or 0)  # forgets the parts of its epoch with other numbers of ranks
+    batch_epoch, position, left = loader._next.epoch, loader._next.position, step if after is None else after
+    assert left is not None, "one of both is given"
+    if left < 0:
+        raise ConfigError(f"steps count from 0, found {left}")
+    whole = loader._schedule(batch_epoch, position)
+    while left >= len(whole):
+        if epoch is not None:
+            raise ConfigError(f"epoch {batch_epoch} has no step {left}: its steps are 0 to {len(whole) - 1}")
+        left, batch_epoch = left - len(whole), batch_epoch + 1
+        if loader.has_equal_epochs:
+            batch_epoch, left = batch_epoch + left // len(loader), left % len(loader)
+        whole = loader._schedule(batch_epoch, 0)
+    return batch_epoch, loader._schedule(batch_epoch, whole.consumed(left))
+
+
+def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | None) -> Replayed:
+    with loader._make_single_producer(schedule, epoch) as producer:
+        producer.start()
+        batch = producer.finish().batch
+    samples: Any
+    if isinstance(loader, ImageLoader):
+        rows = None if loader._config.size_plan.patch_planner else batch.row
+        samples = draw_batch(loader._config, schedule, epoch, rows)
+    else:
+        samples = read_texts(loader._config, schedule, epoch)
+    return Replayed(epoch, step or 0, rank, loader._ranks.world_size, batch, samples)
+
+
+def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
+    dataset = loader.dataset
+    facts = (
+        f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}: "
+        f"{len(shown.samples)} {'images' if isinstance(loader, ImageLoader) else 'sequences'}",
+    )
+    if not isinstance(loader, ImageLoader):
+        if target.suffix == ".png":
+            raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
+        texts: Any = shown.samples
+        target.write_text(text_page(dataset.path.resolve().name, facts, texts), "utf-8")
+        return
+    samples: Any = shown.samples
+    pictures = draw_samples(loader._config, shown.batch, samples)
+    if all(len(row) == 1 for row in pictures):
+        pictures = in_grid([row[0] for row in pictures])
+    sheet = sheet_of(dataset, facts, (), pictures, cell)
+    write_sheet(sheet, target, [asdict(sample) for sample in samples], "Parameters")
+
+
+def draw_samples(
+    config: ImageLoaderConfig, batch: Any, samples: Sequence[DrawnSample]
+) -> list[tuple[Picture, ...]]:
+    """Return the pictures of each sample of a batch: one, or all of its views in all columns of images."""
+    if isinstance(config.size_plan.planner_options, Patches):
+        images = images_of_patches(batch, config.size_plan.planner_options.size)
+        return [
+            (picture_of(config, batch, i, images[i], key=sample.key, note=(*sample.words, "")[0]),)
+            for i, sample in enumerate(samples)
+        ]
+    rows = []
+    for i, sample in enumerate(samples):
+        pictures: list[Picture] = []
+        for column in config.images:
+            if column.name not in config.columns:
+                continue
+            values = getattr(batch, column.name)
+            for view in [None] if column.views is None else range(column.views):
+                image = values[i] if view is None else values[view][i]
+                note = sample.words[len(pictures)] if len(pictures) < len(sample.words) else ""
+                key = sample.key if not pictures else None
+                pictures.append(
+                    picture_of(config, batch, i, image, column=column, view=view, key=key, note=note)
+                )
+        rows.append(tuple(pictures))
+    return rows
