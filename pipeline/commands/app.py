@@ -1,59 +1,72 @@
-"""The command line ``stoker``, a registry of its commands; ``stoker --help`` lists them.
+"""The command line ``stoker``: the table of its commands, each of which is imported when it runs.
 
-Each command is a file of this folder: it reads its options, calls one public function and prints the
-result. A command imports what it needs when it runs, so that ``stoker --help`` is instant.
+A command is the function of its name in the file of its name. It reads its options, calls the library and
+prints the result.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
 from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from stoker.errors import StokerError
 
-from .advise import advise
-from .append import append
-from .bench import bench
-from .buckets import buckets
-from .cache import cache
-from .console import print_error
-from .convert import convert
-from .convert_text import convert_text
-from .doctor import doctor
-from .index import index
-from .info import info
-from .merge import merge
-from .preview import preview
-from .remove import remove
-from .replay import replay
-from .stage import stage
-from .verify import verify
-
-_COMMANDS: dict[str, Callable[..., Any]] = {
-    "convert": convert,
-    "convert-text": convert_text,
-    "index": index,
-    "append": append,
-    "merge": merge,
-    "remove": remove,
-    "stage": stage,
-    "info": info,
-    "verify": verify,
-    "preview": preview,
-    "replay": replay,
-    "buckets": buckets,
-    "bench": bench,
-    "advise": advise,
-    "cache": cache,
-    "doctor": doctor,
+COMMANDS = {
+    "convert": "Convert images and their annotations into shards.",
+    "convert-text": "Convert text into shards of token ids.",
+    "index": "Make a dataset of shards that other programs wrote, or of image files, without copying them.",
+    "append": "Add samples to a dataset: its next version.",
+    "merge": "Make one dataset of the samples of several datasets, without copying their shards.",
+    "remove": "Leave samples out of a dataset: its next version.",
+    "stage": "Copy a dataset to a local disk and check every byte of it.",
+    "info": "Describe a dataset: samples, classes, sizes, options.",
+    "verify": "Check every byte of a dataset.",
+    "preview": "Draw samples of images and what transforms make of them, or show samples of text.",
+    "replay": "Show the samples of any batch of a training, such as the batch of a loss spike.",
+    "buckets": "Compare ways to batch a dataset of text by length, or of images by aspect ratio.",
+    "bench": "Measure images per second of Stoker and of other loaders.",
+    "advise": "Say whether a training step would wait for images, and what to convert them to.",
+    "cache": "List the indexes of sources that are read in place, or clear them.",
+    "doctor": "Show what is installed and which engine a loader uses.",
 }
+"""The first sentence of each command, which ``stoker --help`` shows without importing the command."""
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+def load_command(name: str) -> Any:
+    """Import a command, and return it as Click runs it."""
+    function_name = name.replace("-", "_")
+    function = getattr(importlib.import_module(f".{function_name}", __package__), function_name)
+    # "\b" keeps Click from joining the lines of the examples.
+    text = cleandoc(function.__doc__).replace("Examples:\n", "\b\nExamples:\n")
+    command = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_SETTINGS)
+    command.command(name, help=text)(function)
+    return typer.main.get_command(command)
+
+
+class _Commands(TyperGroup):
+    """The commands, imported by name; the types are Click's, of which Typer may have a copy."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="stoker",
     help="Convert images and text into shards, and look at, check and measure datasets.",
     epilog="stoker COMMAND --help explains a command and shows examples.",
@@ -61,17 +74,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
-
-
-def _help_of(command: Callable[..., Any]) -> str:
-    r"""Return a command's docstring; ``\b`` keeps Click from joining the lines of the examples."""
-    return cleandoc(command.__doc__ or "").replace("Examples:\n", "\b\nExamples:\n")
-
-
-for _name, _command in _COMMANDS.items():
-    app.command(_name, help=_help_of(_command))(_command)
 
 
 def main() -> None:
@@ -81,6 +85,8 @@ def main() -> None:
     try:
         app()
     except (StokerError, OSError) as error:
+        from .console import print_error
+
         print_error(error)
         sys.exit(1)
 

@@ -212,9 +212,7 @@ def compare_shapes(
     }
 
 
-def fill_of_rows(
-    dataset: ImageDataset, patches: Patches, caption: Tokens | None, seed: int
-) -> RowReport:
+def fill_of_rows(dataset: ImageDataset, patches: Patches, caption: Tokens | None, seed: int) -> RowReport:
     """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions."""
     plan = make_size_plan(patches, 1, None, seed)
     plan = with_planner(plan, dataset, shuffle=True, sampler=None, last_batch="partial", on_error="raise")

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from typer.main import get_command
-
-from stoker.pipeline.commands.app import app
+from stoker.pipeline.commands.app import COMMANDS, load_command
 
 
 def prose(text: str) -> str:
@@ -49,7 +47,7 @@ def section(name: str, command: Any) -> str:
 
 def page() -> str:
     """Return the sections of all commands."""
-    return "\n".join(section(name, command) for name, command in get_command(app).commands.items())
+    return "\n".join(section(name, load_command(name)) for name in COMMANDS)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from stoker import _native
 from stoker.__main__ import main as script
 from stoker.augment import Resize
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.commands.app import app, main
+from stoker.pipeline.commands.app import COMMANDS, load_command, main
 from stoker.pipeline.commands.verify import verify
 
 RunMain = Callable[..., str]
@@ -252,11 +252,16 @@ def test_doctor_names_the_decoder_of_webp(run_main: RunMain, monkeypatch: pytest
     assert "libwebp-dev" in output
 
 
-@pytest.mark.parametrize("name", [command.name for command in app.registered_commands])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_an_example_on_each_line(run_main: RunMain, name: str) -> None:
     lines = run_main(name, "--help").partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
     assert lines
     assert all(line.split()[:2] == ["stoker", name] for line in lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_has_the_first_sentence_of_each(name: str) -> None:
+    assert load_command(name).help.partition("\n")[0] == COMMANDS[name]
 
 
 def test_version_prints_the_release(run_main: RunMain) -> None:
