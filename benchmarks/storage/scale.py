@@ -28,7 +28,7 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.pipeline.commands.console import human_bytes, out, table
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 BILLION = 1_000_000_000
 RANKS = 1024
@@ -42,10 +42,10 @@ def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, 
     """Return seconds of starting an epoch, of resuming and of a batch, and bytes, for each order."""
     figures = []
     for order in _orders(samples):
-        middle = Schedule(
+        middle = OrderedSteps(
             samples, BATCH, ranks - 1, ranks, start=samples // 2 // (BATCH * ranks) * BATCH * ranks
         )
-        start_seconds, start_bytes = _timed(order, Schedule(samples, BATCH, ranks - 1, ranks))
+        start_seconds, start_bytes = _timed(order, OrderedSteps(samples, BATCH, ranks - 1, ranks))
         resume_seconds, resume_bytes = _timed(order, middle)
         began = time.perf_counter()
         steps = 200
@@ -67,11 +67,11 @@ def _orders(samples: int) -> tuple[Order, ...]:
     return FullShuffle(samples, 1), BlockShuffle(samples, 1)
 
 
-def _rows(order: Order, schedule: Schedule, step: int) -> npt.NDArray[np.int64]:
+def _rows(order: Order, schedule: OrderedSteps, step: int) -> npt.NDArray[np.int64]:
     return order.positions(3, schedule.draws(step)[0])
 
 
-def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:
+def _timed(order: Order, schedule: OrderedSteps) -> tuple[float, int]:
     """Return the least seconds of five first batches, and the peak of the bytes of one."""
     seconds = []
     for _ in range(5):
@@ -129,7 +129,7 @@ def _child(folder: Path) -> dict[str, Any]:
 
 def _decide_batch(dataset: stoker.Dataset, start: int) -> None:
     """Run the work of a batch before its bytes are read."""
-    schedule = Schedule(len(dataset), BATCH, 5, RANKS, start=start)
+    schedule = OrderedSteps(len(dataset), BATCH, 5, RANKS, start=start)
     samples = dataset.samples(_rows(FullShuffle(len(dataset), 0), schedule, 0))
     compile_image([RandomResizedCrop(224)]).draw(samples.height, samples.width, samples.row, 0, 0)
 

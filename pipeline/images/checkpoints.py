@@ -17,7 +17,7 @@ from ..execution.ranks import Process
 from ..execution.state import History, State, convert_stream_state, resumed
 from ..order.exclusions import Fitting
 from ..order.orders import Stream
-from ..order.schedule import LastBatch, Schedule
+from ..order.schedule import LastBatch, OrderedSteps, Schedule
 from .config import ImageLoaderConfig
 
 
@@ -47,7 +47,7 @@ class CheckpointedImages(SharedLoader):
         """Start the next pass, and warn once if this rank receives an empty batch at its end."""
         running = super().__iter__()
         schedule = self._progress and self._progress.steps
-        if isinstance(schedule, Schedule) and schedule.last_is_empty and not self._warned_of_empty_batch:
+        if isinstance(schedule, OrderedSteps) and schedule.last_is_empty and not self._warned_of_empty_batch:
             self._warned_of_empty_batch = True
             warnings.warn(
                 f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "

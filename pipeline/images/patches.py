@@ -19,15 +19,13 @@ from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
-from ..execution.ranks import Process
-from ..execution.state import History
 from ..order.epoch_cache import SharedEpochs
 from ..order.exclusions import Fitting
 from ..order.sample_source import SampleSource
 from ..order.schedule import LastBatch
 from .batch_transforms import Transforms
 from .captions import Captions
-from .planners import ImagePlanner, PlannedSchedule
+from .planners import ImagePlanner
 
 Int64 = npt.NDArray[np.int64]
 
@@ -155,12 +153,6 @@ class PatchPlanner(ImagePlanner):
             )
         return "NHWC"
 
-    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> PatchSchedule:
-        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
-        common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
-        plan = self.plan(ranks, epoch, history)
-        return PatchSchedule(*common, plan=plan, packing=self.packing(epoch), done=start)
-
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
         return {
@@ -194,27 +186,6 @@ class PatchPlanner(ImagePlanner):
         """See :class:`ImagePlanner`; all rows have one length."""
         full = np.full(len(self.packing(epoch)), self.patches.row, np.int64)
         return FixedBucketSampler(full, full[:1], self.batch_size, **self.sampling(world_size))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PatchSchedule(PlannedSchedule):
-    """The steps of a rank by a plan of packed rows."""
-
-    packing: PackingPlan  # Images of each packed row
-
-    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """See :class:`Schedule`: the images of all rows of the batch, row after row."""
-        pieces = [self.packing.rows[self.packing.pieces(row)] for row in self._rows(step).tolist()]
-        mask = self.plan.mask(self.done + step, self.rank)
-        return np.concatenate(pieces).astype(np.int64), np.repeat(mask, [len(one) for one in pieces])
-
-    def groups(self, step: int) -> Int64:
-        """See :class:`Schedule`."""
-        rows, offsets = self._rows(step), self.packing.offsets
-        return np.concatenate(([0], np.cumsum(offsets[rows + 1] - offsets[rows])))
-
-    def _rows(self, step: int) -> Int64:
-        return self.plan.batch(self.done + step, self.rank).rows
 
 
 _ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")

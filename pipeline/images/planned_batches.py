@@ -22,7 +22,7 @@ from ..caching.read_ahead import BatchReads
 from ..execution.ranks import Process
 from ..order.exclusions import drawn_at
 from ..order.orders import BlockShuffle, MixedOrder, Order, Repeat
-from ..order.schedule import Schedule
+from ..order.schedule import PlannedSteps, Schedule
 from .columns import ImageColumn
 from .config import ImageLoaderConfig
 
@@ -241,7 +241,7 @@ def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> It
     each other window in parts, with the batches of the window before it.
     """
     span = _span(config.order)
-    if not span:
+    if not span or isinstance(schedule, PlannedSteps):
         return
     steps = max(1, span // schedule.global_batch)
     first = max(1, steps - schedule.start % span // schedule.global_batch)

@@ -13,7 +13,7 @@ from stoker.arguments import optional_number, whole_number
 from stoker.augment.description import is_finite
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.crops import CoverCrop
-from stoker.bucketing import BatchPlan
+from stoker.bucketing import BatchPlan, PackingPlan
 from stoker.bucketing.aspect_shapes import (
     RatioGroupSampler,
     ShapeBucketSampler,
@@ -31,7 +31,7 @@ from ..execution.ranks import Process
 from ..execution.state import History
 from ..order.epoch_cache import SharedEpochs
 from ..order.exclusions import Fitting
-from ..order.schedule import LastBatch, Schedule
+from ..order.schedule import LastBatch, PlannedSteps
 from .batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]
@@ -75,6 +75,15 @@ class ImagePlanner:
         key = (ranks.world_size, epoch, history)
         return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
 
+    def packing(self, epoch: int) -> PackingPlan | None:
+        """The images of each row of an epoch's plan; None if the rows of the plan are images."""
+        return None
+
+    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> PlannedSteps:
+        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
+        plan, n = self.plan(ranks, epoch, history), len(self.image_sizes)
+        return PlannedSteps(plan, ranks.rank, start, n, self.packing(epoch), sized=bool(self.sizes))
+
     def sampling(self, world_size: int) -> dict[str, Any]:
         """The arguments that all samplers take."""
         return {
@@ -84,35 +93,6 @@ class ImagePlanner:
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,
         }
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PlannedSchedule(Schedule):
-    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset."""
-
-    plan: BatchPlan  # Batches of the epoch
-    done: int  # Steps of the plan that are done
-
-    def __len__(self) -> int:
-        return max(0, len(self.plan) - self.done)
-
-    @property
-    def last_is_empty(self) -> bool:
-        """See :class:`Schedule`: never, for all ranks have batches of one size."""
-        return False
-
-    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
-        """See :class:`Schedule`: the numbers of the steps, those on other numbers of ranks included."""
-        return sum(done for _, done in self.plan.history) + self.done + steps
-
-    def consumed(self, steps: int) -> int:
-        """Steps of the plan that are done after ``steps`` more."""
-        return self.done + steps
-
-    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """See :class:`Schedule`."""
-        at = self.done + step
-        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
 
 
 _ANY = (64, 64)  # a size, which that of the batch replaces
@@ -181,12 +161,6 @@ class BucketPlanner(ImagePlanner):
         batch_sizes = np.array(self.batch_sizes)
         return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
 
-    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> BucketSchedule:
-        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
-        most = max(self.batch_sizes)
-        common = (len(self.image_sizes), most, ranks.rank, ranks.world_size, self.last_batch)
-        return BucketSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
-
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
         return {
@@ -196,15 +170,6 @@ class BucketPlanner(ImagePlanner):
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,
         }
-
-
-class BucketSchedule(PlannedSchedule):
-    """The steps of a rank by a plan of batches of one shape each."""
-
-    def size(self, step: int) -> Size | None:
-        """Height and width of the images of a step, pixels."""
-        height, width = self.plan.lengths[self.done + step].tolist()
-        return height, width
 
 
 def image_sizes(dataset: Dataset) -> Int64:
@@ -276,11 +241,6 @@ class RatioGroupPlanner(ImagePlanner):
         """See :class:`ImagePlanner`; all epochs have one sampler."""
         sampling = self.sampling(world_size)
         return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
-
-    def steps(self, ranks: Process, *, epoch: int, start: int, history: History) -> PlannedSchedule:
-        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
-        common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
-        return PlannedSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""

@@ -21,7 +21,7 @@ from stoker.types import Size
 from ..execution.ranks import Process
 from ..execution.state import History
 from ..order.sample_source import SampleSource
-from ..order.schedule import LastBatch, Schedule
+from ..order.schedule import LastBatch, OrderedSteps, Schedule
 from .bad_samples import OnError
 from .captions import Captions
 from .patches import Patches, PatchPlanner
@@ -148,7 +148,7 @@ def _size(value: object) -> Size:
 
 
 @dataclass(frozen=True, eq=False)
-class SizedSchedule(Schedule):
+class SizedSchedule(OrderedSteps):
     """Which draws of an epoch a rank receives at each of S steps, and the size of its images.
 
     ``batch_size`` is that of the largest batch.
@@ -164,7 +164,7 @@ class SizedSchedule(Schedule):
 
     @property
     def last_is_empty(self) -> bool:
-        """See :class:`Schedule`."""
+        """See :class:`OrderedSteps`."""
         if self.last_batch != "partial" or not len(self):
             return False
         return bool(self.firsts[-1] + self.rank >= self.n)
@@ -174,11 +174,11 @@ class SizedSchedule(Schedule):
         return self.sizes[step]
 
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """See :class:`Schedule`."""
+        """See :class:`OrderedSteps`."""
         return self.dealt(int(self.firsts[step]), int(self.batch_sizes[step]))
 
     def consumed(self, steps: int) -> int:
-        """See :class:`Schedule`."""
+        """See :class:`OrderedSteps`."""
         if not steps:
             return self.start
         last = int(self.firsts[steps - 1] + self.batch_sizes[steps - 1] * self.world_size)
@@ -273,7 +273,7 @@ class SizePlan:
             return self.planner.steps(ranks, epoch=epoch, start=start, history=history)
         common = (n, self.batch_size, ranks.rank, ranks.world_size, last_batch, start)
         if not self.schedule:
-            return Schedule(*common)
+            return OrderedSteps(*common)
         firsts, which = _steps(self, n, ranks.world_size, epoch, start)
         batch_sizes = np.array(self.batch_sizes, np.int64)[which]
         if last_batch == "drop" and len(which) and firsts[-1] + batch_sizes[-1] * ranks.world_size > n:

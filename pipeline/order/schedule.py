@@ -1,9 +1,10 @@
-"""The draws that each rank receives at each step of an epoch."""
+"""The draws that each rank receives at each step of an epoch: in the order of the draws, or by a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,15 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import Size
 
+if TYPE_CHECKING:
+    from stoker.bucketing import Batch, BatchPlan, PackingPlan
+
 LastBatch = Literal["drop", "pad", "partial"]
 Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class OrderedSteps:
     """Which draws of an epoch a rank receives at each step.
 
     Step s has the global batch of draws ``[start + s * G, start + (s + 1) * G)`` with
@@ -87,3 +91,77 @@ class Schedule:
     def consumed(self, steps: int) -> int:
         """Draws of the epoch that the ranks have received after ``steps`` steps."""
         return min(self.n, self.start + steps * self.global_batch)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedSteps:
+    """The steps of an epoch on one rank by a plan of its batches; the first ``start`` steps are done.
+
+    Its draws are rows of the plan, or with ``packing`` the samples that share the packed rows of the plan.
+    """
+
+    plan: BatchPlan
+    rank: int = 0
+    start: int = 0  # Steps of the plan that are done; ``consumed`` counts steps
+    n: int = 0  # Draws in an epoch
+    packing: PackingPlan | None = None  # The samples of each row of the plan; None if rows are draws
+    sized: bool = False  # Whether the plan's lengths are the height and width of the images
+
+    def __len__(self) -> int:
+        return max(0, len(self.plan) - self.start)
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.plan.world_size
+
+    @cached_property
+    def batch_size(self) -> int:
+        """Rows of the largest batch of a rank."""
+        return max(1, int(self.plan.sizes.max(initial=0)) // self.plan.world_size)
+
+    def batch(self, step: int) -> Batch:
+        """This rank's rows of the plan at a step, and their padded shape."""
+        return self.plan.batch(self.start + step, self.rank)
+
+    def mask(self, step: int) -> npt.NDArray[np.bool_]:
+        """Which of this rank's rows at a step are real, and not repeated, (n,) bool."""
+        return self.plan.mask(self.start + step, self.rank)
+
+    def number(self, step: int) -> int:
+        """Number of a step in the epoch, including those before a change of ranks."""
+        return sum(done for _, done in self.plan.history) + self.start + step
+
+    def size(self, step: int) -> Size | None:
+        """Height and width of the images of a step, pixels; None if the images of a batch decide it."""
+        if not self.sized:
+            return None
+        height, width = self.plan.lengths[self.start + step].tolist()
+        return height, width
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """Draws of this rank at ``step``, (M,) int64, row after row, and whether each is real, (M,) bool."""
+        rows, mask, packing = self.batch(step).rows, self.mask(step), self.packing
+        if packing is None:
+            return rows, mask
+        pieces = [packing.rows[packing.pieces(row)] for row in rows.tolist()]
+        return np.concatenate(pieces).astype(np.int64), np.repeat(mask, [len(one) for one in pieces])
+
+    def groups(self, step: int) -> Int64 | None:
+        """First of this rank's draws in each packed row of a step, and their number; None without packing."""
+        if self.packing is None:
+            return None
+        rows, offsets = self.batch(step).rows, self.packing.offsets
+        return np.concatenate(([0], np.cumsum(offsets[rows + 1] - offsets[rows])))
+
+    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
+        """The points of the epoch at which draws are shown, (M,) int64: the numbers of their steps."""
+        return self.number(0) + steps
+
+    def consumed(self, steps: int) -> int:
+        """Steps of the plan that are done after ``steps`` more."""
+        return self.start + steps
+
+
+Schedule = OrderedSteps | PlannedSteps
+"""The steps of an epoch on one rank."""

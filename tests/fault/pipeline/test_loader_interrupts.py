@@ -17,7 +17,7 @@ from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.passes import EpochIterator, Progress
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -49,7 +49,7 @@ def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[Ep
     batches.worker.start()
 
     def begin() -> tuple[EpochIterator, Progress]:
-        progress = Progress(0, Schedule(STEPS, 1))
+        progress = Progress(0, OrderedSteps(STEPS, 1))
         return EpochIterator(lambda batches, progress: None, batches, progress, StatsTotals()), progress
 
     return batches, begin
@@ -162,6 +162,6 @@ def test_a_thread_that_waits_for_a_batch_gets_an_error_when_another_ends_the_pas
             return next(batches)
 
     totals = StatsTotals()
-    running = EpochIterator(lambda *_: None, Closes(), Progress(0, Schedule(STEPS, 1)), totals)  # type: ignore[arg-type]  # a stand-in
+    running = EpochIterator(lambda *_: None, Closes(), Progress(0, OrderedSteps(STEPS, 1)), totals)  # type: ignore[arg-type]  # a stand-in
     with pytest.raises(LoaderClosedError, match="ended by close"):
         next(running)

@@ -22,7 +22,7 @@ from stoker.pipeline.order.orders import (
 )
 from stoker.pipeline.order.permutation import Permutation, permute
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)
@@ -122,8 +122,10 @@ schedules = st.fixed_dictionaries(
 )
 
 
-def on_all_ranks(start: int, world_size: int, **options: object) -> list[Schedule]:
-    return [Schedule(rank=rank, world_size=world_size, start=start, **options) for rank in range(world_size)]
+def on_all_ranks(start: int, world_size: int, **options: object) -> list[OrderedSteps]:
+    return [
+        OrderedSteps(rank=rank, world_size=world_size, start=start, **options) for rank in range(world_size)
+    ]
 
 
 @settings(max_examples=100)
@@ -153,7 +155,7 @@ def test_a_global_batch_does_not_depend_on_the_number_of_ranks(
 ) -> None:
     worlds = [w for w in (1, 2, 3, 4, 6, 12) if (12 * batch) % w == 0]
     world = data.draw(st.sampled_from(worlds))
-    alone = Schedule(n, 12 * batch)
+    alone = OrderedSteps(n, 12 * batch)
     many = on_all_ranks(0, world, n=n, batch_size=12 * batch // world, last_batch="partial")
     for step in range(len(alone)):
         shared = np.concatenate([schedule.draws(step)[0] for schedule in many])

@@ -24,7 +24,7 @@ from stoker.pipeline.order.orders import (
     WeightedShuffle,
 )
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 Int64 = npt.NDArray[np.int64]
 
@@ -47,11 +47,11 @@ ORDERS: dict[str, Order] = {
 }
 
 
-def ranks_of(n: int, batch_size: int, world_size: int, last_batch: Any, start: int = 0) -> list[Schedule]:
-    return [Schedule(n, batch_size, rank, world_size, last_batch, start) for rank in range(world_size)]
+def ranks_of(n: int, batch_size: int, world_size: int, last_batch: Any, start: int = 0) -> list[OrderedSteps]:
+    return [OrderedSteps(n, batch_size, rank, world_size, last_batch, start) for rank in range(world_size)]
 
 
-def positions_of(ranks: list[Schedule], first: int, last: int) -> Int64:
+def positions_of(ranks: list[OrderedSteps], first: int, last: int) -> Int64:
     """Positions that all ranks together get in steps first..last-1, without padding."""
     drawn = [rank.draws(step) for step in range(first, last) for rank in ranks]
     return np.concatenate([np.empty(0, np.int64), *(positions[mask] for positions, mask in drawn)])
@@ -128,7 +128,7 @@ def test_a_resume_computes_as_much_at_any_position(
 
     # Nothing public counts the work, and its time depends on the machine.
     monkeypatch.setattr(permutation, "_network", counting)
-    schedule = Schedule(order.n, 8, rank=1, world_size=2, start=position)
+    schedule = OrderedSteps(order.n, 8, rank=1, world_size=2, start=position)
     assert len(order.positions(7, schedule.draws(0)[0])) == 8
     # Eight draws, two permutations each, and each walks fewer than two steps more on average.
     assert sum(computed) < 8 * 2 * 6

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 
 def test_ranks_interleave_within_the_global_batch() -> None:
-    schedules = [Schedule(20, 2, rank, 3) for rank in range(3)]
+    schedules = [OrderedSteps(20, 2, rank, 3) for rank in range(3)]
     assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
     assert [s.draws(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
 
@@ -26,7 +26,7 @@ def test_ranks_interleave_within_the_global_batch() -> None:
 def test_a_short_last_batch_is_dropped_padded_or_partial(
     last_batch: str, steps: int, last: tuple[list[int], list[bool]]
 ) -> None:
-    schedule = Schedule(20, 2, 0, 3, last_batch)
+    schedule = OrderedSteps(20, 2, 0, 3, last_batch)
     assert len(schedule) == steps
     draws, mask = schedule.draws(steps - 1)
     assert (draws.tolist(), mask.tolist()) == last
@@ -35,23 +35,23 @@ def test_a_short_last_batch_is_dropped_padded_or_partial(
 
 
 def test_a_rank_can_receive_an_empty_last_batch() -> None:
-    schedules = [Schedule(4, 3, rank, 3) for rank in range(3)]
+    schedules = [OrderedSteps(4, 3, rank, 3) for rank in range(3)]
     assert [len(s) for s in schedules] == [1, 1, 1]
     assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
-    assert Schedule(2, 1, 2, 3).draws(0)[0].tolist() == []
+    assert OrderedSteps(2, 1, 2, 3).draws(0)[0].tolist() == []
 
 
 def test_padding_can_repeat_the_epoch_several_times() -> None:
-    draws, mask = Schedule(3, 8, last_batch="pad").draws(0)
+    draws, mask = OrderedSteps(3, 8, last_batch="pad").draws(0)
     assert draws.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert mask.tolist() == [True] * 3 + [False] * 5
 
 
 def test_consumed_is_the_first_draw_that_remains() -> None:
-    schedule = Schedule(20, 2, 0, 3, start=1)
+    schedule = OrderedSteps(20, 2, 0, 3, start=1)
     assert [schedule.consumed(k) for k in range(5)] == [1, 7, 13, 19, 20]
     assert len(schedule) == 4
-    assert len(Schedule(20, 2, start=20)) == 0
+    assert len(OrderedSteps(20, 2, start=20)) == 0
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_consumed_is_the_first_draw_that_remains() -> None:
 )
 def test_a_schedule_refuses_values_out_of_range(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Schedule(20, **arguments)
+        OrderedSteps(20, **arguments)

@@ -11,13 +11,13 @@ from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.passes import EpochIterator, Progress
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.schedule import OrderedSteps
 
 
 class Batches:
     """A stand-in for a prefetcher."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: OrderedSteps) -> None:
         self.sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
         self.handed_out = 0
         self.closed = 0
@@ -41,11 +41,11 @@ class Batches:
         self.kept += 1
 
 
-SCHEDULE = Schedule(10, 2, 0, 2, start=1)
+SCHEDULE = OrderedSteps(10, 2, 0, 2, start=1)
 
 
 def begin(
-    schedule: Schedule = SCHEDULE, totals: StatsTotals | None = None
+    schedule: OrderedSteps = SCHEDULE, totals: StatsTotals | None = None
 ) -> tuple[EpochIterator, Progress, Batches]:
     progress = Progress(3, schedule)
     batches = Batches(schedule)
@@ -96,6 +96,6 @@ def test_a_pass_whose_end_was_not_received_is_closed() -> None:
 
 
 def test_an_empty_pass_is_a_whole_epoch() -> None:
-    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"))
+    running, progress, _ = begin(OrderedSteps(10, 20, last_batch="drop"))
     assert list(running) == []
     assert progress.state({}).epoch == 4
