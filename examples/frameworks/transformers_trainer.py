@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, 
 from transformers.trainer_utils import get_last_checkpoint
 
 import stoker
-from stoker.pipeline.adapters.torch import iterable_dataset
+from stoker.pipeline.adapters.torch import check_resume, iterable_dataset
 
 TEXT = Path(__file__).parents[1] / "text" / "gsm8k-1000.jsonl.gz"
 
@@ -30,6 +30,9 @@ class StokerTrainer(Trainer):
 class SaveLoaderState(TrainerCallback):
     def __init__(self, loader: stoker.TextLoader) -> None:
         self.loader = loader
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        check_resume(self.loader, state.global_step)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         file = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")

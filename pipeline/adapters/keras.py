@@ -14,7 +14,6 @@ from stoker.errors import ConfigError
 
 from ..execution.loader import Loader
 from . import LoaderView, PeekState
-from .training_loops.caller import calling_frame, package
 
 
 class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional
@@ -53,7 +52,6 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     @property
     def num_batches(self) -> int:
         """Steps of a whole epoch."""
-        _check_arguments_of_fit()
         return len(self)
 
     @property
@@ -75,34 +73,6 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     def _view(self) -> LoaderView:
         # Not kept, as a loader that refers to itself would not be freed when it is dropped.
         return LoaderView(self, self._peek_state)
-
-
-_WEIGHT_COLUMN = (
-    "The third column of the loader weighs samples; any column of numbers of the index can be it."
-)
-_REPLACEMENTS = {
-    "y": "The second column of the loader is the target: columns=('image', 'label').",
-    "sample_weight": _WEIGHT_COLUMN,
-    "class_weight": f"sampler=stoker.ClassBalanced() draws classes equally often. {_WEIGHT_COLUMN} "
-    "In your own loop, model.train_on_batch(images, labels, class_weight=...) weighs classes.",
-}
-"""Arguments of ``fit`` and ``evaluate`` that Keras ignores beside a DataAdapter, and what to use instead."""
-
-
-def _check_arguments_of_fit() -> None:
-    """Check the arguments of Keras' EpochIterator, whose constructor asks for ``num_batches``.
-
-    Keras does not pass them on, so they are read from its frame.
-    """
-    frame = calling_frame()
-    if frame is None or package(frame) != "keras" or frame.f_code.co_name != "__init__":
-        return
-    ignored = [name for name in _REPLACEMENTS if frame.f_locals.get(name) is not None]
-    if ignored:
-        raise ConfigError(
-            f"Keras would ignore {' and '.join(ignored)} beside a loader",
-            hint=" ".join(_REPLACEMENTS[name] for name in ignored),
-        )
 
 
 def backend() -> str:

@@ -10,14 +10,13 @@ import numpy.typing as npt
 import torch
 
 from stoker.augment.batch import MixParams
-from stoker.errors import ConfigError
+from stoker.errors import CheckpointError, ConfigError
 from stoker.types import Layout
 
 from .. import adapters
 from ..execution.loader import Loader
 from . import LoaderView
 from .mixing import box_edges
-from .training_loops.trainer import check_resume, check_skipping
 
 
 class CopyStream:
@@ -146,11 +145,9 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
                 "A loader cannot run in workers of a DataLoader, because it runs its own threads. "
                 "Give the DataLoader num_workers=0 and batch_size=None."
             )
-        check_skipping(self._view.loader)
         return iter(self._view)
 
     def __len__(self) -> int:
-        check_resume(self._view.loader)
         return len(self._view)
 
 
@@ -160,6 +157,36 @@ def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     Each pass over it is an epoch of the loader.
     """
     return _IterableDataset(LoaderView(loader))
+
+
+def check_resume(loader: Loader, steps: int, *, accumulated: int = 1) -> None:
+    """Check that a loader is where a trainer resumes that counts steps itself.
+
+    Lightning and Hugging Face's Trainer restore the number of steps that are done, whatever a step holds. If
+    the loader is at another step, the rest of the training leaves out samples. Call this function in the hook
+    ``on_train_start`` of Lightning, with ``self.trainer.global_step``, or ``on_train_begin`` of a
+    TrainerCallback, with ``state.global_step``.
+
+    Args:
+        loader: Loader of the training. If its epochs differ in length, it is not checked.
+        steps: Steps of the optimizer that are done.
+        accumulated: Batches whose gradients a step adds up.
+
+    Raises:
+        CheckpointError: The loader is at another step.
+    """
+    if not loader.has_equal_epochs:
+        return
+    epoch, step = divmod(steps, -(-len(loader) // accumulated))
+    wanted = epoch, step * accumulated
+    current = loader.state_dict()["epoch"], len(loader) - loader.steps_left
+    if wanted != current:
+        raise CheckpointError(
+            f"the trainer resumes at batch {wanted[1]} of epoch {wanted[0]}, and the loader is at batch "
+            f"{current[1]} of epoch {current[0]}: samples would be left out",
+            hint="Load the state of this checkpoint into the loader, and keep the samples of a step. With "
+            "other steps, load the weights alone, and give the loader its state yourself.",
+        )
 
 
 def data_loader(view: LoaderView) -> torch.utils.data.DataLoader[Any]:

@@ -15,7 +15,7 @@ from stoker.errors import CheckpointError
 
 torch = pytest.importorskip("torch")
 
-from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only where the package is installed
+from stoker.pipeline.adapters.torch import check_resume, iterable_dataset  # noqa: E402 - only where the package is installed
 
 Step = tuple[list[int], float]
 STOP = 6  # of 12 steps in three epochs of four: in the middle of the second
@@ -62,6 +62,9 @@ def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = Non
             super().__init__()
             self.network = Network()
 
+        def on_train_start(self) -> None:
+            check_resume(self.trainer.train_dataloader, self.trainer.global_step)
+
         def training_step(self, batch: Any) -> Any:
             return self.network(*batch)["loss"]
 
@@ -103,7 +106,7 @@ def test_lightning_refuses_to_resume_with_steps_of_another_size(
     """Lightning restores a number of steps, and would leave out as many of another size."""
     fit_with_lightning(make(), tmp_path)
     for stop in STOPS:  # at the end of an epoch, too, as Lightning takes a longer one for unfinished
-        with pytest.raises(CheckpointError, match="a step of this checkpoint had 16 samples"):
+        with pytest.raises(CheckpointError, match="samples would be left out"):
             fit_with_lightning(make(**options), tmp_path, stop)
     # In another loop the rest of the epoch is whole.
     saved = torch.load(tmp_path / "step=6.ckpt", weights_only=False)["loops"]["fit_loop"]["state_dict"]
@@ -153,27 +156,14 @@ def test_accelerate_resumes_inside_an_epoch(
     assert trained == expected
 
 
-def test_accelerate_skips_no_batches_of_a_loader_that_has_skipped_them(
-    make: Callable[..., ImageLoader],
-) -> None:
-    accelerate = pytest.importorskip("accelerate")
-    with make() as loader, make() as other:
-        batches = iter(loader)
-        next(batches)
-        next(batches)
-        other.load_state_dict(loader.state_dict())
-        view = torch.utils.data.DataLoader(iterable_dataset(other), batch_size=None)
-        with pytest.raises(CheckpointError, match="2 batches would be left out"):
-            next(iter(accelerate.skip_first_batches(view, 2)))
-
-
-def train_with_transformers(
-    loader: ImageLoader, folder: Path, resume: Path | None = None, *, ignore_data_skip: bool = True
-) -> list[Step]:
+def train_with_transformers(loader: ImageLoader, folder: Path, resume: Path | None = None) -> list[Step]:
     """Train with the Trainer of transformers, from a checkpoint on if there is one, and return the steps."""
     transformers = pytest.importorskip("transformers")
 
     class SaveLoaderState(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            check_resume(loader, state.global_step)
+
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             file = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
             file.write_text(json.dumps(loader.state_dict()))
@@ -188,7 +178,7 @@ def train_with_transformers(
         str(folder),
         num_train_epochs=3,
         save_steps=STOP,
-        ignore_data_skip=ignore_data_skip,
+        ignore_data_skip=True,
         remove_unused_columns=False,
         lr_scheduler_type="constant",
         report_to="none",
@@ -210,16 +200,14 @@ def test_the_trainer_of_transformers_resumes_inside_an_epoch_or_not_at_all(
     checkpoint = tmp_path / f"checkpoint-{STOP}"
     state = json.loads((checkpoint / "loader.json").read_text())
 
-    def resume(loader: ImageLoader, **options: Any) -> list[Step]:
+    def resume(loader: ImageLoader) -> list[Step]:
         loader.load_state_dict(state)
-        return train_with_transformers(loader, tmp_path / "resumed", checkpoint, **options)
+        return train_with_transformers(loader, tmp_path / "resumed", checkpoint)
 
     check(resume(make()), undisturbed, STOP, make())
     for options in ({"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}):
         with pytest.raises(CheckpointError, match="samples would be left out"):
             resume(make(**options))
-    with pytest.raises(CheckpointError, match="samples would be left out"):
-        resume(make(), ignore_data_skip=False)
     with pytest.raises(CheckpointError, match="samples would be left out"):
         train_with_transformers(make(), tmp_path / "without a state", checkpoint)
 

@@ -115,24 +115,6 @@ def test_a_resume_with_another_batch_size_trains_the_rest_of_the_epoch(
 
 
 @needs_tensorflow_backend
-@pytest.mark.parametrize("name", ["class_weight", "sample_weight", "y"])
-def test_arguments_that_keras_would_ignore_are_refused(thumbnails: Path, name: str) -> None:
-    """Without an error, Keras would train without the weights."""
-    weights = {0: 100.0} if name == "class_weight" else np.ones(61)
-    model = network()
-    with load(thumbnails) as loader:
-        with pytest.raises(ConfigError, match=f"Keras would ignore {name} beside a loader") as error:
-            model.fit(loader, verbose=0, **{name: weights})
-        assert "column" in str(error.value)
-        if name != "class_weight":
-            with pytest.raises(ConfigError, match=f"Keras would ignore {name} beside a loader"):
-                model.evaluate(loader, verbose=0, **{name: weights})
-            with pytest.raises(ConfigError, match="Keras would ignore y beside a loader"):
-                model.fit(loader, verbose=0, validation_data=(loader, weights))
-        model.fit(loader, verbose=0, batch_size=16, validation_data=loader)
-
-
-@needs_tensorflow_backend
 def test_a_third_column_is_the_weights_of_samples(pack_images: Any, thumbnails: Path) -> None:
     dataset = stoker.open(thumbnails)
     weight = (np.arange(16) == 3).astype(np.float32)

@@ -22,6 +22,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 import stoker
 from stoker.augment import Normalize, Resize
 from stoker.errors import CheckpointError
+from stoker.pipeline.adapters.torch import check_resume
 
 SHARDS, FOLDER, DEVICES = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
@@ -33,6 +34,9 @@ class Module(lightning.LightningModule):
         super().__init__()
         self.linear = torch.nn.Linear(3 * 8 * 8, 61)
         self.rows: dict[int, list[int]] = {}
+
+    def on_train_start(self) -> None:
+        check_resume(self.trainer.train_dataloader, self.trainer.global_step)
 
     def training_step(self, batch: Any) -> Any:
         self.rows.setdefault(self.trainer.current_epoch, []).extend(batch.row.tolist())
