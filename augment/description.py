@@ -42,7 +42,7 @@ class Description:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
         if not good:
             value = getattr(self, name)
-            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}; found {value!r}")
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}, found {value!r}")
 
     def set(self, name: str, value: Any) -> None:
         """Set an attribute during ``__post_init__``, such as the normal form of an argument."""
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if not (value is None or isinstance(value, (str, bool, int, float))):
         raise ConfigError(
-            f"arguments of transforms must be values that JSON can hold; found {type(value).__name__}",
+            f"arguments of transforms must be values that JSON can hold, found {type(value).__name__}",
             hint="Use numbers, texts or tuples of them: checkpoints and recipes hold them.",
         )
     return value

@@ -35,7 +35,7 @@ def checked_transform(transform: object, before: Sequence[Transform]) -> Transfo
         raise ConfigError(f"transforms has the class {name}", hint=f"Give an instance, {name}(...).")
     if not isinstance(transform, Transform):
         raise ConfigError(
-            f"transforms must be transforms of stoker.augment; found {transform!r}",
+            f"transforms must be transforms of stoker.augment, found {transform!r}",
             hint="Transforms of torchvision have counterparts of the same name there.",
         )
     if isinstance(transform, RandomChoice) and transform.on_batches:

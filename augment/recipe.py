@@ -15,6 +15,7 @@ columns.
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -23,8 +24,7 @@ from typing import Any, TypeVar
 
 from stoker.errors import ConfigError
 
-from . import transforms as available
-from .batch import BatchTransform, CutMix, MixUp
+from .batch import BatchTransform
 from .description import Description
 from .transforms.base import Transform
 from .views import BlockwiseMask, RandomMask, Views
@@ -38,6 +38,7 @@ VERSION = 1
 _REGISTERED: dict[str, type[Transform]] = {}
 _READY = Path(__file__).with_name("recipes")
 _READY_VIEWS = _READY / "views"
+_MASKS = (BlockwiseMask, RandomMask)
 
 
 def recipe_names() -> list[str]:
@@ -78,12 +79,12 @@ def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
 
     Raises: As :func:`load_recipe`.
     """
-    return _load(name_or_path, _READY, recipe_names(), _arguments)
 
+    def read(recipe: Any) -> dict[str, Any]:
+        _from_recipe(recipe)
+        return dict(recipe.get("model", {}))
 
-def _arguments(recipe: Any) -> dict[str, Any]:
-    _from_recipe(recipe)
-    return dict(recipe.get("model", {}))
+    return _load(name_or_path, _READY, recipe_names(), read)
 
 
 def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]]:
@@ -143,7 +144,7 @@ def save_recipe(
 def _to_dicts(transforms: Sequence[Description]) -> list[dict[str, Any]]:
     for transform in transforms:
         if not isinstance(transform, Description):
-            raise ConfigError(f"a recipe holds transforms; found {transform!r}")
+            raise ConfigError(f"a recipe holds transforms, found {transform!r}")
     return [transform.to_dict() for transform in transforms]
 
 
@@ -159,7 +160,7 @@ def register(transform: type[_T]) -> type[_T]:
             f"a recipe cannot hold {name}",
             hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
         )
-    known = _classes().get(name)
+    known = _transform_class(name)
     qualified_name = (transform.__module__, transform.__qualname__)
     # Running a cell of a notebook again defines the same class once more.
     if known is not None and (known.__module__, known.__qualname__) != qualified_name:
@@ -170,12 +171,41 @@ def register(transform: type[_T]) -> type[_T]:
 
 def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
     """Transforms from the dictionaries of ``to_dict``."""
-    return [_from_description(description, _classes()) for description in descriptions]
+    return [_from_description(description) for description in descriptions]
 
 
 def from_dict(description: Any) -> Any:
-    """A transform, :class:`Views` or a mask of patches, from its dictionary; see :func:`from_dicts`."""
-    return _from_description(description, {**_classes(), **_VIEWS, **_MASKS})
+    """A transform, :class:`Views` or a mask of patches, from its dictionary."""
+    kinds = {kind.__name__: kind for kind in (Views, *_MASKS)}
+    named = isinstance(description, dict) and description.get("name") in kinds
+    return _from_description(description, kinds if named else None)
+
+
+def _from_description(description: Any, kinds: Mapping[str, type[Any]] | None = None) -> Any:
+    """The object of a description whose "name" is one of ``kinds``; None for all transforms."""
+    if not isinstance(description, dict) or "name" not in description:
+        raise ConfigError(f'a transform is an object with a "name", found {description!r}')
+    arguments = dict(description)
+    name = str(arguments.pop("name"))
+    kind: type[Any] | None = _transform_class(name) if kinds is None else kinds.get(name)
+    if kind is None:
+        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(name, kinds or _transform_names()))
+    known = [field.name for field in fields(kind)]
+    for argument in arguments:
+        if argument not in known:
+            raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
+    try:
+        return kind(**{argument: _value(argument, value) for argument, value in arguments.items()})
+    except TypeError as error:  # an argument without a default is missing
+        raise ConfigError(f"{name}: {error}") from error
+
+
+def _value(argument: str, value: Any) -> Any:
+    """An argument as a description takes it: lists are tuples, and objects are transforms or masks."""
+    if isinstance(value, dict):
+        masks = {mask.__name__: mask for mask in _MASKS}
+        return _from_description(value, masks if argument == "mask" else None)
+    return tuple(_value("", item) for item in value) if isinstance(value, list) else value
 
 
 def _from_recipe(recipe: Any) -> list[AnyTransform]:
@@ -194,57 +224,33 @@ def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
         raise ConfigError('a recipe of views is an object with "version" and an object of "views"')
     _check_recipe(recipe, "views")
     return {
-        name: from_dicts(view) if isinstance(view, list) else _from_description(view, _VIEWS)
+        name: from_dicts(view) if isinstance(view, list) else _from_description(view, {"Views": Views})
         for name, view in recipe["views"].items()
     }
 
 
 def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
     if recipe.get("version") != VERSION:
-        raise ConfigError(f"version must be {VERSION}; found {recipe.get('version')!r}")
+        raise ConfigError(f"version must be {VERSION}, found {recipe.get('version')!r}")
     unknown = sorted(recipe.keys() - {"version", "source", "model", contents})
     if unknown:
         raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
     if not isinstance(recipe.get("source", ""), str):
-        raise ConfigError(f"source must be text; found {recipe['source']!r}")
+        raise ConfigError(f"source must be text, found {recipe['source']!r}")
     if not isinstance(recipe.get("model", {}), dict):
-        raise ConfigError(f"model must be an object of arguments; found {recipe['model']!r}")
+        raise ConfigError(f"model must be an object of arguments, found {recipe['model']!r}")
 
 
-def _from_description(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
-    """The object of a description with a "name" among those of ``known_classes``."""
-    if not isinstance(description, dict) or "name" not in description:
-        raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
-    arguments = dict(description)
-    name = arguments.pop("name")
-    if not isinstance(name, str) or name not in known_classes:
-        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), known_classes))
-    kind = known_classes[name]
-    known = [field.name for field in fields(kind)]
-    for argument in arguments:
-        if argument not in known:
-            raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
-    try:
-        return kind(**{argument: _value(argument, value) for argument, value in arguments.items()})
-    except TypeError as error:  # an argument without a default is missing
-        raise ConfigError(f"{name}: {error}") from error
+def _transform_class(name: str) -> type[AnyTransform] | None:
+    """The class that a recipe means by a name; None for another name."""
+    found = _REGISTERED.get(name) or getattr(importlib.import_module(__package__), name, None)
+    is_transform = isinstance(found, type) and issubclass(found, (Transform, BatchTransform))
+    return found if is_transform and found not in (Transform, BatchTransform) else None
 
 
-def _value(argument: str, value: Any) -> Any:
-    """An argument as a description takes it: lists are tuples, and objects are transforms or masks."""
-    if isinstance(value, dict):
-        return _from_description(value, _MASKS if argument == "mask" else _classes())
-    return tuple(_value("", item) for item in value) if isinstance(value, list) else value
-
-
-_VIEWS: dict[str, type[Any]] = {"Views": Views}
-_MASKS: dict[str, type[Any]] = {mask.__name__: mask for mask in (BlockwiseMask, RandomMask)}
-
-
-def _classes() -> dict[str, type[AnyTransform]]:
-    """Transforms that a recipe may name."""
-    single = {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
-    return single | {transform.__name__: transform for transform in (MixUp, CutMix)} | _REGISTERED
+def _transform_names() -> list[str]:
+    names = importlib.import_module(__package__).__all__
+    return [*filter(_transform_class, names), *_REGISTERED]
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

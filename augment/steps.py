@@ -193,7 +193,7 @@ def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[i
     value = getattr(step, name)
     if not _is_array(value, dtype, shape):
         raise ConfigError(
-            f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row for each sample; "
+            f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row for each sample, "
             f"found {form(value)}"
         )
 
@@ -204,7 +204,7 @@ def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt
         return found
     method = "apply" if pixels.ndim == 3 else "apply_batch"
     raise ConfigError(
-        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets; found {form(found)}",
+        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets, found {form(found)}",
         hint=f"Let {method} clip to 0..255, end with .astype(numpy.uint8), and return the array.",
     )
 
@@ -674,10 +674,10 @@ class Compiled(Step):
         good = isinstance(values, np.ndarray) and values.dtype == np.float64
         if not (good and values.ndim == 2 and len(values) == n):
             rule = f"({n}, K) float64, one row for each sample"
-            raise ConfigError(f"Compiled: values must be {rule}; found {form(values)}")
+            raise ConfigError(f"Compiled: values must be {rule}, found {form(values)}")
         if not _is_function(self.function):
             raise ConfigError(
-                f"Compiled: function must be a compiled function; found {self.function!r}",
+                f"Compiled: function must be a compiled function, found {self.function!r}",
                 hint="Give what numba.cfunc makes, a function of ctypes, or an address. Use Step for Python.",
             )
 

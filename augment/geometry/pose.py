@@ -72,7 +72,7 @@ def from_heatmaps(maps: npt.ArrayLike, *, stride: int = 4) -> Float:
     """
     values = np.asarray(maps, np.float64)
     if values.ndim < 3:
-        raise ConfigError(f"heat maps must be (..., K, H, W); found {values.shape}")
+        raise ConfigError(f"heat maps must be (..., K, H, W), found {values.shape}")
     height, width = values.shape[-2:]
     flat = values.reshape(-1, height, width)
     n = np.arange(len(flat))
@@ -134,7 +134,7 @@ def from_simcc(along_x: npt.ArrayLike, along_y: npt.ArrayLike, *, split: float =
 def _points(keypoints: Any) -> Float:
     points = np.asarray(keypoints, np.float64)
     if points.ndim < 2 or points.shape[-1] != 3:
-        raise ConfigError(f"keypoints must be (..., K, 3); found {points.shape}")
+        raise ConfigError(f"keypoints must be (..., K, 3), found {points.shape}")
     return points
 
 

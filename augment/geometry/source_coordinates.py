@@ -50,7 +50,7 @@ def to_source(
     """
     xyxy = convert_boxes(boxes, box_format, "XYXY")
     if xyxy.shape[-1:] != (4,):
-        raise ConfigError(f"boxes must be (..., 4); found {xyxy.shape}")
+        raise ConfigError(f"boxes must be (..., 4), found {xyxy.shape}")
     quads = _moved(corners(xyxy), matrix, "boxes")
     moved = np.concatenate((quads.min(axis=-2), quads.max(axis=-2)), axis=-1)
     if size is not None:
@@ -83,7 +83,7 @@ def keypoints_to_source(
     """
     points = np.array(keypoints, np.float64)
     if points.ndim < 2 or points.shape[-1] not in (2, 3):
-        raise ConfigError(f"keypoints must be (..., K, 3) or (..., K, 2); found {points.shape}")
+        raise ConfigError(f"keypoints must be (..., K, 3) or (..., K, 2), found {points.shape}")
     moved: Float = points.copy()
     moved[..., :2] = _moved(points[..., :2], matrix, "keypoints") - (0.5 if coco else 0.0)
     if points.shape[-1] == 3:
@@ -121,7 +121,7 @@ def masks_to_source(
 
 def _inverse(matrix: Float) -> Float:
     if matrix.shape != (3, 3):
-        raise ConfigError(f"the matrix of masks must be (3, 3), of one image; found {matrix.shape}")
+        raise ConfigError(f"the matrix of masks must be (3, 3), of one image, found {matrix.shape}")
     try:
         return np.asarray(np.linalg.inv(matrix), np.float64)
     except np.linalg.LinAlgError:

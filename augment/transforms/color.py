@@ -159,7 +159,7 @@ class Grayscale(Transform):
     def __post_init__(self) -> None:
         if self.num_output_channels != 3:
             raise ConfigError(
-                f"Grayscale: num_output_channels must be 3; found {self.num_output_channels!r}",
+                f"Grayscale: num_output_channels must be 3, found {self.num_output_channels!r}",
                 hint="Write Grayscale(3), which makes three equal channels, or load one with color='gray'.",
             )
 

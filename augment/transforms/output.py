@@ -116,7 +116,7 @@ class Normalize(OutputTransform):
         white = form.from_levels(np.full(len(mean), float(form.white)))
         if form.white > 1 and np.allclose(white, 1) and np.max(self.mean) > 1:
             raise ConfigError(
-                f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
+                f"Normalize: mean must be in units of pixels in 0..1, found {self.mean!r}",
                 hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",
             )
         return replace(form, scale=form.scale / std, shift=(form.shift - mean) / std)
@@ -262,7 +262,7 @@ def _image(data: bytes, path: str | os.PathLike[str]) -> npt.NDArray[np.float32]
         )
     if levels.ndim not in (2, 3) or not levels.size or not np.isfinite(levels).all():
         raise ConfigError(
-            f"SubtractMean: the mean image must be finite numbers, (H, W, C) or (H, W); found an array "
+            f"SubtractMean: the mean image must be finite numbers, (H, W, C) or (H, W), found an array "
             f"{levels.shape} of {array.dtype}",
             path=path,
             hint="Caffe's are (C, H, W), in blue, green and red: save mean[::-1].transpose(1, 2, 0).",

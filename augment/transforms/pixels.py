@@ -166,7 +166,7 @@ class GaussianNoise(Transform):
         self.check("sigma", is_finite(self.sigma) and self.sigma >= 0, rule)
         if self.clip is not True:
             raise ConfigError(
-                f"GaussianNoise: clip must be True; found {self.clip!r}",
+                f"GaussianNoise: clip must be True, found {self.clip!r}",
                 hint="Leave it out: levels beyond 0..255 are clipped, as images have 8 bits here.",
             )
 

@@ -10,9 +10,8 @@ from helpers.data.payloads.native_payloads import run_once
 from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.loaders.engine_settings import settings_of
 
-from stoker.augment import compile_image, reference
+from stoker.augment import Transform, compile_image, reference
 from stoker.augment.params import ImageParams
-from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.dali.engine import DaliEngine

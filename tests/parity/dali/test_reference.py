@@ -46,7 +46,7 @@ pytest.importorskip("nvidia.dali")
 
 from helpers.decoding.dali_reference import assert_close, check, execute, inside, truth
 
-from stoker.augment.transforms import Transform
+from stoker.augment import Transform
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.dali.engine import DaliEngine
 

@@ -142,7 +142,7 @@ def test_a_label_out_of_range_is_refused(label):
 @pytest.mark.parametrize("make", [MixUp, CutMix])
 @pytest.mark.parametrize("alpha", [0, -1, float("inf"), "1", None])
 def test_a_bad_alpha_is_refused(make, alpha):
-    with pytest.raises(ConfigError, match="alpha must be a positive number; found"):
+    with pytest.raises(ConfigError, match="alpha must be a positive number, found"):
         make(alpha)
 
 

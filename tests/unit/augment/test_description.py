@@ -123,7 +123,7 @@ def test_numbers_of_numpy_are_saved_as_numbers(transform, tmp_path):
     ],
 )
 def test_a_bad_value_of_any_type_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 

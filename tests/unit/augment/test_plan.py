@@ -138,7 +138,7 @@ def test_images_that_are_too_large_for_engines_are_refused_at_once(transforms):
 @pytest.mark.parametrize("before", [[], [ToDtype("float16")]])
 def test_a_mean_of_levels_is_refused_where_pixels_are_shares(before):
     with pytest.raises(
-        ConfigError, match=r"(?s)^Normalize: mean .* in 0..1; found \(123.0, 117.0, 104.0\).*255"
+        ConfigError, match=r"(?s)^Normalize: mean .* in 0..1, found \(123.0, 117.0, 104.0\).*255"
     ):
         compile_image([CenterCrop(4), *before, Normalize((123, 117, 104), (58, 57, 57))])
     compile_image([CenterCrop(4), *before, Normalize((1, 1, 1), (58, 57, 57))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -11,10 +13,11 @@ import numpy as np
 import pytest
 from helpers.transforms.transform_examples import CASES
 
-from stoker import ImageLoader
+from stoker import ImageLoader, augment
 from stoker.augment import (
     AugMix,
     AutoAugment,
+    BatchTransform,
     BlockwiseMask,
     CenterCrop,
     ColorJitter,
@@ -47,7 +50,9 @@ from stoker.augment import (
     RandomZoomOut,
     Resize,
     ScaleJitter,
+    SubtractMean,
     ToDtype,
+    Transform,
     TrivialAugmentWide,
     Views,
     compile_image,
@@ -57,7 +62,6 @@ from stoker.augment import (
     recipe,
     recipe_names,
     save_recipe,
-    transforms,
     view_recipe_names,
 )
 from stoker.errors import ConfigError
@@ -106,16 +110,34 @@ def write(path, value):
     return path
 
 
+def transform_names() -> set[str]:
+    kinds = [getattr(augment, name) for name in augment.__all__]
+    bases = (Transform, BatchTransform, SubtractMean)
+    return {
+        kind.__name__
+        for kind in kinds
+        if isinstance(kind, type) and issubclass(kind, (Transform, BatchTransform)) and kind not in bases
+    }
+
+
 def test_every_transform_has_an_example():
     """Add one to helpers/transforms/transform_examples.py."""
-    names = set(transforms.__all__) - {"Transform", "SubtractMean"}
-    assert {type(transform).__name__ for transform in EVERY} == names | {"MixUp", "CutMix"}
+    assert {type(transform).__name__ for transform in EVERY} == transform_names()
     # RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form. SubtractMean needs
     # a file, and has tests/parity/test_mean_image.py. Those of several samples have their test in
     # tests/parity/native/test_combining.py.
-    several = {name for name in names if getattr(transforms, name).combines}
-    compared = names - several - {"RandomIoUCrop", "Normalize", "ToDtype"}
+    several = {"MixUp", "CutMix", "Mosaic", "DetectionMixUp", "CopyPaste"}
+    compared = transform_names() - several - {"RandomIoUCrop", "Normalize", "ToDtype"}
     assert {type(case.transform).__name__ for case in CASES} == compared
+
+
+def test_type_checkers_see_every_name():
+    (block,) = [node for node in ast.parse(inspect.getsource(augment)).body if isinstance(node, ast.If)]
+    seen = {alias.asname for node in block.body for alias in node.names}
+    assert seen == {*augment.__all__, "geometry", "steps"}
+    assert set(dir(augment)) == set(augment.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Mosaik'"):
+        augment.Mosaik  # noqa: B018 - the access is the test
 
 
 def test_transforms_survive_a_round_trip(tmp_path):
@@ -240,8 +262,8 @@ def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, m
         ("[", "not JSON"),
         ([], "a recipe is an object"),
         ({"version": 1}, "a recipe is an object"),
-        ({"version": 2, "transforms": []}, "version must be 1; found 2"),
-        ({"transforms": []}, "version must be 1; found None"),
+        ({"version": 2, "transforms": []}, "version must be 1, found 2"),
+        ({"transforms": []}, "version must be 1, found None"),
         ({"version": 1, "transforms": [], "comment": ""}, "unknown key 'comment'"),
         ({"version": 1, "transforms": [], "source": []}, "source must be text"),
         ({"version": 1, "transforms": [], "model": []}, "model must be an object of arguments"),

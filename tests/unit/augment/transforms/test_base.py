@@ -149,13 +149,13 @@ class Curve(Transform):
 
 
 def test_an_argument_that_json_cannot_hold_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="must be values that JSON can hold; found ndarray"):
+    with pytest.raises(ConfigError, match="must be values that JSON can hold, found ndarray"):
         save_recipe([Curve(np.arange(256))], tmp_path / "own.json")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_function_in_a_recipe_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="a recipe holds transforms; found <function run"):
+    with pytest.raises(ConfigError, match="a recipe holds transforms, found <function run"):
         save_recipe([CenterCrop(20), run], tmp_path / "own.json")
 
 
@@ -247,11 +247,11 @@ class Levels(Transform):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("shares", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 3, 256\) float64"),
-        ("one channel", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 256\) uint8"),
-        ("a list", r"^Table: levels must be .*; found \[\[1\], \[2\]\]"),
-        ("weights", r"^Table: where must be \(1,\) bool, .*; found \(1,\) float64"),
-        ("one answer", r"^Table: where must be \(1,\) bool, .*; found \(2,\) bool"),
+        ("shares", r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 3, 256\) float64"),
+        ("one channel", r"^Table: levels must be \(1, 3, 256\) uint8, .*, found \(1, 256\) uint8"),
+        ("a list", r"^Table: levels must be .*, found \[\[1\], \[2\]\]"),
+        ("weights", r"^Table: where must be \(1,\) bool, .*, found \(1,\) float64"),
+        ("one answer", r"^Table: where must be \(1,\) bool, .*, found \(2,\) bool"),
     ],
 )
 def test_a_table_of_another_form_is_refused(table, message):
@@ -287,7 +287,7 @@ class Returning(Transform):
 def test_a_step_that_returns_another_form_is_refused(make, found):
     params = draw_of_custom_step_mistakes(CenterCrop(20), Returning(make), n=1)
     with pytest.raises(
-        ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8, as it gets; found {found}"
+        ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8, as it gets, found {found}"
     ):
         execute(params, 0, np.zeros((24, 30, 3), np.uint8))
 

@@ -246,7 +246,7 @@ def test_uint8_output_is_clipped():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 
@@ -259,7 +259,7 @@ def test_grayscale_is_grey_in_three_channels():
     params = compile_image([KEEP, Grayscale(3)]).draw(np.array([6]), np.array([7]), np.zeros(1, int), 0, 0)
     image = execute(params, 0, PIXELS, "uint8", "NHWC")
     assert np.array_equal(image, np.repeat(np.floor(grey(PIXELS)[..., None] + 0.5), 3, axis=2))
-    with pytest.raises(ConfigError, match="num_output_channels must be 3; found 1"):
+    with pytest.raises(ConfigError, match="num_output_channels must be 3, found 1"):
         Grayscale()
 
 

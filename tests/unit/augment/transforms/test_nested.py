@@ -182,7 +182,7 @@ def test_choices_with_different_fills_are_refused():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 

@@ -155,5 +155,5 @@ def test_geometry_and_colour_after_it_are_refused(transform):
     ],
 )
 def test_a_bad_argument_is_named(arguments, name):
-    with pytest.raises(ConfigError, match=f"RandomErasing: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=f"RandomErasing: {name} must be .*, found "):
         RandomErasing(**arguments)

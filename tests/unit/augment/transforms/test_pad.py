@@ -111,7 +111,7 @@ def test_an_image_that_is_too_small_is_refused_or_padded_as_needed():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 

@@ -189,7 +189,7 @@ def test_steps_apply_to_an_empty_image():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 
@@ -247,7 +247,7 @@ def test_filters_act_on_the_colours_before_them():
     ],
 )
 def test_a_bad_argument_is_named_of_filters(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 

@@ -263,5 +263,5 @@ def test_geometric_kinds_are_those_with_a_matrix():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()

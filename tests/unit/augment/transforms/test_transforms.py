@@ -71,7 +71,7 @@ def draw_same(transforms, height, width, n, seed=0):
     ],
 )
 def test_a_bad_argument_is_named_with_its_rule_and_value(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 

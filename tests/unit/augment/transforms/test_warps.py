@@ -192,7 +192,7 @@ def test_padding_after_a_warp_is_refused_when_compiling():
     ],
 )
 def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
         make()
 
 
@@ -397,7 +397,7 @@ def test_an_interpolation_is_kept_in_recipes_and_others_are_refused(make, tmp_pa
         assert load_recipe(tmp_path / "recipe.json") == [KEEP_of_nearest_warps, make(name)]
         assert json.loads((tmp_path / "recipe.json").read_text())["transforms"][1]["interpolation"] == name
     for wrong in ("bicubic", InterpolationMode.BICUBIC, "lanczos", "cubic", None, 0):
-        with pytest.raises(ConfigError, match="interpolation must be one of nearest, bilinear; found"):
+        with pytest.raises(ConfigError, match="interpolation must be one of nearest, bilinear, found"):
             make(wrong)
 
 

@@ -262,7 +262,7 @@ def test_what_is_no_list_of_transforms_of_images_is_refused() -> None:
     with pytest.raises(ConfigError, match="the class Resize"):
         compile_image(split_transforms([Resize])[0])
     with pytest.raises(
-        ConfigError, match=r"transforms must be transforms of stoker\.augment; found 'Resize'"
+        ConfigError, match=r"transforms must be transforms of stoker\.augment, found 'Resize'"
     ):
         compile_image(split_transforms(["Resize"])[0])
 
