@@ -9,13 +9,10 @@ from stoker.errors import ConfigError
 from stoker.urls import is_url
 
 from .dataset.dataset import Dataset
-from .dataset.index import check_data_files, local_folder, open_index
+from .dataset.index import open_index
 from .dataset.manifest import is_dataset
-from .dataset.versions import load_version, split_version
+from .dataset.versions import load_version, local_folder, split_version
 from .files import check_named
-from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards
-from .in_place.images import is_image_source
-from .remote.cached_dataset import open_cached
 
 
 def open(  # noqa: A001 - stoker.open, as gzip.open
@@ -64,21 +61,24 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     check_named(dataset=path)
     path, version = split_version(path, version)
     if cache is not None:
+        from .remote.cached_dataset import open_cached
+
         return open_cached(_indexed(path), cache, cache_size, version)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
     folder = Path(_indexed(local_folder(path)))
     manifest = load_version(folder, version)
-    data_files = manifest.data_files(folder)
-    check_data_files(manifest, data_files)
-    index = open_index(folder, manifest)
-    return Dataset(folder, manifest, index, data_files)
+    data_files = manifest.data_files(folder, check=True)
+    return Dataset(folder, manifest, open_index(folder, manifest), data_files)
 
 
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the folder of the index of shards or images; any other path as it is."""
     if not is_url(path) and is_dataset(Path(path)):
         return path
+    from .in_place.cached import index_in_cache, index_shards_in_cache, names_shards
+    from .in_place.images import is_image_source
+
     if is_image_source(path):  # first: an archive may lie beside the folders of the classes
         return index_in_cache(Path(path))
     return index_shards_in_cache(path) if names_shards(path) else path

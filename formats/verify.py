@@ -20,9 +20,16 @@ from stoker.errors import CorruptRecordError, DatasetError
 
 from .containers.base import Container, Record, Sidecar
 from .containers.registry import find_container
-from .dataset.index import Index, local_folder, open_index
+from .dataset.index import Index, open_index
 from .dataset.manifest import IndexFile, Manifest, Shard
-from .dataset.versions import load_version, read_sha256, retired_manifest, split_version, with_sha256
+from .dataset.versions import (
+    load_version,
+    local_folder,
+    read_sha256,
+    retired_manifest,
+    split_version,
+    with_sha256,
+)
 from .files import file_digest, file_digests, open_regular, read_at
 from .sample_checks import (
     RecordClasses,

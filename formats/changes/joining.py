@@ -20,9 +20,9 @@ from stoker.errors import ConfigError
 
 from ..conversion.publishing import merge_parts
 from ..dataset.columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
-from ..dataset.index import KNOWN_COLUMNS, Index, local_folder, write_index
+from ..dataset.index import KNOWN_COLUMNS, Index, write_index
 from ..dataset.manifest import IndexFile, Manifest, Option, Shard
-from ..dataset.versions import read_sha256, remove_remains, split_version, with_sha256
+from ..dataset.versions import local_folder, read_sha256, remove_remains, split_version, with_sha256
 from ..files import folder_lock, os_errors, remove
 
 _EMPTY_LISTS = frozenset(

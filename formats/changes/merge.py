@@ -12,13 +12,14 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.urls import is_url
 
 from ..containers.registry import find_container
-from ..dataset.index import check_data_files, local_folder, open_index
+from ..dataset.index import open_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME, Option, Shard
 from ..dataset.versions import (
     HISTORY_NAME,
     SHA256_NAME,
     first_line,
     load_version,
+    local_folder,
     read_sha256,
     sha256_content,
     split_version,
@@ -102,7 +103,7 @@ def _part(path: str | os.PathLike[str]) -> JoinedDataset:
             hint="convert the images, or load both datasets: stoker.mix",
         )
     open_index(folder, part.manifest)
-    check_data_files(part.manifest, part.manifest.data_files(folder))
+    part.manifest.data_files(folder, check=True)
     return part
 
 

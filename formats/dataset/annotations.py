@@ -1,8 +1,8 @@
-"""The objects of images in memory, which an index stores and a loader transforms.
+"""The objects of images: in memory, in index columns, and as the run lengths of COCO.
 
 Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied. Edges of pixels are
-integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
-:mod:`stoker.formats.dataset.annotations`.
+integers: the centre of the first pixel is (0.5, 0.5). In the index a sample has one list in each column of
+objects; :data:`OBJECT_COLUMNS` has their names and types.
 """
 
 from __future__ import annotations
@@ -19,76 +19,10 @@ import pyarrow as pa
 from .columns import ListColumn
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class AnnotationInfo:
-    """The meaning of the annotations of a dataset, apart from the names of its classes."""
-
-    keypoints: tuple[str, ...] = ()  # Names of the K keypoints of an object
-    # K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original
-    swap: tuple[int, ...] = ()
-    skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints, from 0, that a drawing joins
-    # Value in masks for pixels that belong to no class; None if every value is a class
-    ignore: int | None = None
-    # Names of the values in masks; the index is the value. Empty if they have no names
-    mask_classes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        number = len(self.keypoints)
-        if self.swap and sorted(self.swap) != list(range(number)):
-            raise ValueError(f"swap must name each of {number} keypoints once, not {list(self.swap)}")
-        if any(not 0 <= point < number for pair in self.skeleton for point in pair):
-            raise ValueError(f"the skeleton joins keypoints that are not among {number}")
-        if self.ignore is not None and not 0 <= self.ignore < 1 << 16:
-            raise ValueError(f"ignore must be a value of a mask, 0 to 65535, not {self.ignore}")
-
-
-@dataclass(frozen=True, eq=False)
-class Annotations:
-    """The M objects of N samples, sample by sample."""
-
-    owner: npt.NDArray[np.int64]  # (M,) int64, ascending, index of the object's sample among the N samples
-    boxes: npt.NDArray[np.float32]  # (M, 4) float32, left, top, right, bottom, pixels
-    labels: npt.NDArray[np.int64]  # (M,) int64
-    # (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``)
-    crowd: npt.NDArray[np.bool_]
-    # (M,) float32, pixels of the object if the source states them, otherwise of its box
-    area: npt.NDArray[np.float32]
-    id: npt.NDArray[np.int64]  # (M,) int64, the object's number in its source
-    # (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the dataset has none
-    keypoints: npt.NDArray[np.float32] | None = None
-    # The polygons of each object, (P, 2) float32 each
-    polygons: list[list[npt.NDArray[np.float32]]] | None = None
-    # For each object (R,) uint32 run lengths of its mask in column order, the first of background (COCO's
-    # RLE); empty for objects with polygons. None if the dataset has none
-    runs: list[npt.NDArray[np.uint32]] | None = None
-    # Other columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult"
-    extra: Mapping[str, Array] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.owner)
-
-    def take(self, which: npt.ArrayLike) -> Annotations:
-        """Return some of the objects, by (M,) bool or by integers."""
-        at = np.asarray(which)
-        at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
-        return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})
-
-    def split(self, samples: int) -> list[Annotations]:
-        """Return the objects of each of the ``samples`` samples; their owner becomes 0."""
-        bounds = np.searchsorted(self.owner, np.arange(samples + 1)).tolist()
-        parts = (self.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds))
-        return [replace(part, owner=np.zeros_like(part.owner)) for part in parts]
-
-
-def _taken(value: Any, at: npt.NDArray[np.int64]) -> Any:
-    if isinstance(value, list):
-        return [value[i] for i in at.tolist()]
-    if isinstance(value, Mapping):
-        return {name: array[at] for name, array in value.items()}
-    return None if value is None else value[at]
-
+Polygons = list[list[npt.NDArray[np.float32]]]
+"""The polygons of each object, (P, 2) float32 each."""
+Runs = npt.NDArray[np.uint32]
+"""(R,) run lengths of a mask in column order, the first of background, which may be empty."""
 
 OBJECT_COLUMNS: dict[str, pa.DataType] = {
     "object_boxes": pa.large_list(pa.float32()),
@@ -126,10 +60,79 @@ _PARTS = {
     "polygons": ("polygons", "polygon_sizes", "polygon_owner"),
     "runs": ("runs", "run_counts"),
 }
+_MOST_DIGITS = 7  # of five bits in a compressed run length: more than any has
+_LONGEST_RUN = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class AnnotationInfo:
+    """The meaning of the annotations of a dataset, apart from the names of its classes."""
+
+    keypoints: tuple[str, ...] = ()  # Names of the K keypoints of an object
+    # K indexes: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original
+    swap: tuple[int, ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints, from 0, that a drawing joins
+    # Value in masks for pixels that belong to no class; None if every value is a class
+    ignore: int | None = None
+    # Names of the values in masks; the index is the value. Empty if they have no names
+    mask_classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        number = len(self.keypoints)
+        if self.swap and sorted(self.swap) != list(range(number)):
+            raise ValueError(f"swap must name each of {number} keypoints once, found {list(self.swap)}")
+        if any(not 0 <= point < number for pair in self.skeleton for point in pair):
+            raise ValueError(f"the skeleton joins keypoints that are not among {number}")
+        if self.ignore is not None and not 0 <= self.ignore < 1 << 16:
+            raise ValueError(f"ignore must be a value of a mask, 0 to 65535, found {self.ignore}")
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """The M objects of N samples, sample by sample."""
+
+    owner: npt.NDArray[np.int64]  # (M,) int64, ascending, index of the object's sample among the N samples
+    boxes: npt.NDArray[np.float32]  # (M, 4) float32, left, top, right, bottom, pixels
+    labels: npt.NDArray[np.int64]  # (M,) int64
+    # (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``)
+    crowd: npt.NDArray[np.bool_]
+    # (M,) float32, pixels of the object if the source states them, otherwise of its box
+    area: npt.NDArray[np.float32]
+    id: npt.NDArray[np.int64]  # (M,) int64, the object's number in its source
+    # (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the dataset has none
+    keypoints: npt.NDArray[np.float32] | None = None
+    polygons: Polygons | None = None
+    # The run lengths of each object, empty for objects with polygons; None if the dataset has none
+    runs: list[Runs] | None = None
+    # Other columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult"
+    extra: Mapping[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def take(self, which: npt.ArrayLike) -> Annotations:
+        """Return some of the objects, by (M,) bool or by integers."""
+        at = np.asarray(which)
+        at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
+        return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})
+
+    def split(self, samples: int) -> list[Annotations]:
+        """Return the objects of each of the ``samples`` samples; their owner becomes 0."""
+        bounds = np.searchsorted(self.owner, np.arange(samples + 1)).tolist()
+        parts = (self.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds))
+        return [replace(part, owner=np.zeros_like(part.owner)) for part in parts]
+
+
+def _taken(value: Any, at: npt.NDArray[np.int64]) -> Any:
+    if isinstance(value, list):
+        return [value[i] for i in at.tolist()]
+    if isinstance(value, Mapping):
+        return {name: array[at] for name, array in value.items()}
+    return None if value is None else value[at]
 
 
 def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
-    """Return the tasks of an index with these columns, name and type, see :attr:`Dataset.tasks`."""
+    """Return the tasks of an index with these columns, name and type, as ``Dataset.tasks`` has them."""
     needs = {"boxes": "object_boxes", "keypoints": "object_keypoints", "segmentation": "mask_offset"}
     tasks = {task for task, column in needs.items() if column in columns}
     if columns.keys() & {"object_polygons", "object_runs"}:
@@ -161,17 +164,22 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     the boxes, and missing ids are indexes in the sample.
     """
     if "object_boxes" not in columns:
-        return _none()
+        numbers, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
     _check_complete(columns)
     labels = columns["object_labels"]
     boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
     owner = np.repeat(np.arange(samples), labels.counts)
     attributes: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
     for name, dtype in _NUMBERS.items():
-        is_stored = _PREFIX + name in columns
-        values = (
-            _of_each(columns, _PREFIX + name, labels) if is_stored else _default(name, boxes, owner, labels)
-        )
+        if _PREFIX + name in columns:
+            values = _of_each(columns, _PREFIX + name, labels)
+        elif name == "crowd":
+            values = np.zeros(len(boxes), bool)
+        elif name == "area":
+            values = np.asarray(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+        else:
+            values = np.asarray(np.arange(len(boxes)) - labels.starts[owner])
         attributes[name] = values.astype(dtype, copy=False)
     if "object_keypoints" in columns:
         points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
@@ -180,10 +188,8 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
         attributes["polygons"] = _polygons(columns, labels)
     if "object_runs" in columns:
         attributes["runs"] = _runs(columns, labels)
-    extra = columns.keys() - OBJECT_COLUMNS.keys()
-    attributes["extra"] = {
-        name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)
-    }
+    extra = sorted(columns.keys() - OBJECT_COLUMNS.keys())
+    attributes["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in extra}
     return Annotations(**attributes)
 
 
@@ -196,20 +202,6 @@ def _check_complete(columns: Mapping[str, ListColumn]) -> None:
                     raise ValueError(f"there is {_PREFIX}{names[0]} without {_PREFIX}{name}")
 
 
-def _none() -> Annotations:
-    numbers = np.zeros(0, np.int64)
-    floats = np.zeros(0, np.float32)
-    return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
-
-
-def _default(name: str, boxes: Array, owner: Array, labels: ListColumn) -> Array:
-    if name == "crowd":
-        return np.zeros(len(boxes), bool)
-    if name == "area":
-        return np.asarray(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
-    return np.asarray(np.arange(len(boxes)) - labels.starts[owner])
-
-
 def _of_each(columns: Mapping[str, ListColumn], name: str, owners: ListColumn, each: int = 1) -> Array:
     """Return the values of a column that has ``each`` values for each of ``owners``."""
     starts = columns[name].starts
@@ -219,7 +211,7 @@ def _of_each(columns: Mapping[str, ListColumn], name: str, owners: ListColumn, e
     return columns[name].values
 
 
-def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[list[npt.NDArray[np.float32]]]:
+def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> Polygons:
     points, sizes = columns["object_polygons"], columns["object_polygon_sizes"]
     owner = _of_each(columns, "object_polygon_owner", sizes).astype(np.int64)
     vertices = ListColumn(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
@@ -230,7 +222,7 @@ def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[lis
         raise ValueError("object_polygons has another number of vertices than object_polygon_sizes says")
     if ((owner < 0) | (owner >= objects)).any():
         raise ValueError("object_polygon_owner names an object that its sample does not have")
-    polygons: list[list[npt.NDArray[np.float32]]] = [[] for _ in labels.values]
+    polygons: Polygons = [[] for _ in labels.values]
     ends = vertices.values.tolist()
     xy = points.values.reshape(-1, 2)
     first = np.repeat(labels.starts[:-1], sizes.counts)
@@ -239,14 +231,13 @@ def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[lis
     return polygons
 
 
-def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDArray[np.uint32]]:
+def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[Runs]:
     runs = columns["object_runs"]
     counts = _of_each(columns, "object_run_counts", labels)
     ends = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
     if counts.min(initial=0) < 0 or not np.array_equal(ends[labels.starts], runs.starts):
         raise ValueError("object_runs has another number of values than object_run_counts says")
-    bounds = ends.tolist()
-    return [runs.values[a:b] for a, b in itertools.pairwise(bounds)]
+    return [runs.values[a:b] for a, b in itertools.pairwise(ends.tolist())]
 
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
@@ -278,12 +269,11 @@ def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
 
 
 def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> ListColumn:
-    return ListColumn.of_counts(
-        counts, np.concatenate([np.ravel(part) for part in parts if part is not None])
-    )
+    flat = [np.ravel(part) for part in parts if part is not None]
+    return ListColumn.of_counts(counts, np.concatenate(flat))
 
 
-def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict[str, ListColumn]:
+def _polygon_columns(samples: list[Polygons]) -> dict[str, ListColumn]:
     points, sizes, owners, polygons, numbers = [np.zeros(0, np.float32)], [], [], [], []
     for objects in samples:
         flat = [(owner, polygon) for owner, some in enumerate(objects) for polygon in some]
@@ -299,22 +289,18 @@ def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict
     }
 
 
-def _run_columns(samples: list[list[npt.NDArray[np.uint32]]]) -> dict[str, ListColumn]:
+def _run_columns(samples: list[list[Runs]]) -> dict[str, ListColumn]:
     flat = [runs for objects in samples for runs in objects]
+    numbers = [sum(map(len, objects)) for objects in samples]
+    counts = np.array([len(runs) for runs in flat], np.int32)
     return {
-        "object_runs": ListColumn.of_counts(
-            [sum(map(len, objects)) for objects in samples], np.concatenate([np.zeros(0, np.uint32), *flat])
-        ),
-        "object_run_counts": ListColumn.of_counts(
-            [len(objects) for objects in samples], np.array([len(runs) for runs in flat], np.int32)
-        ),
+        "object_runs": ListColumn.of_counts(numbers, np.concatenate([np.zeros(0, np.uint32), *flat])),
+        "object_run_counts": ListColumn.of_counts([len(objects) for objects in samples], counts),
     }
 
 
-Runs = npt.NDArray[np.uint32]
-
-_MOST_DIGITS = 7  # of five bits: more than any run length has
-_LONGEST = (1 << 32) - 1
+# Run lengths as COCO has them (common/maskApi.c of cocodataset/cocoapi): the pixels of a mask are read column
+# by column, and runs alternate between background and object.
 
 
 def decompress_runs(text: str) -> Runs:
@@ -328,7 +314,7 @@ def decompress_runs(text: str) -> Runs:
     if not len(digits):
         return np.zeros(0, np.uint32)
     if digits.min() < 0 or digits.max() > 63 or digits[-1] & 32:
-        raise ValueError("run lengths that are no compressed RLE")
+        raise ValueError("run lengths that are not a compressed RLE")
     ends = np.flatnonzero(digits & 32 == 0)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts + 1
@@ -346,8 +332,8 @@ def checked_runs(values: npt.ArrayLike) -> Runs:
     """Return run lengths as (R,) uint32."""
     runs = np.asarray(values)
     if runs.ndim != 1 or (runs.size and runs.dtype.kind not in "iu"):
-        raise ValueError("run lengths that are no integers")
-    if runs.size and not 0 <= runs.min() <= runs.max() <= _LONGEST:
+        raise ValueError("run lengths that are not integers")
+    if runs.size and not 0 <= runs.min() <= runs.max() <= _LONGEST_RUN:
         raise ValueError("run lengths that are negative or too large")
     return runs.astype(np.uint32)
 

@@ -1,4 +1,9 @@
-"""Columns of an index: lists, numbers, strings, arrays and origins of resized images."""
+"""Columns of an index: lists, numbers, strings, arrays and origins of resized images.
+
+Lists of different lengths are two flat arrays, Arrow's large_list in NumPy. Arrays lie in their records
+(docs/decisions/0013): an array column ``NAME`` has four index columns. ``NAME_offset``, ``NAME_length`` and
+``NAME_crc`` locate the bytes, as for masks, and ``NAME_shape`` is a list with the sides of each array.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +19,16 @@ import pyarrow as pa
 from stoker import _native
 from stoker.errors import DatasetError
 
-Ints = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
+
+_STRINGS_AT_ONCE = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
 class ListColumn:
     """N lists of numbers."""
 
-    starts: Ints  # (N + 1,) int64, the start of each list in ``values``, and the end of the last one
+    starts: Int64  # (N + 1,) int64, the start of each list in ``values``, and the end of the last one
     values: npt.NDArray[Any]  # (V,) numbers
 
     def __len__(self) -> int:
@@ -33,19 +40,19 @@ class ListColumn:
         return cls(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), values)
 
     @classmethod
-    def from_arrow(cls, array: pa.Array) -> ListColumn:
+    def from_arrow(cls, lists: pa.Array) -> ListColumn:
         """View a large_list of numbers with offset 0, as an index has it; nothing is copied."""
-        values = array.values.to_numpy(zero_copy_only=True)
-        if not len(array):
+        values = lists.values.to_numpy(zero_copy_only=True)
+        if not len(lists):
             return cls(np.zeros(1, np.int64), values)
-        return cls(np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1], values)
+        return cls(np.frombuffer(lists.buffers()[1], np.int64)[: len(lists) + 1], values)
 
     def to_arrow(self) -> pa.Array:
         """Return the lists as a large_list array."""
         return pa.LargeListArray.from_arrays(pa.array(self.starts, pa.int64()), pa.array(self.values))
 
     @property
-    def counts(self) -> Ints:
+    def counts(self) -> Int64:
         """(N,) int64, values in each list."""
         return np.diff(self.starts)
 
@@ -69,7 +76,7 @@ def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[s
     return {name: ListColumn(*lists) for name, lists in zip(columns, taken, strict=True)}
 
 
-def expand_ranges(start: Ints, stop: Ints) -> Ints:
+def expand_ranges(start: Int64, stop: Int64) -> Int64:
     """Return every integer of M ranges, from ``start`` to below ``stop``, one range after the other."""
     counts = stop - start
     ends = np.cumsum(counts)
@@ -77,7 +84,7 @@ def expand_ranges(start: Ints, stop: Ints) -> Ints:
     return np.repeat(start - (ends - counts), counts) + np.arange(total, dtype=np.int64)
 
 
-def renumber(labels: pa.Array, number_of: Ints) -> pa.Array:
+def renumber(labels: pa.Array, number_of: Int64) -> pa.Array:
     """Return renumbered labels, (N,), one or a list for each sample; ``number_of`` has the new numbers."""
     if not pa.types.is_large_list(labels.type):
         return pa.array(number_of[labels.to_numpy(zero_copy_only=False)])
@@ -86,16 +93,19 @@ def renumber(labels: pa.Array, number_of: Ints) -> pa.Array:
 
 
 def number_array(values: npt.NDArray[Any]) -> pa.Array:
-    """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous."""
+    """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous.
+
+    ``pa.array`` would import pandas where it is installed.
+    """
     data = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(data.dtype), len(data), [None, pa.py_buffer(data)])
 
 
-_AT_ONCE = 1 << 10
-
-
 class Strings:
-    """A column that grows by one string at a time; each takes its bytes and eight more."""
+    """A column that grows by one string at a time; each takes its bytes and eight more.
+
+    A Python object for each string would take fifty more bytes.
+    """
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -115,7 +125,7 @@ class Strings:
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 
 
-def take_strings(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+def take_strings(column: pa.Array, rows: Int64) -> pa.Array:
     """Return the strings at ``rows``, (M,) int64, of a large_string column without nulls."""
     taken = column.take(number_array(rows))
     # Arrow adds a validity bitmap, although nothing is null.
@@ -124,8 +134,8 @@ def take_strings(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
 
 def each(column: pa.Array) -> Iterator[str]:
     """Yield the strings of a column; only a few of them are Python objects at a time."""
-    for start in range(0, len(column), _AT_ONCE):
-        yield from column.slice(start, _AT_ONCE).to_pylist()
+    for start in range(0, len(column), _STRINGS_AT_ONCE):
+        yield from column.slice(start, _STRINGS_AT_ONCE).to_pylist()
 
 
 ARRAY_DTYPES = (
@@ -138,8 +148,6 @@ ARRAY_DTYPES = (
 RANGE_TYPES: dict[str, pa.DataType] = {"offset": pa.int64(), "length": pa.int64(), "crc": pa.uint32()}
 """Types of the index columns that locate bytes in a record."""
 
-_SHAPE_TYPE = pa.large_list(pa.int64())
-
 
 @dataclass(frozen=True)
 class ArrayColumn:
@@ -150,9 +158,9 @@ class ArrayColumn:
 
     def __post_init__(self) -> None:
         if self.dtype not in ARRAY_DTYPES:
-            raise DatasetError(f"arrays have a dtype of {', '.join(ARRAY_DTYPES)}, not {self.dtype!r}")
+            raise DatasetError(f"the dtype of arrays must be {', '.join(ARRAY_DTYPES)}, found {self.dtype!r}")
         if not self.shape or any(side is not None and side < 0 for side in self.shape):
-            raise DatasetError(f"arrays have one side or more, each from 0, not the shape {self.shape}")
+            raise DatasetError(f"arrays must have one side or more, each from 0, found {self.shape}")
 
     @property
     def is_fixed(self) -> bool:
@@ -172,10 +180,8 @@ def shape_column(name: str) -> str:
 
 def array_types(name: str) -> dict[str, pa.DataType]:
     """Return the index columns of an array column and their types."""
-    return {
-        **dict(zip(range_columns(name), RANGE_TYPES.values(), strict=True)),
-        shape_column(name): _SHAPE_TYPE,
-    }
+    ranges = dict(zip(range_columns(name), RANGE_TYPES.values(), strict=True))
+    return {**ranges, shape_column(name): pa.large_list(pa.int64())}
 
 
 def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) -> None:
@@ -198,9 +204,6 @@ def merged_column(columns: Sequence[ArrayColumn]) -> ArrayColumn:
     sides = (set(side) for side in zip(*(column.shape for column in columns), strict=True))
     return ArrayColumn(columns[0].dtype, tuple(one.pop() if len(one) == 1 else None for one in sides))
 
-
-Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 
 ORIGIN_COLUMNS: dict[str, pa.DataType] = {
     "source_height": pa.int32(),
@@ -231,7 +234,8 @@ class Origins(NamedTuple):
     """The way from M stored images back to the images of the source."""
 
     sizes: Int64  # (M, 2) int64, height and width of the images of the source
-    matrices: Float  # (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in its source image
+    # (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in its source image
+    matrices: npt.NDArray[np.float64]
 
 
 def has_origins(types: Mapping[str, str]) -> bool:

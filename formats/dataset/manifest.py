@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from stoker.errors import DatasetError
+from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.registry import CONTAINERS, find_container
@@ -23,11 +24,29 @@ from ..files import file_digests, open_regular, read_at
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays
 
-INDEX_NAME = "index.arrow"
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
+    _T = TypeVar("_T", bound=DataclassInstance)
+
+MANIFEST_NAME = "dataset.json"
+INDEX_NAME = "index.arrow"
+SKIPPED_NAME = "skipped.jsonl"
+TOKENIZER_NAME = "tokenizer.json"
+STATE_NAME = ".stoker-convert"  # folder of a conversion that has not ended
+MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB
+VERSION = 1
+
+Option = str | int | float | bool | None
+
+_MOST_BYTES = 1 << 48  # 256 TiB, because a cache keeps numbers for every block
 _MOST_SHARD_BYTES = 1 << 44  # 16 TiB, the longest file of ext4
+_SAMPLE_TYPES = ("image", "text")
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
 _INDEX_VERSION = re.compile(r"index-v([1-9]\d{0,8})\.arrow")
+# Marks of fields: a document may lack an optional one, and lacks it if it has its default value.
+_OPTIONAL = {"optional": True}
+_ELSEWHERE = {"elsewhere": True}  # no document has the field
 
 
 def index_name(version: int) -> str:
@@ -45,33 +64,53 @@ class Shard:
     # CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole
     digest: str | None
     # Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL
-    path: str | None = field(default=None, metadata={"optional": True})
-    # SHA-256 of its data file if it is known; not in the manifest, see :mod:`.sha256_file`
-    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
+    path: str | None = field(default=None, metadata=_OPTIONAL)
+    # SHA-256 of its data file if ``sha256.json`` has it
+    sha256: str | None = field(default=None, compare=False, metadata=_ELSEWHERE)
 
     def __post_init__(self) -> None:
-        _check_name("the name of a shard", self.name)
-        check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
-        check_count(f"records of shard {self.name!r}", self.records, self.bytes)
+        if self.name in ("", ".", "..") or {*self.name} & {*"/\\"} or not _names_file(self.name):
+            raise DatasetError(f"the name of a shard must be a plain file name, found {self.name!r}")
+        _check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
+        _check_count(f"records of shard {self.name!r}", self.records, self.bytes)
         if self.digest is not None:
             _check_digest(f"digest of shard {self.name!r}", self.digest)
-        if self.path is not None and (not self.path or _has_no_file(self.path)):
-            raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
+        if self.path is not None and not (self.path and _names_file(self.path)):
+            raise DatasetError(f"path of shard {self.name!r} must name a file, found {self.path!r}")
+
+    def check_data_file(self, file: Path) -> None:
+        """Check that the data file exists and has its size."""
+        again = "convert the source" if self.path is None else "index the shards"
+        hint = f"Restore the file, or {again} again."
+        wrong = partial(DatasetError, path=file, shard=self.name, hint=hint)
+        try:
+            status = file.stat()
+        except OSError as error:
+            raise wrong(f"shard {self.name} is missing: {error.strerror}") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise wrong(f"shard {self.name} is missing: no regular file")
+        if (size := status.st_size) != self.bytes:
+            what = "truncated" if size < self.bytes else "longer than it was"
+            raise wrong(f"shard {self.name} is {what}: {size} bytes where the manifest says {self.bytes}")
 
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The number of rows of the index, and its size and digests as for a shard.
-
-    ``name`` is the name of its file if the dataset has changed since its conversion; otherwise the name is
-    :data:`INDEX_NAME`.
-    """
+    """The index of a version of a dataset."""
 
     rows: int
     bytes: int
     digest: str
-    name: str | None = field(default=None, metadata={"optional": True})
-    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
+    # Name of its file if the dataset has changed since its conversion; None for :data:`INDEX_NAME`
+    name: str | None = field(default=None, metadata=_OPTIONAL)
+    sha256: str | None = field(default=None, compare=False, metadata=_ELSEWHERE)
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not _INDEX_VERSION.fullmatch(self.name):
+            raise DatasetError(f"name of the index must be such as index-v2.arrow, found {self.name!r}")
+        _check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
+        _check_count("rows of the index", self.rows, self.bytes)
+        _check_digest("digest of the index", self.digest)
 
     @classmethod
     def of(cls, path: Path, rows: int, name: str | None = None) -> IndexFile:
@@ -84,125 +123,23 @@ class IndexFile:
         """Name of the file in the dataset's folder."""
         return self.name or INDEX_NAME
 
-    @property
-    def version(self) -> int:
-        """Version of the dataset with this index, from 1."""
-        match = _INDEX_VERSION.fullmatch(self.file)
-        return int(match[1]) if match else 1
 
-    def __post_init__(self) -> None:
-        if self.name is not None and not _INDEX_VERSION.fullmatch(self.name):
-            raise DatasetError(f"name of the index must be such as index-v2.arrow, not {self.name!r}")
-        check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
-        check_count("rows of the index", self.rows, self.bytes)
-        _check_digest("digest of the index", self.digest)
-
-
-def _check_name(what: str, name: str) -> None:
-    if not name or name in (".", "..") or any(c in name for c in "/\\") or _has_no_file(name):
-        raise DatasetError(f"{what} must be a plain file name, not {name!r}")
-
-
-def _has_no_file(path: str) -> bool:
-    """Return whether no file can have this path: it has a zero, or half of a surrogate pair from JSON."""
+def _names_file(path: str) -> bool:
+    """Return whether a file can have this path: it has no zero, and no half of a surrogate pair from JSON."""
     try:
-        return b"\0" in path.encode()
+        return b"\0" not in path.encode()
     except UnicodeEncodeError:
-        return True
+        return False
 
 
-def check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
-    """Raise DatasetError unless a number of a manifest is a count."""
+def _check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
     if not 0 <= value <= most:
-        raise DatasetError(f"{what} must be a count, from 0 to {most}, not {value!r}")
+        raise DatasetError(f"{what} must be a count, from 0 to {most}, found {value!r}")
 
 
 def _check_digest(what: str, digest: str) -> None:
     if not _DIGEST.fullmatch(digest):
-        raise DatasetError(f"{what} must be crc32c: and eight hexadecimal digits, not {digest!r}")
-
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    _T = TypeVar("_T", bound=DataclassInstance)
-
-
-def to_document(instance: DataclassInstance) -> dict[str, Any]:
-    """Return the document of a dataclass."""
-    return {key: _value(getattr(instance, item.name)) for key, (item, _) in _fields(type(instance)).items()}
-
-
-def _value(value: Any) -> Any:
-    """Return the value of a field as JSON takes it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_document(value)
-    if isinstance(value, (list, tuple)):
-        return [_value(item) for item in value]
-    return {key: _value(item) for key, item in value.items()} if isinstance(value, Mapping) else value
-
-
-def from_document(cls: type[_T], document: Any, where: str) -> _T:
-    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``."""
-    if not isinstance(document, dict):
-        raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    fields_by_key = _fields(cls)
-    if unknown := sorted(document.keys() - fields_by_key.keys()):
-        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
-    required = {key for key, (item, _) in fields_by_key.items() if not item.metadata.get("optional")}
-    if missing := sorted(required - document.keys()):
-        raise DatasetError(f"{where} lacks {', '.join(missing)}")
-    values = {}
-    for key, value in document.items():
-        item, hint = fields_by_key[key]
-        values[item.name] = _convert(hint, value, f"{where}: {key}")
-    try:
-        return cls(**values)
-    except DatasetError:
-        raise
-    except ValueError as error:
-        raise DatasetError(f"{where}: {error}") from error
-
-
-@cache
-def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
-    """Return the fields and their types by key; cached, because a manifest may have 100,000 shards."""
-    hints = get_type_hints(cls)
-    known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
-    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Return a value of JSON as the type of its field."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return from_document(hint, value, where)
-    if origin is tuple and isinstance(value, list):
-        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
-            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
-        return tuple(_convert(arguments[0], item, where) for item in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
-    # type(), not isinstance(): true must not pass for a count.
-    if origin is None and type(value) is hint:
-        return value
-    if type(value) in arguments and origin not in (tuple, Mapping):
-        return value
-    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")
-
-
-MANIFEST_NAME = "dataset.json"
-SKIPPED_NAME = "skipped.jsonl"
-TOKENIZER_NAME = "tokenizer.json"
-STATE_NAME = ".stoker-convert"  # folder of a conversion that has not ended
-MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB
-VERSION = 1
-
-_MOST_BYTES = 1 << 48  # 256 TiB, because a cache keeps numbers for every block
-
-Option = str | int | float | bool | None
-
-_SAMPLE_TYPES = ("image", "text")
+        raise DatasetError(f"{what} must be crc32c: and eight hexadecimal digits, found {digest!r}")
 
 
 @dataclass(frozen=True)
@@ -215,25 +152,24 @@ class Manifest:
     # Name and type of every column of the index, for instance ``{"label": "int64"}``
     columns: Mapping[str, str]
     shards: tuple[Shard, ...]  # The shards; the index column ``shard`` has their indexes in this list
-    index: IndexFile  # The index
+    index: IndexFile
     classes: tuple[str, ...] = ()  # Names of the classes; the index is the label. Empty if there are none
     options: Mapping[str, Option] = field(default_factory=dict)  # The options that the dataset was made with
     # Numbers of files, records and objects of the source that were left out, by reason
     skipped: Mapping[str, int] = field(default_factory=dict)
-    # The meaning of the annotations; absent from the file if it has its default values
-    annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata={"optional": True})
-    # Dtype and shape of every array column; absent from the file if there is none
-    arrays: Mapping[str, ArrayColumn] = field(default_factory=dict, metadata={"optional": True})
+    annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata=_OPTIONAL)
+    # Dtype and shape of every array column
+    arrays: Mapping[str, ArrayColumn] = field(default_factory=dict, metadata=_OPTIONAL)
     # The source's id of each class, as COCO has them, -1 for a class without one
-    category_ids: tuple[int | str, ...] = field(default=(), metadata={"optional": True})
+    category_ids: tuple[int | str, ...] = field(default=(), metadata=_OPTIONAL)
     version: int = VERSION  # Version of this format
 
     def __post_init__(self) -> None:
         _check_version(self.version)
         if self.container not in CONTAINERS:
-            raise DatasetError(f"container must be one of {', '.join(CONTAINERS)}, not {self.container!r}")
+            raise DatasetError(f"container must be one of {', '.join(CONTAINERS)}, found {self.container!r}")
         if self.sample_type not in _SAMPLE_TYPES:
-            raise DatasetError(f"kind must be one of {', '.join(_SAMPLE_TYPES)}, not {self.sample_type!r}")
+            raise DatasetError(f"kind must be one of {', '.join(_SAMPLE_TYPES)}, found {self.sample_type!r}")
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
             raise DatasetError("two shards have the same name")
@@ -241,11 +177,11 @@ class Manifest:
             raise DatasetError("a shard has the name of another file, the index")
         if self.index.rows > (records := sum(shard.records for shard in self.shards)):
             raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
-        if (total := self.index.bytes + sum(shard.bytes for shard in self.shards)) > _MOST_BYTES:
+        if (total := self.index.bytes + self.data_bytes) > _MOST_BYTES:
             raise DatasetError(f"index and shards have {total} bytes, more than any dataset")
         check_arrays(self.arrays, self.columns)
         for reason, count in self.skipped.items():
-            check_count(f"skipped[{reason!r}]", count)
+            _check_count(f"skipped[{reason!r}]", count)
 
     @property
     def fingerprint(self) -> str:
@@ -263,38 +199,39 @@ class Manifest:
     @property
     def dataset_version(self) -> int:
         """Version of the dataset: 1, and one more after each change of its samples."""
-        return self.index.version
+        match = _INDEX_VERSION.fullmatch(self.index.file)
+        return int(match[1]) if match else 1
 
-    def data_files(self, folder: Path) -> list[Path]:
-        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest."""
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of all data files."""
+        return sum(shard.bytes for shard in self.shards)
+
+    def data_files(self, folder: Path, *, check: bool = False) -> list[Path]:
+        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest.
+
+        ``check`` says whether each must exist and have its size.
+        """
         for shard in self.shards:
             if is_url(shard.path):
                 raise DatasetError(
                     f"its shards lie elsewhere: {shard.path}",
                     path=folder,
                     shard=shard.name,
-                    hint="open it with a cache, cache=FOLDER, or copy it to a disk: stoker stage",
+                    hint="Open it with a cache, cache=FOLDER, or copy it to a disk: stoker stage.",
                 )
         folder = folder.absolute()
         data_file = find_container(self.container).data_file
-        return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
+        files = [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
+        if check:
+            for shard, file in zip(self.shards, files, strict=True):
+                shard.check_data_file(file)
+        return files
 
     def to_json(self) -> str:
         """Return the manifest as JSON; equal manifests give equal texts."""
-        document = to_document(self)
-        if self.annotations == AnnotationInfo():
-            del document["annotations"]
-        for name in ("arrays", "category_ids"):
-            if not document[name]:
-                del document[name]
-        if self.index.name is None:
-            del document["index"]["name"]
-        for shard in document["shards"]:
-            if shard["path"] is None:
-                del shard["path"]
-        return (
-            json.dumps({"version": document.pop("version"), **document}, indent=1, ensure_ascii=False) + "\n"
-        )
+        document = {"version": self.version, **_to_document(self)}
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
@@ -304,7 +241,7 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             raise DatasetError(f"the manifest is not JSON: {error}") from error
         if not isinstance(document, dict) or "version" not in document:
-            raise DatasetError("the manifest is no JSON object with a version")
+            raise DatasetError("the manifest must be a JSON object with a version")
         _check_version(document["version"])  # first: another version may have other keys
         return from_document(cls, document, "the manifest")
 
@@ -314,7 +251,7 @@ class Manifest:
         if len(content) > MOST_MANIFEST_BYTES:
             raise DatasetError(
                 f"the manifest has more than {MOST_MANIFEST_BYTES} bytes",
-                hint="Stoker did not write this file: convert or index again",
+                hint="Stoker did not write this file: convert or index again.",
             )
         try:
             return cls.from_json(content.decode())
@@ -329,26 +266,24 @@ class Manifest:
             with open_regular(path) as (descriptor, size):
                 content = read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES + 1))
             return cls.from_bytes(content)
-        except NotADirectoryError as error:
-            raise DatasetError(
-                "not a dataset: a dataset is a folder, and this is a file",
-                path=folder,
-                hint=_hint(Path(folder)),
-            ) from error
-        except OSError as error:
-            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
-            raise DatasetError(
-                f"not a dataset: {name} {reason}", path=folder, hint=_hint(Path(folder))
-            ) from error
         except DatasetError as error:
-            raise DatasetError(error.message, path=path, hint=error.hint) from error
+            raise with_details(error, path=path) from error
+        except OSError as error:
+            if isinstance(error, NotADirectoryError):
+                reason = "a dataset is a folder, and this is a file"
+            elif isinstance(error, FileNotFoundError):
+                reason = f"{name} does not exist"
+            else:
+                reason = f"{name} cannot be read: {error}"
+            hint = _missing_hint(Path(folder))
+            raise DatasetError(f"not a dataset: {reason}", path=folder, hint=hint) from error
 
 
 def _check_version(version: object) -> None:
     if version != VERSION or type(version) is not int:
         raise DatasetError(
             f"the manifest has version {version!r}; this Stoker reads version {VERSION}",
-            hint="upgrade Stoker, or convert the source again with this one",
+            hint="Upgrade Stoker, or convert the source again with this one.",
         )
 
 
@@ -367,7 +302,7 @@ def read_tokenizer(folder: Path) -> bytes:
         raise DatasetError(
             f"the tokenizer cannot be read: {error.strerror or error}",
             path=file,
-            hint="copy the file from where the dataset was made, or convert the text again",
+            hint="Copy the file from where the dataset was made, or convert the text again.",
         ) from error
 
 
@@ -389,13 +324,83 @@ def _has_manifest(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, MANIFEST_NAME))  # noqa: PTH110, PTH118 - fast, for many folders
 
 
-def _hint(folder: Path) -> str:
+def _missing_hint(folder: Path) -> str:
     """Return the advice for a folder without a manifest."""
     if _is_unfinished(folder):
-        return "its conversion has not ended: run the same command again, and it resumes"
+        return "Its conversion has not ended: run the same command again, and it resumes."
     if splits := _datasets_in(folder):
-        return f"it contains datasets: {', '.join(splits)}"
+        return f"It contains datasets: {', '.join(splits)}."
     return (
-        "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
+        "Make one with: stoker convert SOURCE DATASET, or for shards that exist: "
         "stoker index SHARDS --into DATASET"
     )
+
+
+def _to_document(instance: DataclassInstance) -> dict[str, Any]:
+    document = {}
+    for key, (item, _) in _fields(type(instance)).items():
+        value = getattr(instance, item.name)
+        if not item.metadata.get("optional") or value != _default(item):
+            document[key] = _to_json(value)
+    return document
+
+
+def _to_json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _to_document(value)
+    if isinstance(value, (list, tuple)):
+        return [_to_json(item) for item in value]
+    return {key: _to_json(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def from_document(cls: type[_T], document: Any, where: str) -> _T:
+    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``."""
+    if not isinstance(document, dict):
+        raise DatasetError(f"{where} must be an object, found {type(document).__name__}")
+    fields_by_key = _fields(cls)
+    if unknown := sorted(document.keys() - fields_by_key.keys()):
+        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
+    required = {key for key, (item, _) in fields_by_key.items() if not item.metadata.get("optional")}
+    if missing := sorted(required - document.keys()):
+        raise DatasetError(f"{where} lacks {', '.join(missing)}")
+    values = {}
+    for key, value in document.items():
+        item, hint = fields_by_key[key]
+        values[item.name] = _from_json(hint, value, f"{where}: {key}")
+    try:
+        return cls(**values)
+    except DatasetError:
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
+
+
+@cache
+def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
+    """Return the fields and their types by key; cached, because a manifest may have 100,000 shards."""
+    hints = get_type_hints(cls)
+    known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
+    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}
+
+
+def _from_json(hint: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as the type of its field."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_document(hint, value, where)
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise DatasetError(f"{where} must be a list of {len(arguments)} values, found {len(value)}")
+        return tuple(_from_json(arguments[0], item, where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {key: _from_json(arguments[1], item, where) for key, item in value.items()}
+    # type(), not isinstance(): true must not pass for a count.
+    if origin is None and type(value) is hint:
+        return value
+    if type(value) in arguments and origin not in (tuple, Mapping):
+        return value
+    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")

@@ -1,4 +1,20 @@
-"""Selection of samples and objects by position, mask, condition, class or split, for ``Dataset.select``."""
+"""Selection of samples and objects by position, mask, condition, class or split, for ``Dataset.select``.
+
+A condition on the columns of an index is an expression of PyArrow, or words with the syntax of Python and
+names of columns:
+
+    label < 10 and width >= 224
+    label in (3, 5, 8) or not key.startswith("train/")
+    0.5 < width / height < 2
+    "night" in key
+    num_objects > 0
+
+``num_objects`` counts the objects of an image, ``num_crowds`` the groups among them, and ``smallest_object``
+and ``largest_object`` are areas in pixels, 0 without an object. A column of the index with such a name takes
+precedence.
+
+Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as Python.
+"""
 
 from __future__ import annotations
 
@@ -23,47 +39,89 @@ from .annotations import Annotations, columns_of, from_columns
 from .columns import ListColumn, expand_ranges
 from .index import Index
 
-_NAMES = ("num_objects", "num_crowds", "smallest_object", "largest_object")
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+_OBJECT_NAMES = ("num_objects", "num_crowds", "smallest_object", "largest_object")
+_SHOWN = 10  # names of classes in a hint
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
 
-def all_objects(index: Index, keypoints: int = 0, parts: Collection[str] = ()) -> Annotations:
-    """Return the objects of all rows of an index, with some of the optional parts; see ``from_columns``."""
-    names = columns_of(index.types, parts)
-    return from_columns({name: index.lists(name) for name in names}, len(index), keypoints)
+def checked_positions(positions: npt.ArrayLike, n: int) -> Int64:
+    """Return positions of samples as int64."""
+    at = np.asarray(positions)
+    if at.size and at.dtype.kind not in "iu":
+        raise ConfigError(f"positions must be integers, found {at.dtype}")
+    at = at.astype(np.int64, copy=False)
+    if at.size and not 0 <= at.min() <= at.max() < n:
+        raise IndexError(f"positions go from 0 to {n - 1}, found {at.min()} to {at.max()}")
+    return at
 
 
-def columns_of_objects(
-    index: Index, condition: str, objects: npt.NDArray[np.bool_] | None
-) -> dict[str, pa.Array]:
-    """Return the facts about the objects of each image that a condition names, (N,) each, by name.
+def selected_positions(
+    index: Index, rows: Int64, which: npt.ArrayLike | str | pc.Expression, objects: Bool | None = None
+) -> Int64:
+    """Return the positions that ``which`` of ``Dataset.select`` means, among (N,) rows of an index.
 
-    ``num_objects`` and ``num_crowds`` count; ``smallest_object`` and ``largest_object`` are areas in pixels,
-    0 for an image without objects. ``objects``, (M,) bool, has the objects that count; None for all.
+    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
     """
-    if "object_labels" not in index.types or not any(name in condition for name in _NAMES):
-        return {}
-    if objects is None and not any(name in condition for name in _NAMES[1:]):
-        return {_NAMES[0]: pa.array(index.lists("object_labels").counts)}
-    annotations = all_objects(index)
-    if objects is not None:
-        annotations = annotations.take(objects)
-    n = len(index)
-    smallest, largest = np.full(n, np.inf), np.zeros(n)
-    np.minimum.at(smallest, annotations.owner, annotations.area)
-    np.maximum.at(largest, annotations.owner, annotations.area)
-    values: tuple[Any, ...] = (
-        np.bincount(annotations.owner, minlength=n),
-        np.bincount(annotations.owner[annotations.crowd], minlength=n),
-        np.where(np.isfinite(smallest), smallest, 0),
-        largest,
-    )
-    return dict(zip(_NAMES, map(pa.array, values), strict=True))
+    at = np.asarray(which)
+    if isinstance(which, str) or at.dtype == object:
+        at = matching(index, which, objects)[rows]
+    if at.dtype == bool:
+        if at.shape != rows.shape:
+            raise ConfigError(f"a mask must have one entry a sample, {len(rows)}, found shape {at.shape}")
+        at = np.flatnonzero(at)
+    elif at.size and at.ndim != 1:
+        raise ConfigError(f"positions must have one dimension, found shape {at.shape}")
+    return checked_positions(at, len(rows))
 
 
-Ints = npt.NDArray[np.int64]
+def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> Bool:
+    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys.
 
-_SHOWN = 10  # names in a hint
-_TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+    The part of a key depends on the key and the seed alone.
+    """
+    limit = int(fraction * (1 << 64))
+    return np.fromiter((one < limit for one in _hashes(keys, seed)), bool, len(keys))
+
+
+def in_first_part_of_each(keys: Sequence[str], strata: Int64, fraction: float, seed: int) -> Bool:
+    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
+
+    The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
+    integer (the method of the largest remainders). The first part has the lowest hashes.
+    """
+    hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
+    order = np.lexsort((hashes, strata))
+    counts = np.bincount(strata)
+    whole = np.floor(counts * fraction).astype(np.int64)
+    by_remainder = np.argsort(whole - counts * fraction, kind="stable")
+    whole[by_remainder[: round(len(keys) * fraction) - int(whole.sum())]] += 1
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - (np.cumsum(counts) - counts)[strata[order]]
+    return np.asarray(rank < whole[strata])
+
+
+def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    for key in keys:
+        yield int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")
 
 
 def class_numbers(classes: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
@@ -85,20 +143,10 @@ def _number(classes: Sequence[str], name: str) -> int:
     raise ConfigError(f"there is no class {name!r}", hint=hint)
 
 
-def has_class(labels: ListColumn, numbers: list[int]) -> npt.NDArray[np.bool_]:
+def has_class(labels: ListColumn, numbers: list[int]) -> Bool:
     """Return (N,) bool, whether one of each sample's several labels is among ``numbers``."""
-    owner = np.repeat(np.arange(len(labels.counts)), labels.counts)
-    return np.isin(np.arange(len(labels.counts)), owner[np.isin(labels.values, numbers)])
-
-
-def names_classes(condition: str) -> list[str] | None:
-    """Return the texts that a condition compares with ``class`` or ``label``; None if it compares neither.
-
-    It is for hints, because conditions can name classes only by number.
-    """
-    compared = re.findall(r"\b(class|label)\b\s*(?:==|!=|in\b|not in\b)\s*([^)]*)", condition)
-    names = [first or second for _, values in compared for first, second in _TEXT.findall(values)]
-    return names if names or any(word == "class" for word, _ in compared) else None
+    owner = np.repeat(np.arange(len(labels)), labels.counts)
+    return np.bincount(owner[np.isin(labels.values, numbers)], minlength=len(labels)) > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +154,19 @@ class Numbering:
     """The classes of a selection, by their new numbers."""
 
     classes: tuple[str, ...]  # Their names
-    numbers: Ints  # (C,) int64, their numbers in the index
+    numbers: Int64  # (C,) int64, their numbers in the index
 
     @classmethod
     def of(cls, classes: Sequence[str], numbers: Sequence[int]) -> Numbering:
         """Return the numbering by the order of ``classes``, whose numbers in the index are ``numbers``."""
         if len(set(numbers)) < len(numbers):
             raise ConfigError(
-                "a class is named twice, and renumber=True gives each one number", hint="name each class once"
+                "a class is named twice, and renumber=True gives each one number",
+                hint="Name each class once.",
             )
         return cls(tuple(classes), np.array(numbers, np.int64))
 
-    def of_labels(self, labels: Ints) -> Ints:
+    def of_labels(self, labels: Int64) -> Int64:
         """Return new numbers for (N,) labels of the index; -1 for a label that is not among the classes."""
         order = np.argsort(self.numbers)
         at = np.searchsorted(self.numbers, labels, sorter=order)
@@ -131,48 +180,86 @@ class Numbering:
         return ListColumn.of_counts(np.bincount(owner, minlength=len(lists)), labels[labels >= 0])
 
 
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-_STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
+@dataclass(frozen=True, eq=False)
+class ObjectChoice:
+    """Some of the objects of a dataset."""
+
+    rules: tuple[str, ...]  # The rules that they meet, in words
+    kept: Bool  # (M,) bool, whether each object of the index is in the selection
+    starts: Int64  # (N + 1,) int64, first object of each row of the index, and M
+
+    def of_rows(self, rows: Int64) -> Bool:
+        """Return (K,) bool, whether each of the K objects of these rows is in the selection."""
+        return self.kept[expand_ranges(self.starts[rows], self.starts[rows + 1])]
 
 
-def matching(
-    index: Index, expression: pc.Expression | str, objects: npt.NDArray[np.bool_] | None = None
-) -> npt.NDArray[np.bool_]:
+def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
+    """Return the objects of a dataset that meet a rule."""
+    objects = _all_objects(index, keypoints, ("keypoints", "extra"))
+    columns: dict[str, Any] = {
+        "label": objects.labels,
+        "area": objects.area,
+        "crowd": objects.crowd,
+        "width": objects.boxes[:, 2] - objects.boxes[:, 0],
+        "height": objects.boxes[:, 3] - objects.boxes[:, 1],
+        **objects.extra,
+    }
+    if objects.keypoints is not None:
+        columns["num_keypoints"] = (objects.keypoints[..., 2] > 0).sum(axis=1)
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    kept = _matching_rows(table, rule, parse(rule))
+    rules: tuple[str, ...] = (rule,)
+    if before is not None:
+        kept, rules = kept & before.kept, (*before.rules, rule)
+    starts = np.searchsorted(objects.owner, np.arange(len(index) + 1))
+    return ObjectChoice(rules, kept, starts.astype(np.int64))
+
+
+def _all_objects(index: Index, keypoints: int = 0, parts: Collection[str] = ()) -> Annotations:
+    names = columns_of(index.types, parts)
+    return from_columns({name: index.lists(name) for name in names}, len(index), keypoints)
+
+
+def _object_columns(index: Index, condition: str, objects: Bool | None) -> dict[str, pa.Array]:
+    """Return the columns about the objects of each image that a condition names, (N,) each, by name."""
+    if "object_labels" not in index.types or not any(name in condition for name in _OBJECT_NAMES):
+        return {}
+    if objects is None and not any(name in condition for name in _OBJECT_NAMES[1:]):
+        return {_OBJECT_NAMES[0]: pa.array(index.lists("object_labels").counts)}
+    annotations = _all_objects(index)
+    if objects is not None:
+        annotations = annotations.take(objects)
+    n = len(index)
+    smallest, largest = np.full(n, np.inf), np.zeros(n)
+    np.minimum.at(smallest, annotations.owner, annotations.area)
+    np.maximum.at(largest, annotations.owner, annotations.area)
+    values: tuple[Any, ...] = (
+        np.bincount(annotations.owner, minlength=n),
+        np.bincount(annotations.owner[annotations.crowd], minlength=n),
+        np.where(np.isfinite(smallest), smallest, 0),
+        largest,
+    )
+    return dict(zip(_OBJECT_NAMES, map(pa.array, values), strict=True))
+
+
+def matching(index: Index, expression: pc.Expression | str, objects: Bool | None = None) -> Bool:
     """Return (N,) bool, whether an expression is true for each row of an index.
 
-    Only the columns that the expression names are read.
+    Only the columns that the expression names are read. ``objects`` is as for :func:`selected_positions`.
     """
-    # objects (M,) bool
     condition = parse(expression) if isinstance(expression, str) else expression
     for name in index.types:
         if name in str(condition):
             _check_offsets(index, name)
     columns = {name: index.arrow(name) for name in index.types}
-    columns = {**columns_of_objects(index, str(condition), objects), **columns}
-    return matching_rows(pa.table(columns), expression)
+    columns = {**_object_columns(index, str(condition), objects), **columns}
+    return _matching_rows(pa.table(columns), expression, condition)
 
 
-def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool, whether an expression is true for each row of a table.
-
-    Raises: As :func:`matching`.
-    """
+def _matching_rows(table: pa.Table, expression: pc.Expression | str, condition: pc.Expression) -> Bool:
+    """Return (N,) bool, whether a condition, given as ``expression``, is true for each row of a table."""
     import pyarrow.dataset as pads  # imports pandas, 45 MB that opening a dataset does not need
 
-    condition = parse(expression) if isinstance(expression, str) else expression
     columns = dict(zip(table.column_names, table.columns, strict=True))
     hint = f"The columns are {', '.join(f'{name} ({column.type})' for name, column in columns.items())}"
     try:
@@ -183,12 +270,12 @@ def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArr
             hint = f"{by_name} {hint}"
         raise ConfigError(f"the condition {expression} cannot be used: {reason}", hint=hint) from error
     if not pa.types.is_boolean(matches.type):
-        raise ConfigError(f"{expression} is no condition but {matches.type}", hint=hint)
+        raise ConfigError(f"{expression} is not a condition but {matches.type}", hint=hint)
     return np.asarray(matches.to_numpy(), bool)
 
 
 def _check_offsets(index: Index, name: str) -> None:
-    """Check the offsets of texts and lists, which Arrow trusts; opening a large index does not check them."""
+    """Check the offsets of strings or lists; Arrow trusts them, and opening an index does not check them."""
     column = index.arrow(name)
     if not pa.types.is_primitive(column.type):
         try:
@@ -197,22 +284,22 @@ def _check_offsets(index: Index, name: str) -> None:
             raise StaleIndexError(
                 f"the index column {name!r} is damaged: {error}",
                 path=index.path,
-                hint="stoker verify says where",
+                hint="Run stoker verify, which says where.",
             ) from error
 
 
 def parse(text: str) -> pc.Expression:
     """Return the expression of PyArrow for one in words.
 
-    An expression may have names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in
-    chains; ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``,
-    in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
+    An expression may have names of columns, numbers, strings, True and False; ``< <= > >= == !=``, also in
+    chains; ``in`` and ``not in`` a tuple, list or set, or in a column of strings; ``and or not``;
+    ``+ - * /``, in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
     """
     try:
         return _translate(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:
         raise ConfigError(
-            f"the condition {text!r} is no expression: {error.msg}", hint=_hint_of_classes(text)
+            f"the condition {text!r} is not an expression: {error.msg}", hint=_hint_of_classes(text)
         ) from error
     except (RecursionError, MemoryError) as error:
         raise ConfigError("the condition is nested too deeply") from error
@@ -223,9 +310,10 @@ def parse(text: str) -> pc.Expression:
 
 
 def _hint_of_classes(text: str) -> str | None:
-    """Return the hint for a condition with names of classes; None if it has none."""
-    names = names_classes(text)
-    if names is None:
+    """Return the hint for a condition that compares ``class``, or ``label`` with strings; otherwise None."""
+    compared = re.findall(r"\b(class|label)\b\s*(?:==|!=|in\b|not in\b)\s*([^)]*)", text)
+    names = [first or second for _, values in compared for first, second in _QUOTED.findall(values)]
+    if not names and not any(word == "class" for word, _ in compared):
         return None
     return f"Choose classes by their names with select(classes={names or ['cat']}), beside any condition."
 
@@ -240,7 +328,7 @@ def _translate(node: ast.expr) -> Any:
 def _not_understood(node: ast.AST) -> ConfigError:
     return ConfigError(
         f"{ast.unparse(node)!r} is not understood in a condition",
-        hint="Use columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
+        hint="Use columns, numbers, strings, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
     )
 
 
@@ -304,18 +392,16 @@ def _contains(item: ast.expr, container: ast.expr) -> Any:
 
 
 def _call(node: ast.Call) -> Any:
-    arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-    method = node.func
+    method, texts = node.func, [one.value for one in node.args if isinstance(one, ast.Constant)]
     if (
         not isinstance(method, ast.Attribute)
         or method.attr not in _STRING_METHODS
         or len(node.args) != 1
         or node.keywords
-        or not all(isinstance(argument, str) for argument in arguments)
-        or not arguments
+        or [type(text) for text in texts] != [str]
     ):
         raise _not_understood(node)
-    return _STRING_METHODS[method.attr](_translate(method.value), arguments[0])
+    return _STRING_METHODS[method.attr](_translate(method.value), texts[0])
 
 
 _NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
@@ -327,110 +413,3 @@ _NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
     ast.Name: lambda node: pc.field(node.id),
     ast.Constant: _constant,
 }
-
-
-Bool = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class ObjectChoice:
-    """Some of the objects of a dataset."""
-
-    rules: tuple[str, ...]  # The rules that they meet, in words
-    kept: Bool  # (M,) bool, whether each object of the index is in the selection
-    starts: Int64  # (N + 1,) int64, first object of each row of the index, and M
-
-    def of_rows(self, rows: Int64) -> Bool:
-        """Return (K,) bool, whether each of the K objects of these rows is in the selection."""
-        return self.kept[expand_ranges(self.starts[rows], self.starts[rows + 1])]
-
-
-def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
-    """Return the objects of a dataset that meet a rule."""
-    objects = all_objects(index, keypoints, ("keypoints", "extra"))
-    facts: dict[str, Any] = {
-        "label": objects.labels,
-        "area": objects.area,
-        "crowd": objects.crowd,
-        "width": objects.boxes[:, 2] - objects.boxes[:, 0],
-        "height": objects.boxes[:, 3] - objects.boxes[:, 1],
-        **objects.extra,
-    }
-    if objects.keypoints is not None:
-        facts["num_keypoints"] = (objects.keypoints[..., 2] > 0).sum(axis=1)
-    table = pa.table({name: pa.array(values) for name, values in facts.items()})
-    kept = matching_rows(table, rule)
-    rules: tuple[str, ...] = (rule,)
-    if before is not None:
-        kept, rules = kept & before.kept, (*before.rules, rule)
-    starts = np.searchsorted(objects.owner, np.arange(len(index) + 1))
-    return ObjectChoice(rules, kept, starts.astype(np.int64))
-
-
-def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
-    """Return positions as int64."""
-    at = np.asarray(positions)
-    if at.size and at.dtype.kind not in "iu":
-        raise ConfigError(f"positions must be integers, not {at.dtype}")
-    at = at.astype(np.int64, copy=False)
-    if at.size and not 0 <= at.min() <= at.max() < n:
-        raise IndexError(f"positions go from 0 to {n - 1}, found {at.min()} to {at.max()}")
-    return at
-
-
-def selected_positions(
-    index: Index,
-    rows: npt.NDArray[np.int64],
-    which: npt.ArrayLike | str | pc.Expression,
-    objects: npt.NDArray[np.bool_] | None = None,
-) -> npt.NDArray[np.int64]:
-    """Return the positions that ``which`` of :meth:`Dataset.select` means, among (N,) int64 rows of an index.
-
-    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
-    """
-    at = np.asarray(which)
-    if isinstance(which, str) or at.dtype == object:
-        at = matching(index, which, objects)[rows]
-    if at.dtype == bool:
-        if at.shape != rows.shape:
-            raise ConfigError(f"a mask must have one entry a sample, {len(rows)}, not shape {at.shape}")
-        at = np.flatnonzero(at)
-    elif at.size and at.ndim != 1:
-        raise ConfigError(f"positions must have one dimension, not shape {at.shape}")
-    return checked_positions(at, len(rows))
-
-
-def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys.
-
-    The part of a key depends on the key and the seed alone.
-    """
-    limit = int(fraction * (1 << 64))
-    return np.fromiter((one < limit for one in _hashes(keys, seed)), bool, len(keys))
-
-
-def in_first_part_of_each(
-    keys: Sequence[str], strata: npt.NDArray[np.int64], fraction: float, seed: int
-) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
-
-    The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
-    integer (the method of the largest remainders). The first part has the lowest hashes.
-    """
-    # strata (N,)
-    hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
-    order = np.lexsort((hashes, strata))
-    counts = np.bincount(strata)
-    whole = np.floor(counts * fraction).astype(np.int64)
-    by_remainder = np.argsort(whole - counts * fraction, kind="stable")
-    whole[by_remainder[: round(len(keys) * fraction) - int(whole.sum())]] += 1
-    rank = np.empty(len(keys), np.int64)
-    rank[order] = np.arange(len(keys)) - (np.cumsum(counts) - counts)[strata[order]]
-    return np.asarray(rank < whole[strata])
-
-
-def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
-    salt = int(seed).to_bytes(16, "little", signed=True)
-    for key in keys:
-        yield int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")

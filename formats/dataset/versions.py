@@ -1,4 +1,10 @@
-"""Versions of a dataset: their names, manifests, history and SHA-256, and the publication of the next one."""
+"""Versions of a dataset: their names, manifests, history and SHA-256, and the publication of the next one.
+
+Shards never change. Version 2 has an index ``index-v2.arrow`` and its own shards, and ``dataset.json`` is the
+manifest of the last version; those of earlier ones are ``dataset-v1.json`` and so on. ``versions.jsonl`` has
+one line for each change. ``sha256.json`` has the SHA-256 of indexes and shards, which their writers compute.
+They are not in the manifest, because earlier releases refuse manifests with unknown keys.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from stoker.arguments import optional_number
 from stoker.errors import ConfigError, DatasetError, LockedError
 from stoker.urls import is_url
 
 from ..files import (
+    check_named,
     folder_for_writing,
     folder_lock,
     move_durably,
@@ -29,9 +37,39 @@ from ..files import (
 from .manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, from_document, index_name
 
 HISTORY_NAME = "versions.jsonl"
+SHA256_NAME = "sha256.json"
 
 _FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
 _AT_VERSION = re.compile(r"(.+)@([1-9]\d{0,8})", re.DOTALL)
+_TEMPORARY = ".index-"
+_SHA256_VERSION = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def split_version(
+    path: str | os.PathLike[str], version: int | None = None
+) -> tuple[str | os.PathLike[str], int | None]:
+    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name."""
+    version = optional_number("version", version, 1)
+    match = _AT_VERSION.fullmatch(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None
+    if match is None or (not is_url(path) and Path(path).exists()):
+        return path, version
+    named = int(match[2])
+    if version not in (None, named):
+        raise ConfigError(f"the path names version {named}, and version is {version}", path=path)
+    return (match[1] if isinstance(path, str) else Path(match[1])), named
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a dataset's folder on this machine."""
+    check_named(dataset=path)
+    if is_url(path):
+        raise DatasetError(
+            "the dataset is at a URL, not on a disk",
+            path=path,
+            hint="Copy it to a disk with stoker stage, or open it with a cache: cache=FOLDER.",
+        )
+    return Path(path)
 
 
 def retired_manifest(version: int) -> str:
@@ -42,33 +80,6 @@ def retired_manifest(version: int) -> str:
 def is_of_version(name: str) -> bool:
     """Return whether a file in a dataset's folder belongs to a version, but is not a shard."""
     return name == HISTORY_NAME or _FILES.fullmatch(name) is not None
-
-
-def split_version(
-    path: str | os.PathLike[str], version: int | None = None
-) -> tuple[str | os.PathLike[str], int | None]:
-    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name."""
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
-        raise ConfigError(f"version must be a whole number from 1, not {version!r}")
-    match = _AT_VERSION.fullmatch(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None
-    if match is None or (not is_url(path) and Path(path).exists()):
-        return path, version
-    named = int(match[2])
-    if version not in (None, named):
-        raise ConfigError(f"the path names version {named}, and version is {version}", path=path)
-    return (match[1] if isinstance(path, str) else Path(match[1])), named
-
-
-@dataclass(frozen=True)
-class Version:
-    """One version of a dataset."""
-
-    version: int  # Its number; the first is 1
-    time: str | None  # Time when it was made, in UTC as ISO 8601; None if it is not known
-    change: str  # What was done, such as ``append photos/new``
-    samples: int  # Number of its samples
-    added: int  # Number of samples that the version before did not have
-    removed: int = 0  # Number of samples of the version before that this one does not have
 
 
 def load_version(folder: Path, version: int | None = None) -> Manifest:
@@ -82,7 +93,7 @@ def load_version(folder: Path, version: int | None = None) -> Manifest:
         raise DatasetError(
             f"version {version} is not in the folder: {retired_manifest(version)} does not exist",
             path=folder,
-            hint="a copy that stoker stage made has one version: stage this one, with @ and its number",
+            hint="A copy that stoker stage made has one version: stage this one, with @ and its number.",
         )
     return Manifest.load(folder, retired_manifest(version))
 
@@ -92,8 +103,20 @@ def no_version(folder: Path | str, version: int, last: int) -> DatasetError:
     return DatasetError(
         f"the dataset has no version {version}",
         path=folder,
-        hint=f"the last one is {last}; stoker info --versions lists them",
+        hint=f"The last one is {last}; stoker info --versions lists them.",
     )
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a dataset."""
+
+    version: int  # Its number; the first is 1
+    time: str | None  # Time when it was made, in UTC as ISO 8601; None if it is not known
+    change: str  # What was done, such as ``append photos/new``
+    samples: int  # Number of its samples
+    added: int  # Number of samples that the version before did not have
+    removed: int = 0  # Number of samples of the version before that this one does not have
 
 
 def read_versions(folder: Path) -> list[Version]:
@@ -120,7 +143,7 @@ def _from_manifest(folder: Path, name: str, before: int) -> Version:
 
 
 def _read_history(folder: Path, last: int) -> dict[int, Version]:
-    """Return the versions in the history, without damaged lines and unpublished versions."""
+    """Return the versions in the history, without damaged lines and versions that were never published."""
     with suppress(OSError, UnicodeDecodeError):
         lines = (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines()
         versions = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
@@ -135,15 +158,15 @@ def _parsed(line: str) -> Version | None:
         return None
 
 
-def history_lines(folder: Path, last: Manifest, grown: Manifest, change: str, added: int) -> bytes:
+def _history(folder: Path, last: Manifest, grown: Manifest, change: str, added: int) -> bytes:
     """Return the content of ``versions.jsonl`` with a line for the next version, whose manifest is ``grown``.
 
     The first line describes version 1, so that its time stays when its manifest gets another name.
     """
-    versions = read_versions(folder)
     removed = last.index.rows + added - grown.index.rows
     following = Version(grown.dataset_version, _now(), change, grown.index.rows, added, removed)
-    return _lines(*(version for version in versions if version.version < following.version), following)
+    before = (version for version in read_versions(folder) if version.version < following.version)
+    return _lines(*before, following)
 
 
 def first_line(manifest: Manifest, change: str) -> bytes:
@@ -164,37 +187,34 @@ def _iso(time: datetime) -> str:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-SHA256_NAME = "sha256.json"
-
-_VERSION = 1
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
 @dataclass(frozen=True)
 class _Digests:
-    """The content of the file: by name of the index or shard, its digest in the manifest and its SHA-256."""
+    """The content of ``sha256.json``: by name of the index or shard, its digest in the manifest and SHA-256.
+
+    If the digest differs from the manifest, because a file was replaced, the entry does not count.
+    """
 
     version: int
     files: Mapping[str, tuple[str, str]]
 
 
 def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
-    """Return the content of the file for a version, whose manifest has the SHA-256 of its new files.
+    """Return the content of ``sha256.json`` for a version, whose manifest has the SHA-256 of its new files.
 
     ``before`` is the content for the version before, whose entries stay.
     """
-    files = dict(_files(before, folder))
+    files = dict(_sha256_files(before, folder))
     if manifest.index.sha256 is not None:
         files[manifest.index.file] = (manifest.index.digest, manifest.index.sha256)
     for shard in manifest.shards:
         if shard.sha256 is not None:
             files[shard.name] = (str(shard.digest), shard.sha256)
-    return (json.dumps({"version": _VERSION, "files": files}, indent=1) + "\n").encode()
+    return (json.dumps({"version": _SHA256_VERSION, "files": files}, indent=1) + "\n").encode()
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
     """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None."""
-    sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
+    sha256_of = {(name, digest): sha256 for name, (digest, sha256) in _sha256_files(content, folder).items()}
     index = manifest.index
     shards = (
         replace(shard, sha256=sha256_of.get((shard.name, shard.digest or ""))) for shard in manifest.shards
@@ -203,34 +223,30 @@ def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None
     return replace(manifest, index=replace(index, sha256=index_sha256), shards=tuple(shards))
 
 
-def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str]]:
+def _sha256_files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str]]:
     if content is None:
         return {}
     try:
         digests = from_document(_Digests, json.loads(content), SHA256_NAME)
-        if digests.version != _VERSION or not all(
-            _SHA256.fullmatch(one) for _, one in digests.files.values()
-        ):
-            raise DatasetError(f"{SHA256_NAME} has another version, or a value that is no SHA-256")
+        are_sha256 = all(_SHA256.fullmatch(one) for _, one in digests.files.values())
+        if digests.version != _SHA256_VERSION or not are_sha256:
+            raise DatasetError(f"{SHA256_NAME} has another version, or a value that is not a SHA-256")
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{SHA256_NAME} is damaged: {error}",
             path=folder,
-            hint="remove this file: the digests are then computed again when they are needed",
+            hint="Remove this file: the digests are then computed again when they are needed.",
         ) from error
     return digests.files
 
 
 def read_sha256(folder: Path) -> bytes | None:
-    """Return the content of the file in a dataset's folder; None if there is none."""
+    """Return the content of ``sha256.json`` in a dataset's folder; None if there is none."""
     try:
         with open_regular(folder / SHA256_NAME) as (descriptor, size):
             return read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES))
     except FileNotFoundError:
         return None
-
-
-_TEMPORARY = ".index-"
 
 
 def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
@@ -240,9 +256,8 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
     """
     with folder_for_writing(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
-            raise DatasetError(
-                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
-            )
+            hint = "Name another folder, or remove it."
+            raise DatasetError("the folder is a dataset already", path=folder, hint=hint)
         for left in folder.glob(f"{_TEMPORARY}*"):
             remove(left)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
@@ -274,7 +289,7 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
     """
     grown = following.manifest
     contents = {
-        HISTORY_NAME: history_lines(folder, last, grown, following.change, following.added),
+        HISTORY_NAME: _history(folder, last, grown, following.change, following.added),
         SHA256_NAME: sha256_content(grown, read_sha256(folder), folder),
         retired_manifest(last.dataset_version): last.to_json().encode(),
         MANIFEST_NAME: grown.to_json().encode(),
@@ -289,7 +304,7 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
 def check_unchanged(folder: Path, last: Manifest) -> None:
     """Raise LockedError if another process has made a version before this one had the lock."""
     if Manifest.load(folder).fingerprint != last.fingerprint:
-        raise LockedError("another process has just changed the dataset", path=folder, hint="try again")
+        raise LockedError("another process has just changed the dataset", path=folder, hint="Try again.")
 
 
 def remove_remains(folder: Path, last: Manifest) -> None:

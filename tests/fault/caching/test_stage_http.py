@@ -232,7 +232,7 @@ def test_an_address_without_a_dataset_is_an_error(
     assert caught.value.path == f"{server.url}/nowhere"
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "dataset.json").write_text("{}")
-    with pytest.raises(DatasetError, match="no JSON object with a version"):
+    with pytest.raises(DatasetError, match="must be a JSON object with a version"):
         stage(tmp_path / "bad", tmp_path / "here")
     server.closed.set()  # otherwise a kept connection would still be answered
     server.stop()

@@ -105,7 +105,7 @@ def test_a_file_is_refused_with_the_command(tmp_path: Path) -> None:
 
 def test_the_error_for_a_folder_of_splits_names_them(make_dataset: Make) -> None:
     folder = make_dataset()
-    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*it contains datasets:.*{folder.name}"):
+    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*It contains datasets:.*{folder.name}"):
         stoker.open(folder.parent)
 
 
@@ -187,7 +187,7 @@ def test_a_manifest_of_a_newer_version_is_refused_with_the_next_step(make_datase
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(DatasetError, match="version 2") as caught:
         stoker.open(folder)
-    assert "upgrade" in str(caught.value)
+    assert "Upgrade" in str(caught.value)
 
 
 @pytest.mark.parametrize("container", writable())

@@ -227,7 +227,7 @@ def test_starts_of_another_width_are_refused(tmp_path: Path) -> None:
     length = (26 * 8).to_bytes(8, "little")  # of the starts of names and of tags
     assert data.count(length) >= 2
     (tmp_path / "i").write_bytes(data.replace(length, (26 * 8 + 1).to_bytes(8, "little")))
-    with pytest.raises(StaleIndexError, match="starts that are no integers of 64 bits"):
+    with pytest.raises(StaleIndexError, match="starts that are not integers of 64 bits"):
         Index.open(tmp_path / "i")
 
 

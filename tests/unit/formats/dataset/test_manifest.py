@@ -95,8 +95,8 @@ def test_a_digest_that_is_no_crc32c_is_refused(digest: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"container": "zip"}, "container must be one of tfrecord, lmdb, .*not 'zip'"),
-        ({"sample_type": "sound"}, "kind must be one of image, text, not 'sound'"),
+        ({"container": "zip"}, "container must be one of tfrecord, lmdb, .*found 'zip'"),
+        ({"sample_type": "sound"}, "kind must be one of image, text, found 'sound'"),
         ({"version": 2}, "version 2"),
         ({"skipped": {"x": -1}}, "must be a count"),
         ({"index": IndexFile(31, 4000, "crc32c:ffffffff")}, "31 rows, and the shards have 30 records"),
@@ -154,7 +154,7 @@ def test_a_document_that_lacks_a_key_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"version"', "[" * 100_000, "{}", "NaN"])
 def test_a_text_that_is_no_manifest_is_refused(text: str) -> None:
-    with pytest.raises(DatasetError, match=r"is not JSON|is no JSON object with a version"):
+    with pytest.raises(DatasetError, match=r"is not JSON|must be a JSON object with a version"):
         Manifest.from_json(text)
 
 
@@ -175,7 +175,7 @@ def test_the_error_about_a_newer_manifest_names_the_file_and_the_next_step(tmp_p
     with pytest.raises(DatasetError, match="version 7") as caught:
         Manifest.load(tmp_path)
     assert caught.value.path == str(tmp_path / MANIFEST_NAME)
-    assert "upgrade Stoker" in str(caught.value)
+    assert "Upgrade Stoker" in str(caught.value)
 
 
 def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_annotations_are_written_unless_they_are_the_defaults() -> None:
     [
         ("swap", [0, 0], "each of 2 keypoints once"),
         ("skeleton", [[0, 2]], "not among 2"),
-        ("skeleton", [[0, 1, 1]], "3 values, not 2"),
+        ("skeleton", [[0, 1, 1]], "list of 2 values, found 3"),
         ("ignore", -1, "0 to 65535"),
         ("ignore", "255", "wrong type"),
         ("colours", [], "does not know"),

@@ -81,7 +81,7 @@ def test_a_shard_that_was_removed_is_named_when_the_dataset_is_opened(
     path.rename(tmp_path / "y")
     with pytest.raises(DatasetError, match="shard x is missing") as caught:
         stoker.open(tmp_path / "into")
-    assert caught.value.hint == "restore the file, or index the shards again"
+    assert caught.value.hint == "Restore the file, or index the shards again."
 
 
 def test_records_without_keys_are_numbered_and_labels_are_optional(tmp_path: Path, make_jpeg: Jpeg) -> None:

@@ -289,4 +289,4 @@ def test_commands_make_and_show_versions_of_a_dataset(
     assert [version["samples"] for version in facts["versions"]] == [6, 12, 6, 5]
     assert "6 samples" in run_main("verify", f"{train}@1")
     assert "version 1: 11 samples" in run_main("merge", train, f"{train}@1", "--into", tmp_path / "all")
-    assert "the last one is 4" in run_main("info", f"{train}@9", status=1)
+    assert "The last one is 4" in run_main("info", f"{train}@9", status=1)
