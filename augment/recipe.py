@@ -130,15 +130,20 @@ def save_recipe(
     Raises:
         ConfigError: An item is no transform, or has an argument that JSON cannot hold.
     """
-    if isinstance(transforms, Mapping):
-        views = {
-            name: given.to_dict() if isinstance(given, Views) else _to_dicts(given)
-            for name, given in transforms.items()
-        }
-        recipe: dict[str, Any] = {"version": VERSION, "views": views}
-    else:
-        recipe = {"version": VERSION, "transforms": _to_dicts(transforms)}
-    Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
+    Path(path).write_text(json.dumps(recipe_json(transforms), indent=2) + "\n", "utf-8")
+
+
+def recipe_json(
+    transforms: Sequence[Description] | Mapping[str, Views | Sequence[Description]],
+) -> dict[str, Any]:
+    """Return transforms, or views by the names of their columns, as the JSON of a recipe."""
+    if not isinstance(transforms, Mapping):
+        return {"version": VERSION, "transforms": _to_dicts(transforms)}
+    views = {
+        name: given.to_dict() if isinstance(given, Views) else _to_dicts(given)
+        for name, given in transforms.items()
+    }
+    return {"version": VERSION, "views": views}
 
 
 def _to_dicts(transforms: Sequence[Description]) -> list[dict[str, Any]]:

@@ -19,8 +19,8 @@ from stoker.formats.dataset.manifest import SKIPPED_NAME
 from stoker.formats.dataset.versions import read_versions
 from stoker.formats.pixel_statistics import pixel_statistics
 
-from ..preview.make import make_sheet
-from ..preview.page import PAGE_STYLE, sheet_rows
+from ..preview.page import html_page, html_rows, spread_positions
+from ..preview.preview import samples_page
 from .summary import class_labels, facts
 
 _WIDTH, _HEIGHT, _FOOT = 340, 120, 18  # pixels of the page
@@ -89,7 +89,7 @@ def bar_chart(names: Sequence[str], counts: Sequence[int]) -> str:
 
 
 _CLASSES = 60  # of the most samples
-_PICTURES = 15
+_IMAGES = 15
 _CELL = 180
 _DECODED = 1_000  # images for the statistics of channels
 _NAMED = 5  # files that are named for a reason
@@ -122,7 +122,7 @@ def write_card(
 ) -> None:
     """Write the card of a dataset of images: one page that refers to no other file.
 
-    It shows facts, classes with their counts, histograms of sizes and aspect ratios, a contact sheet, the
+    It shows a summary, classes with their counts, histograms of sizes and aspect ratios, samples, the
     statistics of the channels of at most a thousand images, what was skipped, and the versions.
     """
     target = Path(file)
@@ -132,7 +132,7 @@ def write_card(
         raise ConfigError("the folder of the card does not exist", path=target.parent, hint="make it first")
     if dataset.manifest.sample_type != "image" or not len(dataset):
         raise ConfigError("a card shows images, and this dataset holds none", path=dataset.path)
-    title = escape(dataset.path.resolve().name)
+    title = dataset.path.resolve().name
     sections = [
         ("", _table([(name, value) for name, value in facts(dataset) if name != "columns"], "facts")),
         *_classes(dataset),
@@ -146,13 +146,8 @@ def write_card(
         f"<section>{f'<h2>{escape(name)}</h2>' if name else ''}{content}</section>"
         for name, content in sections
     )
-    target.write_text(
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f"<style>{PAGE_STYLE}:root {{ --cell: {_CELL}px; }}{_STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{title}</h1></header>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
-        "utf-8",
-    )
+    style = f":root {{ --cell: {_CELL}px; }}{_STYLE}"
+    target.write_text(html_page(title, style, (), "", f"<main>\n{body}\n</main>"), "utf-8")
 
 
 def _table(rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -190,23 +185,16 @@ def _sizes(dataset: Dataset) -> str:
     return f'<div class="charts">{"".join(charts)}</div>'
 
 
-def _spread(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
-    """At most ``most`` positions, spread evenly over the dataset."""
-    count = min(most, len(dataset))
-    return ((np.arange(count) + 0.5) * len(dataset) / count).astype(np.int64)
-
-
 def _samples(dataset: Dataset) -> str:
-    positions = _spread(dataset, _PICTURES)
-    return sheet_rows(make_sheet(dataset, None, positions, draws=1, seed=0, cell=_CELL, recipe=""))
+    return html_rows(samples_page(dataset, spread_positions(len(dataset), _IMAGES, None), _CELL))
 
 
 def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
-    sample = dataset.select(_spread(dataset, _DECODED))
+    sample = dataset.select(spread_positions(len(dataset), _DECODED, None))
     statistics = pixel_statistics(sample, num_threads=num_threads, progress=progress)
     channels = range(len(statistics.mean))
     names = ["red", "green", "blue"] if len(channels) == 3 else [f"channel {i}" for i in channels]
-    rows = [("", "mean", "deviation")] + [
+    rows = [("", "mean", "standard deviation")] + [
         (name, f"{mean:.4f}", f"{std:.4f}")
         for name, mean, std in zip(names, statistics.mean, statistics.std, strict=True)
     ]

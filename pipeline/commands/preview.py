@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 from rich.text import Text
 
 from stoker.errors import ConfigError
+from stoker.formats.open import open as open_dataset
 from stoker.types import Color
 
+from ..preview.preview import LoaderOptions
+from ..preview.preview import preview as run
+from ..preview.text import ShownDocument, preview_text
 from .console import count, human_bytes, out, plain
+from .loader_arguments import parse_caption, parse_sizes
 from .options import Dataset, MinSize, MinVisible
-
-if TYPE_CHECKING:
-    from ..preview.text import ShownText
 
 
 def preview(
@@ -49,7 +51,7 @@ def preview(
         typer.Option(
             help="Sizes of a loader's batches, written as in a program: padded, ragged, '{0: 160, 10: 192}', "
             "'RandomSizes(320, 608)', 'AspectBuckets(262144)', 'Patches(size=16, most=256, row=1024)'. A row "
-            "of the sheet is a batch of --samples images, and --draws is the number of batches."
+            "of the page is a batch of --samples images, and --draws is the number of batches."
         ),
     ] = None,
     caption: Annotated[
@@ -77,13 +79,13 @@ def preview(
     pack: Annotated[
         int | None, typer.Option(min=1, help="For text, also show a packed row of this many tokens.")
     ] = None,
-    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
+    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of an image, in pixels.")] = 240,
 ) -> None:
     """Draw samples of images and what transforms make of them, or show samples of text.
 
     Each row shows a sample: first as it is, then as a loader with this seed delivers it in epochs 0, 1, 2 and
     so on, with classes, boxes, masks and keypoints. A filled keypoint is visible, a hollow one is hidden.
-    MixUp, CutMix and mosaics mix the samples of the sheet. A .png can show only ASCII letters; for names with
+    MixUp, CutMix and mosaics mix the samples of the page. A .png can show only ASCII letters; for names with
     other letters, write a .html.
 
     With --resize the command shows the images as a conversion would store them, the modes side by side. It
@@ -96,54 +98,47 @@ def preview(
     error for an unknown name lists them all.
 
     Examples:
-      stoker preview shards/train --transforms imagenet-train --out sheet.png
-      stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
-      stoker preview shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2 --out sheet.png
-      stoker preview shards/train --views dino-v1 --out sheet.png
-      stoker preview shards/coco --sizes padded --pad-to-multiple-of 32 --out sheet.png
-      stoker preview shards/train --sizes 'AspectBuckets(area=262144)' --color gray --out sheet.png
-      stoker preview shards/chats --pack 2048 --out texts.html
-      stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
+      stoker preview shards/train --transforms imagenet-train --out preview.png
+      stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out preview.html
+      stoker preview shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2 --out preview.png
+      stoker preview shards/train --views dino-v1 --out preview.png
+      stoker preview shards/coco --sizes padded --pad-to-multiple-of 32 --out preview.png
+      stoker preview shards/train --sizes 'AspectBuckets(area=262144)' --color gray --out preview.png
+      stoker preview shards/chats --pack 2048 --out preview.html
+      stoker preview photos/train --resize 256x256 --resize shorter=256 --out preview.html
     """
     positions = None if rows is None else _positions(rows)
     if _holds_text(dataset, resize or ()):
         _preview_text(dataset, target, samples, positions, pack, seed)
         return
     if target is None:
-        raise ConfigError("a preview of images is a file", hint="name it: --out sheet.png or sheet.html")
+        raise ConfigError("a preview of images is a file", hint="name it: --out preview.png or preview.html")
     if pack is not None:
         raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
-    from ..preview.batches import LoaderOptions
-    from ..preview.make import preview as run
-    from .loader_arguments import parse_caption, parse_sizes
-
     parsed = None if sizes is None else parse_sizes(sizes)
     tokens = None if caption is None else parse_caption(caption)
     channels = cast(Color, color)  # the loader checks it
-    shown = LoaderOptions(parsed, pad_to_multiple_of, aspect_ratio_group_factor, channels, tokens)
-    sheet = run(
+    objects = {"min_visible": min_visible, "min_size": min_size}
+    shown = LoaderOptions(parsed, pad_to_multiple_of, aspect_ratio_group_factor, channels, tokens, **objects)
+    page = run(
         dataset,
         target,
         transforms,
         views=views,
         resize=resize or (),
-        shown=None if shown == LoaderOptions() else shown,
+        shown=shown,
         samples=samples,
         draws=draws,
         seed=seed,
         positions=positions,
-        cell=cell,
-        min_visible=min_visible,
-        min_size=min_size,
+        side=cell,
     )
-    pictures = sum(len(row) for row in sheet.rows)
-    out.print(f"{target}: {count(pictures, 'picture')}, {human_bytes(target.stat().st_size)}")
+    images = sum(len(row) for row in page.rows)
+    out.print(f"{target}: {count(images, 'image')}, {human_bytes(target.stat().st_size)}")
 
 
 def _holds_text(dataset: str, resize: Sequence[str]) -> bool:
     """Whether the samples are text; with resize modes the dataset may be any source of images."""
-    from stoker.formats.open import open as open_dataset
-
     return not resize and open_dataset(dataset).manifest.sample_type == "text"
 
 
@@ -155,23 +150,21 @@ def _preview_text(
     pack: int | None,
     seed: int,
 ) -> None:
-    from ..preview.text import preview_text
-
-    sheet = preview_text(dataset, target, samples=samples, positions=positions, pack_length=pack, seed=seed)
+    shown = preview_text(dataset, target, samples=samples, positions=positions, pack_length=pack, seed=seed)
     if target is not None:
-        out.print(f"{target}: {count(len(sheet.samples), 'text')}, {human_bytes(target.stat().st_size)}")
+        out.print(f"{target}: {count(len(shown.samples), 'document')}, {human_bytes(target.stat().st_size)}")
         return
-    for fact in sheet.facts:
-        out.print(fact)
-    for text in sheet.samples:
-        _print_text(text, marks=sheet.marks_trained)
-    if sheet.row is not None:
-        out.print(f"\n{sheet.row.description}", style="bold")
-        for text in sheet.row.segments:
-            _print_text(text, marks=sheet.marks_trained)
+    for line in shown.lines:
+        out.print(line)
+    for text in shown.samples:
+        _print_text(text, marks=shown.marks_trained)
+    if shown.row is not None:
+        out.print(f"\n{shown.row.description}", style="bold")
+        for text in shown.row.segments:
+            _print_text(text, marks=shown.marks_trained)
 
 
-def _print_text(text: ShownText, *, marks: bool) -> None:
+def _print_text(text: ShownDocument, *, marks: bool) -> None:
     label = f", {text.label}" if text.label else ""
     out.print(f"\n{plain(text.key)}, {text.field}{plain(label)}, {text.tokens:,} tokens", style="bold")
     line = Text()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ..preview.replay import Replayed
+from ..preview.replay import replay as run
 from .console import count, human_bytes, out, plain, print_json, table
 from .options import JsonOutput
-
-if TYPE_CHECKING:
-    from ..preview.replay import Replayed
 
 
 def replay(
@@ -37,15 +36,15 @@ def replay(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("--out", help="Sheet to write: a .png or a .html page; for text, a .html page."),
+        typer.Option("--out", help="Page to write: a .png or a .html page; for text, a .html page."),
     ] = None,
-    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
+    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of an image, in pixels.")] = 240,
     as_json: JsonOutput = False,
 ) -> None:
     """Show the samples of any batch of a training, such as the batch of a loss spike.
 
     The command makes the batch again, on any machine that has the dataset, for any rank of the training. It
-    prints the keys of the samples and the random parameters of each. The sheet shows the pixels as the model
+    prints the keys of the samples and the random parameters of each. The page shows the pixels as the model
     received them. A .html page has all parameters, and --json prints them.
 
     Steps count as if the number of ranks and the batch size had never changed. After such changes, use
@@ -56,10 +55,8 @@ def replay(
       stoker replay --state state.json --epoch 2 --step 17
       stoker replay --state state.json --after 0 --loader train.py:make_loader
     """
-    from ..preview.replay import replay as run
-
     shown = run(
-        state, step, epoch=epoch, after=after, rank=rank, ranks=ranks, loader=loader, out=target, cell=cell
+        state, step, epoch=epoch, after=after, rank=rank, ranks=ranks, loader=loader, out=target, side=cell
     )
     if as_json:
         print_json(shown.to_json())

@@ -1,1 +1,1 @@
-"""Contact sheets: samples of a dataset before and after transforms."""
+"""Pages of samples: previews of datasets and transforms, and replays of batches."""

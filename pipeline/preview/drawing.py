@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from .pictures import Marks
-
 LETTERS = 4
 """Factor by which text is drawn larger before it is reduced, to smooth it."""
 NAME_SIZE = 11
@@ -25,14 +23,14 @@ _HEIGHT, _PAD = 15, 3
 class Name:
     """A name and the rectangle that it fills."""
 
-    text: str  # The name, shortened to the width of the picture
-    number: int  # Number of the object among those of its picture
+    text: str  # The name, shortened to the width of the image
+    number: int  # Number of the object among those of its image
     rectangle: tuple[float, float, float, float]  # Left, top, right and bottom, pixels of the layer
 
 
 @lru_cache(maxsize=16)
 def font(size: float) -> Any:
-    """Pillow's own font, so that a sheet looks the same on every machine."""
+    """Pillow's own font, so that a page looks the same on every machine."""
     return ImageFont.load_default(size)
 
 
@@ -83,6 +81,7 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 Color = tuple[int, int, int]
 Bitmap = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
 
 _PALETTE = (
     *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
@@ -95,8 +94,23 @@ _TINT = 0.38
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Annotations of one image, in its pixels."""
+
+    labels: Array  # (M,) int64, class of each object
+    crowd: Array  # (M,) bool, whether each object stands for a crowd
+    boxes: Array  # (M, 4) float64 XYXY
+    keypoints: Array | None = None  # (M, K, 3), x, y and visibility; or None
+    masks: Array | None = None  # (M, H, W) uint8, 1 inside each object; or None
+    segmentation: Array | None = None  # (H, W) integers, class of each pixel; or None
+
+
+NO_MARKS = Marks(np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros((0, 4)))
+
+
+@dataclass(frozen=True)
 class Legend:
-    """The meaning of the marks of a sheet."""
+    """The meaning of the marks of a page."""
 
     class_name: Callable[[int], str]  # Function that returns the name of a class of objects
     skeleton: tuple[tuple[int, int], ...] = ()  # Pairs of keypoints that are joined by lines

@@ -31,9 +31,8 @@ from ..order.orders import BlockShuffle
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..order.schedule import Schedule
 from ..text.loader import TextLoader
-from .batch_pictures import images_of_patches, picture_of
-from .page import checked_target, in_grid, sheet_of, write_sheet
-from .pictures import Picture
+from .images import patch_cells, sample_cells
+from .page import Cell, checked_target, in_grid, page_of, write_page
 from .text import ShownSequence, read_texts, text_page
 
 Int64 = npt.NDArray[np.int64]
@@ -252,9 +251,9 @@ def replay(
     ranks: int | None = None,
     loader: str | None = None,
     out: str | Path | None = None,
-    cell: int = 240,
+    side: int = 240,
 ) -> Replayed:
-    """Make a batch of a training again, and write a sheet that shows it."""
+    """Make a batch of a training again, and write a page that shows it."""
     target = None if out is None else checked_target(out)
     if (step is None) == (after is None) or (epoch is not None and step is None):
         raise ConfigError("a replay takes step, with or without epoch, or after")
@@ -274,7 +273,7 @@ def replay(
         batch_epoch, schedule = _schedule(made_loader, step, epoch, after)
         shown = _make(made_loader, batch_epoch, schedule, rank, step if after is None else after)
         if target is not None:
-            _write(made_loader, shown, target, cell)
+            _write(made_loader, shown, target, side)
     return shown
 
 
@@ -310,9 +309,9 @@ def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | N
     return Replayed(epoch, step or 0, rank, loader._ranks.world_size, batch, samples)
 
 
-def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
+def _write(loader: AnyLoader, shown: Replayed, target: Path, side: int) -> None:
     dataset = loader.dataset
-    facts = (
+    lines = (
         f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}: "
         f"{len(shown.samples)} {'images' if isinstance(loader, ImageLoader) else 'sequences'}",
     )
@@ -320,39 +319,21 @@ def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
         if target.suffix == ".png":
             raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
         texts: Any = shown.samples
-        target.write_text(text_page(dataset.path.resolve().name, facts, texts), "utf-8")
+        target.write_text(text_page(dataset.path.resolve().name, lines, texts), "utf-8")
         return
     samples: Any = shown.samples
-    pictures = draw_samples(loader._config, shown.batch, samples)
-    if all(len(row) == 1 for row in pictures):
-        pictures = in_grid([row[0] for row in pictures])
-    sheet = sheet_of(dataset, facts, (), pictures, cell)
-    write_sheet(sheet, target, [asdict(sample) for sample in samples], "Parameters")
+    rows = replayed_cells(loader._config, shown.batch, samples)
+    if all(len(row) == 1 for row in rows):
+        rows = in_grid([cell for (cell,) in rows])
+    page = page_of(dataset, lines, (), rows, side)
+    write_page(page, target, [asdict(sample) for sample in samples], "Parameters")
 
 
-def draw_samples(
+def replayed_cells(
     config: ImageLoaderConfig, batch: Any, samples: Sequence[DrawnSample]
-) -> list[tuple[Picture, ...]]:
-    """Return the pictures of each sample of a batch: one, or all of its views in all columns of images."""
-    if isinstance(config.size_plan.planner_options, Patches):
-        images = images_of_patches(batch, config.size_plan.planner_options.size)
-        return [
-            (picture_of(config, batch, i, images[i], key=sample.key, note=(*sample.words, "")[0]),)
-            for i, sample in enumerate(samples)
-        ]
-    rows = []
-    for i, sample in enumerate(samples):
-        pictures: list[Picture] = []
-        for column in config.images:
-            if column.name not in config.columns:
-                continue
-            values = getattr(batch, column.name)
-            for view in [None] if column.views is None else range(column.views):
-                image = values[i] if view is None else values[view][i]
-                note = sample.words[len(pictures)] if len(pictures) < len(sample.words) else ""
-                key = sample.key if not pictures else None
-                pictures.append(
-                    picture_of(config, batch, i, image, column=column, view=view, key=key, note=note)
-                )
-        rows.append(tuple(pictures))
-    return rows
+) -> list[tuple[Cell, ...]]:
+    """Return the cells of each sample of a batch, with its parameters in words."""
+    if isinstance(patches := config.size_plan.planner_options, Patches):
+        notes = [(*sample.words, "")[0] for sample in samples]
+        return [(cell,) for cell in patch_cells(config, batch, patches, [one.key for one in samples], notes)]
+    return [sample_cells(config, batch, i, one.key, one.words) for i, one in enumerate(samples)]

@@ -1,4 +1,4 @@
-"""A contact sheet of the images that conversions with several resize modes would store."""
+"""The page of the images that conversions with several resize modes would store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.sources.table_blocks import BlockImages
 from stoker.urls import is_url
 
-from .drawing import Legend
-from .page import Sheet
-from .pictures import Marks, Picture
-from .scene import shown_positions
+from .drawing import NO_MARKS, Legend
+from .page import Cell, Page, spread_positions
 
 _SHARD_BYTES = 1 << 28  # every conversion needs this option; here it has no effect
 
@@ -43,10 +41,10 @@ class _File:
     data: bytes
 
 
-def resize_sheet(
-    source: str | Path, modes: Sequence[str], *, samples: int, positions: Sequence[int] | None, cell: int
-) -> Sheet:
-    """Return a sheet with a row for each image: as it is, and as a conversion with each mode stores it."""
+def resize_page(
+    source: str | Path, modes: Sequence[str], *, samples: int, positions: Sequence[int] | None, side: int
+) -> Page:
+    """Return a page with a row for each image: as it is, and as a conversion with each mode stores it."""
     all_modes = [mode for argument in modes for mode in _modes(argument)]
     options = {mode: _options(mode) for mode in all_modes}
     files, total = _read(source, samples, positions)
@@ -57,17 +55,17 @@ def resize_sheet(
         if isinstance(file, Skip):
             continue
         try:
-            pictures = [_picture(file, one) for one in (upright, *options.values())]
+            cells = [_cell(file, one) for one in (upright, *options.values())]
         except SkippedError as error:
             skips.append(Skip(file.key, *error.args))
             continue
-        named = replace(pictures[0], caption=(file.key, *pictures[0].caption))
-        rows.append((named, *pictures[1:]))
+        named = replace(cells[0], caption=(file.key, *cells[0].caption))
+        rows.append((named, *cells[1:]))
     if not rows:
         raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="Choose others.")
-    facts = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]
+    lines = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]
     title = str(source).rstrip("/").rpartition("/")[2]
-    return Sheet(title, tuple(facts), ("original", *all_modes), tuple(rows), Legend(str), (), cell)
+    return Page(title, tuple(lines), ("original", *all_modes), tuple(rows), Legend(str), (), side)
 
 
 def _modes(argument: str) -> list[str]:
@@ -89,7 +87,7 @@ def _read(
         dataset = open_dataset(source)
         if dataset.manifest.sample_type != "image" or (dataset.column("codec") == Codec.RAW).any():
             raise ConfigError("the dataset holds no encoded images", path=source, hint="Name its source.")
-        chosen = shown_positions(len(dataset), samples, positions, what="image")
+        chosen = spread_positions(len(dataset), samples, positions, what="image")
         keys = dataset.keys(chosen)
         return [_File(key, dataset.read(i)) for key, i in zip(keys, chosen, strict=True)], len(dataset)
     opened = Source(source)
@@ -101,15 +99,15 @@ def _read(
     blocks = listing.blocks
     with nullcontext() if blocks is None else closing(BlockImages(blocks, None, 1)) as images:
         encoder = ImageEncoder(listing, as_they_are, images)
-        rows = np.array(shown_positions(len(listing), samples, positions, what="image"), np.int64)
+        rows = np.array(spread_positions(len(listing), samples, positions, what="image"), np.int64)
         found = list(encoder.encode(rows))
     files = [one if isinstance(one, Skip) else _File(one.key, bytes(one.payload)) for one in found]
     return files, len(listing)
 
 
-def _picture(file: _File, options: ConvertOptions) -> Picture:
+def _cell(file: _File, options: ConvertOptions) -> Cell:
     image = encode_image(file.data, options)
     pixels = decode_rgb(image.payload, image.codec, image.height, image.width)
     size = f"{image.width} x {image.height}"
     caption = size if options.mode == "none" else f"{size}, {len(image.payload):,} bytes"
-    return Picture(pixels, Marks(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros((0, 4))), (caption,))
+    return Cell(pixels, NO_MARKS, (caption,))

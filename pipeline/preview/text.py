@@ -24,8 +24,7 @@ from stoker.formats.tokenization.tokenizers import Decode, make_decoder
 
 from ..text.config import TextLoaderConfig
 from ..text.schedule import TextSchedule
-from .page import html_page
-from .scene import shown_positions
+from .page import html_page, spread_positions
 
 
 def dataset_decoder(dataset: Dataset) -> Decode:
@@ -59,7 +58,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class ShownText:
+class ShownDocument:
     """A field of a sample."""
 
     key: str  # Name of the sample
@@ -78,7 +77,7 @@ class ShownRow:
     """A packed row of an epoch."""
 
     length: int  # Tokens that the row holds
-    segments: tuple[ShownText, ...]  # Its sequences, in their order
+    segments: tuple[ShownDocument, ...]  # Its sequences, in their order
 
     @property
     def description(self) -> str:
@@ -89,12 +88,12 @@ class ShownRow:
 
 
 @dataclass(frozen=True)
-class TextSheet:
+class TextPreview:
     """A preview of text."""
 
     title: str  # Name of the dataset
-    facts: tuple[str, ...]  # Lines below the title
-    samples: tuple[ShownText, ...]  # Fields of samples
+    lines: tuple[str, ...]  # Lines below the title
+    samples: tuple[ShownDocument, ...]  # Fields of samples
     row: ShownRow | None  # A packed row; None without packing
     marks_trained: bool  # Whether only some tokens are trained
 
@@ -107,23 +106,25 @@ def preview_text(
     positions: Sequence[int] | None = None,
     pack_length: int | None = None,
     seed: int = 0,
-) -> TextSheet:
+) -> TextPreview:
     """Return the texts of some samples, and write them as a page."""
     if out is not None and Path(out).suffix != ".html":
         raise ConfigError(f"the preview of text is a page: out must end in .html, found {str(out)!r}")
     opened = open_dataset(dataset)
-    chosen = shown_positions(len(opened), samples, positions, path=opened.path)
-    texts = _Texts(opened)
-    row = None if pack_length is None else texts.packed_row(pack_length, seed)
-    shown = tuple(field for position in chosen for field in texts.of_sample(position))
-    sheet = TextSheet(opened.path.resolve().name, texts.facts(), shown, row, texts.marks_trained)
+    chosen = spread_positions(len(opened), samples, positions, path=opened.path)
+    documents = _Documents(opened)
+    row = None if pack_length is None else documents.packed_row(pack_length, seed)
+    samples_shown = tuple(field for position in chosen for field in documents.of_sample(position))
+    shown = TextPreview(
+        opened.path.resolve().name, documents.lines(), samples_shown, row, documents.marks_trained
+    )
     if out is not None:
-        Path(out).write_text(_render(sheet), "utf-8")
-    return sheet
+        Path(out).write_text(_render(shown), "utf-8")
+    return shown
 
 
-class _Texts:
-    """The texts of a dataset's samples."""
+class _Documents:
+    """The decoded samples of a dataset."""
 
     def __init__(self, dataset: Dataset) -> None:
         options = dataset.manifest.options
@@ -133,13 +134,13 @@ class _Texts:
         self._decode = dataset_decoder(dataset)
         self.marks_trained = any(trained_column(field) in dataset.types for field in self._fields)
 
-    def facts(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """Lines with the contents of the dataset."""
         tokens = {name: int(self._dataset.column(length_column(name)).sum()) for name in self._fields}
         parts = [f"{count:,} tokens of {name}" for name, count in tokens.items()]
         return (f"{len(self._dataset):,} samples, {', '.join(parts)}",)
 
-    def of_sample(self, position: int, most: int | None = None) -> list[ShownText]:
+    def of_sample(self, position: int, most: int | None = None) -> list[ShownDocument]:
         """The fields of a sample, with ``most`` tokens of each or all."""
         dataset = self._dataset
         ids = np.frombuffer(dataset.read(position), self._dtype)
@@ -150,7 +151,7 @@ class _Texts:
             number = int(dataset.values("label", [position])[0])
             label = dataset.classes[number] if dataset.classes else str(number)
         return [
-            ShownText(key, name, label, self._passages(name, position, part[:most]))
+            ShownDocument(key, name, label, self._passages(name, position, part[:most]))
             for name, part in zip(self._fields, parts, strict=True)
         ]
 
@@ -177,18 +178,18 @@ class _Texts:
         return ShownRow(length, tuple(self.of_sample(row, tokens)[0] for row, tokens in drawn))
 
 
-def _render(sheet: TextSheet) -> str:
-    """The sheet as HTML, which refers to no other file."""
-    more = "<p>A model is trained on the <mark>marked</mark> tokens.</p>" if sheet.marks_trained else ""
+def _render(shown: TextPreview) -> str:
+    """The shown as HTML, which refers to no other file."""
+    more = "<p>A model is trained on the <mark>marked</mark> tokens.</p>" if shown.marks_trained else ""
     samples = "\n".join(
-        f"<section>{_heading(text)}{_text(text.passages, marks=sheet.marks_trained)}</section>"
-        for text in sheet.samples
+        f"<section>{_heading(text)}{_text(text.passages, marks=shown.marks_trained)}</section>"
+        for text in shown.samples
     )
-    row = "" if sheet.row is None else _packed(sheet.row, marks=sheet.marks_trained)
-    return html_page(sheet.title, _STYLE, sheet.facts, more, f"<main>\n{samples}\n{row}\n</main>")
+    row = "" if shown.row is None else _packed(shown.row, marks=shown.marks_trained)
+    return html_page(shown.title, _STYLE, shown.lines, more, f"<main>\n{samples}\n{row}\n</main>")
 
 
-def _heading(text: ShownText) -> str:
+def _heading(text: ShownDocument) -> str:
     label = f", {escape(text.label)}" if text.label else ""
     return f"<h2><b>{escape(text.key)}</b> {escape(text.field)}{label}, {text.tokens:,} tokens</h2>"
 
@@ -261,13 +262,13 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
     ]
 
 
-def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownSequence]) -> str:
+def text_page(title: str, lines: Sequence[str], texts: Sequence[ShownSequence]) -> str:
     """The sequences as a page of HTML, which refers to no other file."""
     names = list(texts[0].fields) if texts else []
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "sample", "tokens", *names))
-    lines = "\n".join(map(_line, texts))
-    body = f"<main><table><tr>{heads}</tr>\n{lines}\n</table></main>"
-    return html_page(title, _TABLE_STYLE, facts, "", body)
+    rows = "\n".join(map(_line, texts))
+    body = f"<main><table><tr>{heads}</tr>\n{rows}\n</table></main>"
+    return html_page(title, _TABLE_STYLE, lines, "", body)
 
 
 def _line(sequence: ShownSequence) -> str:

@@ -230,7 +230,7 @@ def test_bench_and_preview_take_recipes_for_objects(run_main: RunMain, photos: P
     )
     assert "no recipe 'yolox'" in run_main("bench", target, "--transforms", "yolox", status=1)
     rules = ("--min-visible", "0.9", "--min-size", "2", "--draws", "1", "--cell", "48")
-    assert "6 pictures" in run_main("preview", target, "--transforms", "coco-ssd", "--out", sheet, *rules)
+    assert "6 images" in run_main("preview", target, "--transforms", "coco-ssd", "--out", sheet, *rules)
 
 
 def test_doctor_shows_decoders_and_the_engine(run_main: RunMain) -> None:

@@ -56,10 +56,8 @@ from stoker.errors import (
     StaleIndexError,
 )
 from stoker.formats.dataset.annotations import to_columns
-from stoker.formats.open import open as open_dataset
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_assembler import multi_hot
-from stoker.pipeline.preview.scene import read_scene
 
 SMALL = [Resize((30, 40))]
 CHAINS = {
@@ -397,13 +395,6 @@ def test_a_damaged_mask_is_an_error_of_its_sample(make: Callable[..., Path], mas
     kept.insert(3, 4)
     assert np.array_equal(batch.segmentation, good.segmentation[kept])
     assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
-
-
-@pytest.mark.parametrize("mask", [impossible_tiff(), EPS], ids=["impossible TIFF", "EPS"])
-def test_a_preview_names_the_sample_of_a_damaged_mask(make: Callable[..., Path], mask: bytes) -> None:
-    with pytest.raises(DecodeError, match="mask cannot be decoded") as caught:
-        read_scene(open_dataset(damaged(make, 3, mask)), np.arange(N))
-    assert caught.value.key == "k3"
 
 
 def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""The preview of sizes and colours: a row of the sheet is a batch of the loader."""
+"""The preview of sizes and colours: a row of the page is a batch of the loader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.loader_arguments import parse_sizes
-from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows
+from stoker.pipeline.preview.preview import LoaderOptions, batch_rows, sample_rows
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_a_row_is_a_batch_of_the_loader(thumbnails: Path, shown: LoaderOptions) 
     loader = stoker.ImageLoader(dataset, batch_size=4, shuffle=True, seed=3, layout="NHWC", **vars(shown))
     for step, row in enumerate(rows):
         images = loader.batch(0, step).image
-        assert [picture.pixels.shape[:2] for picture in row] == [image.shape[:2] for image in images]
-        for picture, image in zip(row, images, strict=True):
-            assert np.array_equal(picture.pixels, np.broadcast_to(image, picture.pixels.shape))
+        assert [cell.pixels.shape[:2] for cell in row] == [image.shape[:2] for image in images]
+        for cell, image in zip(row, images, strict=True):
+            assert np.array_equal(cell.pixels, np.broadcast_to(image, cell.pixels.shape))
     assert rows[1][0].caption[-1] == "epoch 0, step 1"
 
 
@@ -70,19 +70,18 @@ def test_rows_show_patches_and_the_sizes_of_a_schedule(thumbnails: Path) -> None
     dataset = stoker.open(thumbnails)
     rows = batch_rows(dataset, (), LoaderOptions(stoker.Patches(4, 9, 20)), samples=4, draws=2, seed=0)
     assert len(rows) == 2 <= len(rows[0])
-    assert all(side % 4 == 0 for row in rows for picture in row for side in picture.pixels.shape[:2])
+    assert all(side % 4 == 0 for row in rows for cell in row for side in cell.pixels.shape[:2])
     sizes = LoaderOptions({0: 8, 3: 12})
     rows = batch_rows(dataset, [RandomCrop(9), Normalize()], sizes, samples=2, draws=4, seed=0)
     assert [row[0].pixels.shape for row in rows] == [(8, 8, 3), (12, 12, 3)]
 
 
-def test_pictures_have_the_colours_of_the_loader(thumbnails: Path) -> None:
-    dataset, positions = stoker.open(thumbnails), np.array([3, 40])
-    transforms = [RandomCrop(9), Normalize()]
-    rows = epoch_rows(dataset, transforms, positions, "gray", draws=2, seed=0)
+def test_cells_have_the_colours_of_the_loader(thumbnails: Path) -> None:
+    transforms, shown = [RandomCrop(9), Normalize()], LoaderOptions(color="gray")
+    _, rows = sample_rows(stoker.open(thumbnails), transforms, [3, 40], shown, draws=2, seed=0)
     assert [len(row) for row in rows] == [3, 3]
     for row in rows:
-        assert all((picture.pixels == picture.pixels[..., :1]).all() for picture in row)
+        assert all((cell.pixels == cell.pixels[..., :1]).all() for cell in row)
         assert row[1].pixels.shape == (9, 9, 3)
 
 

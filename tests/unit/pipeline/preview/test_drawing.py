@@ -1,4 +1,4 @@
-"""Marks of objects, drawn on pictures."""
+"""Marks of objects, drawn on images."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from stoker.pipeline.preview.drawing import Legend, color_of, draw_marks, named_marks, shorten
-from stoker.pipeline.preview.pictures import Marks
+from stoker.pipeline.preview.drawing import Legend, Marks, color_of, draw_marks, named_marks, shorten
 
 LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))
 
@@ -52,7 +51,7 @@ def test_a_long_name_is_shortened_in_its_middle():
     assert shorten("two\nlines", 120, 12) == "two lines"
 
 
-def test_names_of_any_length_stay_within_their_picture():
+def test_names_of_any_length_stay_within_their_image():
     marks = Marks(np.array([0, 1]), np.zeros(2, bool), np.array([[5.0, 30, 60, 60], [50, 70, 95, 95]]))
     legend = Legend(lambda label: f"a name without end {label} " * 500)
     names = [name for name, _ in named_marks(marks, (100, 100), (200, 300), legend, 1)]

@@ -1,4 +1,4 @@
-"""The preview: pictures are those of the loader, marks are on the objects, pages are complete."""
+"""The preview: images are those of the loader, marks are on the objects, pages are complete."""
 
 from __future__ import annotations
 
@@ -29,100 +29,92 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.errors import ConfigError
-from stoker.pipeline.images.objects import ObjectConfig
-from stoker.pipeline.preview.make import preview
-from stoker.pipeline.preview.pictures import draw_pictures, original_pictures
-from stoker.pipeline.preview.scene import read_scene
+from stoker.pipeline.preview.preview import LoaderOptions, preview, sample_rows
 
 
-def scene_of(path, positions):
-    return read_scene(stoker.open(path), np.array(positions))
+def drawn(path, transforms, *, positions=range(6), draws=1, seed=4, **rules):
+    """The cells of each sample: the original, then one for each epoch."""
+    _, rows = sample_rows(
+        stoker.open(path), transforms, list(positions), LoaderOptions(**rules), draws=draws, seed=seed
+    )
+    return rows
 
 
-def test_pictures_are_those_that_a_loader_gives(thumbnails):
+def originals(path, positions=range(6)):
+    return [row[0] for row in drawn(path, [Resize((8, 8))], positions=positions)]
+
+
+def test_images_are_those_that_a_loader_gives(thumbnails):
     transforms = [RandomResizedCrop(32), RandomHorizontalFlip(), Normalize(), RandomErasing(0.9, value=0.3)]
-    scene = scene_of(thumbnails, range(5))
-    with stoker.ImageLoader(
-        thumbnails, batch_size=5, transforms=transforms, seed=4, engine="reference", layout="NHWC"
-    ) as loader:
-        loader.set_epoch(2)
-        images, _ = next(iter(loader))
+    rows = drawn(thumbnails, transforms, positions=range(5), draws=3)
+    options = {"batch_size": 5, "transforms": transforms, "seed": 4, "engine": "reference", "layout": "NHWC"}
+    with stoker.ImageLoader(thumbnails, **options) as loader:
+        images, _ = loader.batch(2, 0)
     pixels = images * np.array((0.229, 0.224, 0.225)) + np.array((0.485, 0.456, 0.406))
-    for picture, expected in zip(draw_pictures(scene, transforms, 4, 2), pixels * 255, strict=True):
-        assert picture.pixels.dtype == np.uint8
-        np.testing.assert_allclose(picture.pixels, expected.clip(0, 255), atol=0.51)
+    for row, expected in zip(rows, pixels * 255, strict=True):
+        assert row[3].pixels.dtype == np.uint8
+        np.testing.assert_allclose(row[3].pixels, expected.clip(0, 255), atol=1.51)
 
 
 def test_marks_are_those_that_a_loader_gives(coco):
     transforms = [RandomIoUCrop(), RandomHorizontalFlip(), Resize((64, 64))]
-    pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0)
     columns = ("boxes", "box_labels", "keypoints", "masks")
     with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, seed=4, columns=columns) as loader:
         batch = next(iter(loader))
-    for i, picture in enumerate(pictures):
-        np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
-        np.testing.assert_array_equal(picture.marks.labels, batch.box_labels[i])
-        np.testing.assert_allclose(picture.marks.keypoints, batch.keypoints[i], atol=1e-4)
-        np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
+    for i, (_, cell) in enumerate(drawn(coco, transforms)):
+        np.testing.assert_allclose(cell.marks.boxes, batch.boxes[i], atol=1e-4)
+        np.testing.assert_array_equal(cell.marks.labels, batch.box_labels[i])
+        np.testing.assert_allclose(cell.marks.keypoints, batch.keypoints[i], atol=1e-4)
+        np.testing.assert_array_equal(cell.marks.masks, batch.masks[i])
 
 
-def test_mosaics_show_the_objects_of_their_images(coco):
+def test_objects_are_dropped_as_a_loader_drops_them(coco):
     transforms = [Mosaic(96, fill=0), DetectionMixUp(p=0.4), RandomHorizontalFlip()]
-    rules = ObjectConfig(min_visible=0.3, min_size=4)
-    pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0, rules)
-    columns = ("image", "boxes", "box_labels", "masks")
-    options = {"seed": 4, "columns": columns, "min_visible": 0.3, "min_size": 4, "engine": "reference"}
-    with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, layout="NHWC", **options) as loader:
-        batch = next(iter(loader))
-    assert sum(map(len, batch.boxes)) > 6
-    for i, picture in enumerate(pictures):
-        np.testing.assert_array_equal(picture.pixels, batch.image[i])
-        np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
-        np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
+    rows = drawn(coco, transforms, min_visible=0.3, min_size=4)
+    kept = drawn(coco, transforms)
+    counts = [len(row[1].marks.labels) for row in rows]
+    assert sum(counts) > 6
+    assert sum(counts) < sum(len(row[1].marks.labels) for row in kept)
+    assert [row[1].caption[-1] for row in rows] == [f"{count} objects" for count in counts]
 
 
 def test_originals_show_class_key_and_size(thumbnails):
-    picture = original_pictures(scene_of(thumbnails, [3]))[0]
-    assert picture.caption[:2] == ("class 3", "k3")
-    height, width = picture.pixels.shape[:2]
-    assert picture.caption[2] == f"{width} x {height}"
+    (cell,) = originals(thumbnails, [3])
+    height, width = cell.pixels.shape[:2]
+    assert cell.caption == ("class 3", "k3", f"{width} x {height}")
 
 
 def test_marks_of_originals_and_draws_lie_on_the_objects(coco):
-    scene = scene_of(coco, range(6))
     chain = [RandomHorizontalFlip(), RandomIoUCrop(sampler_options=(0.3,)), Resize((80, 100))]
-    drawn = [picture for epoch in range(3) for picture in draw_pictures(scene, chain, 0, epoch)]
+    rows = drawn(coco, chain, draws=3, seed=0)
     checked = 0
-    for picture in (*original_pictures(scene), *drawn):
-        bright = picture.pixels[..., 0] > 145
-        for box, mask, points in zip(
-            picture.marks.boxes, picture.marks.masks, picture.marks.keypoints, strict=True
-        ):
-            rows, columns = np.nonzero(bright)
-            object_box = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+    for cell in (cell for row in rows for cell in row):
+        bright = cell.pixels[..., 0] > 145
+        for box, mask, points in zip(cell.marks.boxes, cell.marks.masks, cell.marks.keypoints, strict=True):
+            rows_, columns = np.nonzero(bright)
+            object_box = columns.min(), rows_.min(), columns.max() + 1, rows_.max() + 1
             np.testing.assert_allclose(box, object_box, atol=1)
             assert (mask.astype(bool) != bright).mean() < 0.05
             for x, y, visibility in points:
                 assert visibility == 0 or bright[int(y), int(x)]
             checked += 1
     assert checked > 15
-    assert {picture.caption[-1] for picture in drawn} == {"1 of 1 objects"}
+    assert {cell.caption[-1] for row in rows for cell in row[1:]} == {"1 of 1 objects"}
 
 
 def test_masks_of_classes_follow_their_images(segmented):
-    scene = scene_of(segmented, range(2))
-    assert scene.segmentation is not None
-    for picture in (*original_pictures(scene), *draw_pictures(scene, [RandomResizedCrop(50)], 0, 0)):
-        assert (picture.marks.segmentation == picture.pixels[..., 0]).mean() > 0.8
+    for cell in (
+        cell for row in drawn(segmented, [RandomResizedCrop(50)], positions=range(2)) for cell in row
+    ):
+        assert (cell.marks.segmentation == cell.pixels[..., 0]).mean() > 0.8
 
 
 BASE = [Resize((40, 40))]
 
 
 def test_mixup_mixes_the_pixels_and_the_classes(thumbnails):
-    scene = scene_of(thumbnails, [0, 1])
-    plain = [picture.pixels.astype(float) for picture in draw_pictures(scene, BASE, 0, 0)]
-    mixed = draw_pictures(scene, [*BASE, MixUp(20.0)], 0, 0)[0]
+    plain = [row[1].pixels.astype(float) for row in drawn(thumbnails, BASE, positions=[0, 1], seed=0)]
+    mixed = drawn(thumbnails, [*BASE, MixUp(20.0)], positions=[0, 1], seed=0)[0][1]
     (first, share), (second, other_share) = re.findall(r"(cat|dog) (0\.\d\d)", " ".join(mixed.caption))
     assert {first, second} == {"cat", "dog"}
     assert float(share) + float(other_share) == pytest.approx(1, abs=0.011)
@@ -132,12 +124,12 @@ def test_mixup_mixes_the_pixels_and_the_classes(thumbnails):
 
 
 def test_mixup_of_objects_is_refused(coco):
-    with pytest.raises(ConfigError, match="MixUp cannot mix boxes and keypoints and masks"):
-        draw_pictures(scene_of(coco, range(6)), [*BASE, MixUp()], 0, 0)
+    with pytest.raises(ConfigError, match="MixUp"):
+        drawn(coco, [*BASE, MixUp()])
 
 
 def test_cutmix_cuts_masks_of_classes_with_the_pixels(segmented):
-    cut = draw_pictures(scene_of(segmented, range(2)), [*BASE, CutMix()], 0, 0)[0]
+    cut = drawn(segmented, [*BASE, CutMix()], positions=range(2))[0][1]
     assert (cut.marks.segmentation == cut.pixels[..., 0]).mean() > 0.8
 
 
@@ -151,42 +143,42 @@ def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path):
     assert sorted(shown) == ["&lt;犬&gt; (crowd)", "собака"]
 
 
-def test_a_sheet_can_be_an_image(coco, tmp_path):
+def test_a_page_can_be_an_image(coco, tmp_path):
     save_recipe([RandomResizedCrop(64)], tmp_path / "recipe.json")
-    sheet = preview(coco, tmp_path / "s.png", tmp_path / "recipe.json", samples=3, draws=2, cell=100)
-    assert [len(row) for row in sheet.rows] == [3, 3, 3]
-    assert sheet.headings == ("original", "epoch 0", "epoch 1")
+    page = preview(coco, tmp_path / "s.png", tmp_path / "recipe.json", samples=3, draws=2, side=100)
+    assert [len(row) for row in page.rows] == [3, 3, 3]
+    assert page.headings == ("original", "epoch 0", "epoch 1")
     with Image.open(tmp_path / "s.png") as image:
         assert image.width == 640
         pixels = np.asarray(image.convert("RGB"))
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 200
-    assert "RandomResizedCrop; 64 x 64 pixels, seed 0" in sheet.facts[1]
+    assert "RandomResizedCrop; 64 x 64 pixels, seed 0" in page.lines[1]
 
 
-def test_the_same_sheet_has_the_same_bytes(coco, tmp_path):
+def test_the_same_page_has_the_same_bytes(coco, tmp_path):
     for name in ("a.png", "b.png", "a.html", "b.html"):
-        preview(coco, tmp_path / name, "imagenet-train", samples=2, draws=1, cell=60)
+        preview(coco, tmp_path / name, "imagenet-train", samples=2, draws=1, side=60)
     for kind in ("png", "html"):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 
 
 def test_samples_without_transforms_fill_a_grid(segmented, coco, tmp_path):
-    sheet = preview(coco, tmp_path / "s.png", samples=100, cell=60)
-    assert [len(row) for row in sheet.rows] == [5, 1]
-    assert sheet.headings == ()
+    page = preview(coco, tmp_path / "s.png", samples=100, side=60)
+    assert [len(row) for row in page.rows] == [5, 1]
+    assert page.headings == ()
     page = tmp_path / "s.html"
-    preview(segmented, page, cell=60)
+    preview(segmented, page, side=60)
     assert page.read_text().count('class="swatch"') == 4
 
 
 def test_transforms_without_randomness_are_drawn_once(thumbnails, tmp_path):
-    sheet = preview(thumbnails, tmp_path / "s.png", "imagenet-val", samples=1, cell=60)
-    assert sheet.headings == ("original", "every epoch")
+    page = preview(thumbnails, tmp_path / "s.png", "imagenet-val", samples=1, side=60)
+    assert page.headings == ("original", "every epoch")
 
 
 def test_a_page_is_self_contained_and_escaped(coco, tmp_path):
-    page = tmp_path / "sheet.html"
-    preview(coco, page, "imagenet-train", positions=[0, 5], draws=3, cell=80)
+    page = tmp_path / "page.html"
+    preview(coco, page, "imagenet-train", positions=[0, 5], draws=3, side=80)
     text = page.read_text()
     sources = re.findall(r'src="([^"]*)"', text)
     assert len(sources) == 2 * 2 * 4 - text.count("<div>0 of 1 objects")
@@ -203,10 +195,10 @@ def test_a_page_is_self_contained_and_escaped(coco, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"out": "sheet.jpg"}, r"out must end in .png or .html, found 'sheet.jpg'"),
-        ({"out": "nowhere/sheet.png"}, "the folder of out does not exist"),
-        ({"out": "sheet.png", "positions": [6]}, "there is no sample 6: positions go from 0 to 5"),
-        ({"out": "sheet.png", "recipe": "imagenet-trian"}, "Did you mean 'imagenet-train'"),
+        ({"out": "page.jpg"}, r"out must end in .png or .html, found 'page.jpg'"),
+        ({"out": "nowhere/page.png"}, "the folder does not exist"),
+        ({"out": "page.png", "positions": [6]}, "there is no sample 6: positions go from 0 to 5"),
+        ({"out": "page.png", "recipe": "imagenet-trian"}, "Did you mean 'imagenet-train'"),
     ],
 )
 def test_invalid_options_are_refused(coco, tmp_path, monkeypatch, arguments, message):
@@ -220,13 +212,13 @@ def test_a_dataset_of_text_is_refused(tmp_path):
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "shards")
     with pytest.raises(ConfigError, match="preview shows images, and this dataset holds text"):
-        preview(tmp_path / "shards", tmp_path / "sheet.png")
+        preview(tmp_path / "shards", tmp_path / "page.png")
 
 
-def test_the_command_writes_a_sheet_of_chosen_rows(coco, tmp_path):
-    out = tmp_path / "sheet.png"
+def test_the_command_writes_a_page_of_chosen_rows(coco, tmp_path):
+    out = tmp_path / "page.png"
     printed = run("preview", coco, "--transforms", "imagenet-train", "--rows", "0,2", "--out", out)
-    assert "10 pictures" in printed
+    assert "10 images" in printed
     assert out.stat().st_size > 10_000
     with pytest.raises(ConfigError, match="rows must be positions with commas between"):
         run("preview", coco, "--rows", "0;2", "--out", out)
@@ -238,19 +230,19 @@ def test_views_are_those_of_the_loader(coco, tmp_path):
         "whole": [Resize((30, 40)), Normalize()],
     }
     save_recipe(views, tmp_path / "views.json")
-    sheet = preview(coco, tmp_path / "views.html", views=tmp_path / "views.json", positions=[1, 3], seed=5)
-    assert sheet.headings == ("original", "large 0", "large 1", "whole")
+    page = preview(coco, tmp_path / "views.html", views=tmp_path / "views.json", positions=[1, 3], seed=5)
+    assert page.headings == ("original", "large 0", "large 1", "whole")
     assert "BlockwiseMask" in (tmp_path / "views.html").read_text()
     options = {"batch_size": 6, "seed": 5, "layout": "NHWC", "dtype": "float32"}
     columns = ("large", "large_mask", "large_boxes")
     with stoker.ImageLoader(coco, transforms=views, columns=columns, **options) as loader:
         batch = next(iter(loader))
-    for row, position in zip(sheet.rows, (1, 3), strict=True):
+    for row, position in zip(page.rows, (1, 3), strict=True):
         for view in range(2):
             marks, pixels = row[1 + view].marks, row[1 + view].pixels.astype(int)
             hidden = batch.large_mask[view, position].repeat(8, axis=0).repeat(8, axis=1)
             assert np.abs(pixels - 255 * batch.large[view, position])[~hidden].max() <= 2
             assert (pixels[hidden] == 128).all()
             assert np.allclose(marks.boxes, batch.large_boxes[view][position], atol=0.01)
-    with pytest.raises(ConfigError, match="a sheet shows transforms or views"):
+    with pytest.raises(ConfigError, match="a page shows transforms, views or resize modes"):
         preview(coco, tmp_path / "views.html", "imagenet-val", views="dino-v1")

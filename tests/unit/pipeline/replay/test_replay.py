@@ -19,7 +19,7 @@ import stoker
 from stoker import ImageLoader, Patches
 from stoker.augment import Mosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.preview.replay import draw_batch, draw_samples, replay
+from stoker.pipeline.preview.replay import draw_batch, replay, replayed_cells
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")
@@ -55,16 +55,16 @@ def test_the_command_shows_keys_and_parameters(described: Path, tmp_path: Path) 
     assert len(shown["samples"][0]["parameters"]["image"]["crop"]) == 4
 
 
-def test_pictures_are_the_pixels_before_normalisation(thumbnails: Path) -> None:
-    pictures = []
+def test_images_are_the_pixels_before_normalisation(thumbnails: Path) -> None:
+    found = []
     for extra in ([], [Normalize()]):
         with ImageLoader(thumbnails, batch_size=4, transforms=[*CROP, *extra], columns=COLUMNS) as loader:
             # Pages hold JPEGs, in which levels of pixels differ by more than one.
             schedule, batch = loader._schedule(0, 0), loader.batch(0, 0)
             samples = draw_batch(loader._config, schedule, 0, None)
-            pictures.append([row[0].pixels for row in draw_samples(loader._config, batch, samples)])
+            found.append([row[0].pixels for row in replayed_cells(loader._config, batch, samples)])
             images = np.moveaxis(batch.image, 1, -1)
-    assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(*pictures, strict=True))
+    assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(*found, strict=True))
     assert images.shape == (4, 16, 16, 3)
 
 
@@ -85,14 +85,14 @@ def shown_loader(case: str, thumbnails: Path, pack_images: Callable[..., Path]) 
     )
 
 
-@pytest.mark.parametrize(("case", "pictures"), [("views", 9), ("patches", None), ("grey", 2), ("objects", 2)])
-def test_a_page_has_a_picture_of_each_image(
-    thumbnails: Path, pack_images: Callable[..., Path], tmp_path: Path, case: str, pictures: int | None
+@pytest.mark.parametrize(("case", "images"), [("views", 9), ("patches", None), ("grey", 2), ("objects", 2)])
+def test_a_page_has_a_cell_of_each_image(
+    thumbnails: Path, pack_images: Callable[..., Path], tmp_path: Path, case: str, images: int | None
 ) -> None:
     state = write_description(shown_loader(case, thumbnails, pack_images), tmp_path / "state.json")
     run("replay", "--state", state, "--step", 1, "--out", tmp_path / "page.html")
     figures = (tmp_path / "page.html").read_text().count("<figure")
-    assert figures == (pictures or len(replay(state, 1).samples))
+    assert figures == (images or len(replay(state, 1).samples))
 
 
 def test_a_replay_of_text_shows_decoded_sequences(tmp_path: Path) -> None:
