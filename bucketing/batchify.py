@@ -1,28 +1,54 @@
-"""The epoch, step and samples of a batch, for batchify functions and masks that draw random numbers.
+"""Batchify functions, which turn the samples of a batch into arrays; named as in GluonNLP.
 
-A batchify function that has a parameter ``context`` gets a :class:`BatchContext`; others do not.
+A batchify function takes the samples of a batch, and the padded length where a plan has fixed it. Those of
+several fields compose:
+
+    Dict({"tokens": Pad(outputs=("input_ids", "attention_mask", "labels")), "topic": Stack()})(samples)
+
+A list is a list of samples. A tuple given to ``Tuple``, or a dict given to ``Dict``, is columns.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of, whole_number
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
 from .layout import Layout, Packed, Padded, Ragged, Side, as_packed, as_ragged
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Output = Literal[
+    "input_ids",
+    "attention_mask",
+    "lengths",
+    "position_ids",
+    "segment_ids",
+    "labels",
+    "loss_weights",
+    "cu_seqlens",
+    "max_seqlen",
+    "cu_seq_lens_q",
+    "cu_seq_lens_k",
+    "max_length_q",
+    "max_length_k",
+]
+"""Names of the arrays that Pad, Flatten and Pack make. The last four are cu_seqlens and max_seqlen by their
+names in models of Hugging Face (FlashAttentionKwargs of transformers)."""
 
-    import numpy as np
-    import numpy.typing as npt
+LossWeights = Literal["tokens", "sequences"]
+
+Labels = Literal["causal", "seq2seq"]
+"""What "labels" are for. "causal" models predict each token from those before it in the same row, so that the
+first token of a sequence has no label. "seq2seq" are the targets of encoder-decoders, which predict all."""
+
+_OF_PADDED = {"input_ids", "attention_mask", "lengths", "position_ids", "labels"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +167,8 @@ class Tuple:
 class Dict:
     """Applies one function to each field of samples that are dicts.
 
-    A result that is itself a dict, such as that of Pad, is merged into the batch. ``prefix`` of Pad, Flatten
-    and Pack keeps the names of two fields apart.
+    A result that is itself a dict, such as the result of Pad, is merged into the batch. ``prefix`` of Pad,
+    Flatten and Pack keeps the names of two fields apart.
 
     Args:
         functions: A function by the name of its field; fields without a function are left out.
@@ -173,87 +199,6 @@ class Dict:
         return merged
 
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .layout import Ragged
-
-
-def pad_arrays(
-    samples: Ragged | Sequence[npt.ArrayLike],
-    axis: int,
-    length: int | None,
-    *,
-    pad_to_multiple_of: int,
-    value: float,
-    dtype: npt.DTypeLike | None,
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """Return the samples in one array, padded at the end of an axis; and (N,) int32, their lengths there."""
-    arrays = [np.asarray(samples[i]) for i in range(len(samples))]
-    if not arrays:
-        raise ConfigError("a batch needs at least one sample")
-    first = arrays[0].shape
-    if not -len(first) <= axis < len(first):
-        raise ConfigError(f"axis must be one of a sample of shape {first}, found {axis}")
-    axis %= len(first)
-    for number, array in enumerate(arrays):
-        if array.ndim != len(first) or _others(array.shape, axis) != _others(first, axis):
-            raise ConfigError(
-                f"samples may differ along axis {axis} alone: the first has shape {first}, and sample "
-                f"{number} has {array.shape}"
-            )
-    lengths = np.array([array.shape[axis] for array in arrays], np.int32)
-    longest = int(lengths.max())
-    width = -(-longest // pad_to_multiple_of) * pad_to_multiple_of if length is None else length
-    if longest > width:
-        raise ConfigError(
-            f"sample {int(lengths.argmax())} has length {longest} along axis {axis}, more than the {width} "
-            "it is padded to"
-        )
-    shape = (len(arrays), *first[:axis], width, *first[axis + 1 :])
-    padded = np.full(shape, value, dtype or np.result_type(*arrays))
-    within = (slice(None),) * axis
-    for target, array in zip(padded, arrays, strict=True):
-        index = (*within, slice(array.shape[axis]))
-        target[index] = array
-    return padded, lengths
-
-
-def _others(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape[:axis] + shape[axis + 1 :]
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-Output = Literal[
-    "input_ids",
-    "attention_mask",
-    "lengths",
-    "position_ids",
-    "segment_ids",
-    "labels",
-    "loss_weights",
-    "cu_seqlens",
-    "max_seqlen",
-    "cu_seq_lens_q",
-    "cu_seq_lens_k",
-    "max_length_q",
-    "max_length_k",
-]
-"""Names of the arrays that Pad, Flatten and Pack make. The last four are cu_seqlens and max_seqlen by their
-names in models of Hugging Face (FlashAttentionKwargs of transformers)."""
-
-LossWeights = Literal["tokens", "sequences"]
-
-Labels = Literal["causal", "seq2seq"]
-"""What "labels" are for. "causal" models predict each token from those before it in the same row, so that the
-first token of a sequence has no label. "seq2seq" are the targets of encoder-decoders, which predict all."""
-
-
-_OF_PADDED = {"input_ids", "attention_mask", "lengths", "position_ids", "labels"}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Tokens:
     """The options that Pad, Flatten and Pack share.
@@ -282,24 +227,16 @@ class _Tokens:
     labels: Labels = "causal"
 
     def __post_init__(self) -> None:
-        unknown = set(self.outputs) - set(get_args(Output))
-        if unknown:
-            raise ConfigError(f"outputs must be among {get_args(Output)}, found {sorted(unknown)}")
-        if self.loss_weights not in get_args(LossWeights):
-            raise ConfigError(
-                f"loss_weights must be one of {get_args(LossWeights)}, found {self.loss_weights!r}"
-            )
-        if self.labels not in get_args(Labels):
-            raise ConfigError(f"labels must be one of {get_args(Labels)}, found {self.labels!r}")
-        if self.pad_to_multiple_of < 1:
-            raise ConfigError(f"pad_to_multiple_of must be at least 1, found {self.pad_to_multiple_of}")
+        for name in self.outputs:
+            one_of("outputs", name, get_args(Output))
+        one_of("loss_weights", self.loss_weights, get_args(LossWeights))
+        one_of("labels", self.labels, get_args(Labels))
+        whole_number("pad_to_multiple_of", self.pad_to_multiple_of, 1)
 
     def _width(self, longest: int, length: int | None) -> int:
-        return (
-            max(-(-longest // self.pad_to_multiple_of), 1) * self.pad_to_multiple_of
-            if length is None
-            else length
-        )
+        if length is not None:
+            return length
+        return max(-(-longest // self.pad_to_multiple_of), 1) * self.pad_to_multiple_of
 
     def _arrays(self, layout: Layout, max_sequences: int | None = None) -> dict[str, Any]:
         causal = self.labels == "causal"
@@ -354,8 +291,7 @@ class Pad(_Tokens):
                 "ret_length needs an axis", hint='For tokens give outputs=("input_ids", "lengths").'
             )
         super().__post_init__()
-        if self.side not in get_args(Side):
-            raise ConfigError(f"side must be one of {get_args(Side)}, found {self.side!r}")
+        one_of("side", self.side, get_args(Side))
 
     def __call__(self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None) -> Any:
         """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
@@ -363,18 +299,41 @@ class Pad(_Tokens):
         With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
         """
         if self.axis is not None:
-            padded, lengths = pad_arrays(
-                samples,
-                self.axis,
-                length,
-                pad_to_multiple_of=self.pad_to_multiple_of,
-                value=self.value,
-                dtype=self.dtype,
-            )
+            padded, lengths = self._pad_arrays([samples[i] for i in range(len(samples))], self.axis, length)
             return (padded, lengths) if self.ret_length else padded
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.arange(len(ragged) + 1))
         return self._arrays(Layout(packed, self._width(int(ragged.lengths.max()), length), self.side))
+
+    def _pad_arrays(
+        self, samples: Sequence[npt.ArrayLike], axis: int, length: int | None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+        """Return the samples in one array, padded at the end of an axis; and their lengths there, (N,)."""
+        arrays = [np.asarray(sample) for sample in samples]
+        if not arrays:
+            raise ConfigError("a batch needs at least one sample")
+        first = arrays[0].shape
+        whole_number("axis", axis, -len(first), len(first) - 1)
+        axis %= len(first)
+        shapes = [array.shape[:axis] + array.shape[axis + 1 :] for array in arrays]
+        for array, shape in zip(arrays, shapes, strict=True):
+            if array.ndim != len(first) or shape != shapes[0]:
+                raise ConfigError(
+                    f"samples may differ along axis {axis} alone, found the shapes {first} and {array.shape}"
+                )
+        lengths = np.array([array.shape[axis] for array in arrays], np.int32)
+        longest = int(lengths.max())
+        width = -(-longest // self.pad_to_multiple_of) * self.pad_to_multiple_of if length is None else length
+        if longest > width:
+            raise ConfigError(
+                f"sample {int(lengths.argmax())} has length {longest} along axis {axis}, more than the "
+                f"{width} it is padded to"
+            )
+        shape = (len(arrays), *first[:axis], width, *first[axis + 1 :])
+        padded = np.full(shape, self.value, self.dtype or np.result_type(*arrays))
+        for target, array in zip(padded, arrays, strict=True):
+            np.moveaxis(target, axis, 0)[: array.shape[axis]] = np.moveaxis(array, axis, 0)
+        return padded, lengths
 
     @property
     def takes_padded(self) -> bool:
@@ -383,11 +342,7 @@ class Pad(_Tokens):
         return plain and set(self.outputs) <= _OF_PADDED
 
     def of_padded(self, padded: Padded) -> dict[str, Any]:
-        """Return what a call returns for the sequences of padded rows, without moving their tokens.
-
-        Args:
-            padded: Sequences, padded with ``value``.
-        """
+        """Return what a call returns for sequences in rows padded with ``value``, without moving tokens."""
         rows, lengths, trained = padded
         position_ids = np.arange(self.position_start, self.position_start + rows.shape[1], dtype=np.int32)
         mask = np.less(np.arange(rows.shape[1]), lengths[:, None])

@@ -1,19 +1,25 @@
-"""Arrays of sequences with different lengths, which batchify functions take."""
+"""Sequences of different lengths, and the layout of their tokens in padded or packed rows.
+
+Batchify functions make all arrays of a batch from a :class:`Layout`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Int64 = npt.NDArray[np.int64]
+
+Side = Literal["left", "right"]
+"""The side of a row that is padded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +35,7 @@ class Ragged:
     """
 
     values: npt.NDArray[Any]
-    offsets: npt.NDArray[np.int64]
+    offsets: Int64
     trained: npt.NDArray[np.bool_] | None = None
     targets: npt.NDArray[Any] | None = None
 
@@ -55,7 +61,7 @@ class Ragged:
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Int64:
         """(N,) int64, the number of tokens of each sequence."""
         return self.offsets[1:] - self.offsets[:-1]
 
@@ -69,14 +75,14 @@ class Packed(NamedTuple):
     """
 
     sequences: Ragged
-    groups: npt.NDArray[np.int64]
+    groups: Int64
 
 
 class Padded(NamedTuple):
     """Sequences in padded rows."""
 
     rows: npt.NDArray[Any]  # (N, L), tokens and then padding
-    lengths: npt.NDArray[np.int64]  # (N,) int64, the number of tokens of each row
+    lengths: Int64  # (N,) int64, the number of tokens of each row
     trained: npt.NDArray[np.bool_] | None = None  # See :class:`Ragged`; the tokens of all rows end to end
 
 
@@ -107,21 +113,14 @@ def as_packed(samples: Packed | Sequence[Sequence[npt.ArrayLike]]) -> Packed:
     return samples
 
 
-if TYPE_CHECKING:
-    pass
-
-Side = Literal["left", "right"]
-"""The side of a row that is padded."""
-
-
 class _Spans(NamedTuple):
     """The sequences and the paddings, in their order in the flattened rows."""
 
-    bounds: npt.NDArray[np.int64]  # (spans + 1,), the start of each span, and the end of the last
+    bounds: Int64  # (spans + 1,), the start of each span, and the end of the last
     segment: npt.NDArray[np.int32]  # (spans,), the number of the sequence in its row, from 1; 0 for padding
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Int64:
         return self.bounds[1:] - self.bounds[:-1]
 
 
@@ -140,7 +139,7 @@ class Layout:
         self._side = side
         self.width = width
         bounds = self._offsets[packed.groups]
-        self.filled: npt.NDArray[np.int64] = bounds[1:] - bounds[:-1]
+        self.filled: Int64 = bounds[1:] - bounds[:-1]
         """(B,) int64, the number of tokens in each row, without padding."""
         if self.filled.max() > width:
             row = int(self.filled.argmax())
@@ -258,19 +257,19 @@ class Layout:
         return self.width if max_sequences is not None else int(self._spans.lengths.max())
 
     @cached_property
-    def _sequences_per_row(self) -> npt.NDArray[np.int64]:
+    def _sequences_per_row(self) -> Int64:
         """(B,) int64, the number of sequences in each row."""
         return self._groups[1:] - self._groups[:-1]
 
     @cached_property
-    def _starts(self) -> npt.NDArray[np.int64]:
+    def _starts(self) -> Int64:
         """(S,) int64, the start of each sequence in the flattened rows."""
         gaps = self.width - self.filled
         before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
         return self._offsets[:-1] + np.repeat(before, self._sequences_per_row)
 
     @cached_property
-    def _first_tokens(self) -> npt.NDArray[np.int64]:
+    def _first_tokens(self) -> Int64:
         return self._starts[self._offsets[1:] > self._offsets[:-1]]
 
     @cached_property

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of, optional_number
 from stoker.errors import ConfigError
 
 from .layout import Layout, Packed, Ragged, as_ragged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PairOutput = Literal[
     "input_ids", "attention_mask", "completion_mask", "labels", "position_ids", "segment_ids"
@@ -42,7 +40,7 @@ class PreferencePairs:
         end_id: Id that is added at the end of each answer; None adds nothing.
         max_length: Largest number of tokens of a prompt with an answer; None sets no limit.
         truncation: What is kept of a longer one: "keep_start" or "keep_end", as in trl.
-        ignore_index: Label of the tokens that are no answer.
+        ignore_index: Label of the tokens outside answers.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -59,13 +57,10 @@ class PreferencePairs:
     def __post_init__(self) -> None:
         if len(self.fields) != 3 or len(set(self.fields)) < 3:
             raise ConfigError(f"fields must be a prompt and two answers, found {self.fields}")
-        unknown = set(self.outputs or ()) - set(get_args(PairOutput))
-        if unknown:
-            raise ConfigError(f"outputs must be among {get_args(PairOutput)}, found {sorted(unknown)}")
-        if self.truncation not in get_args(Truncation):
-            raise ConfigError(f"truncation must be one of {get_args(Truncation)}, found {self.truncation!r}")
-        if self.max_length is not None and self.max_length < 1:
-            raise ConfigError(f"max_length must be at least 1, found {self.max_length}")
+        for name in self.outputs or ():
+            one_of("outputs", name, get_args(PairOutput))
+        one_of("truncation", self.truncation, get_args(Truncation))
+        optional_number("max_length", self.max_length, 1)
 
     def planned_lengths(self, lengths: npt.NDArray[Any], *, packs: bool) -> npt.NDArray[np.int64]:
         """Tokens by which batches are planned: of the longer of the two sequences, (N, 1) int64.

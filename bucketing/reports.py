@@ -1,232 +1,33 @@
-"""Measures of the randomness of batches, and of the balance of ranks."""
+"""Reports on plans: padding or cropping, shapes, balance of ranks, and randomness.
+
+``stoker buckets`` and benchmarks print them.
+"""
 
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from .aspect_shapes import cropped_shares, ratio_groups
+from .aspect_shapes import RatioGroupSampler, ShapeBucketSampler, cropped_shares, ratio_groups
 from .boundaries import as_lengths, bucket_boundaries
 from .packing import PackingPlan
+from .plan import BatchPlan
 
-
-def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[np.int64]) -> float:
-    """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal.
-
-    This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
-    procedures for the intraclass correlation coefficient", 1986). It is NaN for a single batch, and for
-    batches of one sample.
-    """
-    # values (N,) int64, batches (N,) int64
-    _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
-    number, total = len(sizes), len(values)
-    if number < 2 or total == number:
-        return float("nan")
-    centred = values - values.mean()
-    means = np.bincount(batches, weights=centred) / sizes
-    between = float((sizes * means**2).sum()) / (number - 1)
-    within = float(((centred - means[batches]) ** 2).sum()) / (total - number)
-    size = (total - float((sizes**2).sum()) / total) / (number - 1)
-    spread = between + (size - 1) * within
-    return (between - within) / spread if spread > 0 else float("nan")
-
-
-def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float:
-    """Return the correlation of a step's mean length with the next one's: 0 where steps are shuffled."""
-    # series (steps,) float64
-    centred = series - series.mean()
-    spread = float((centred**2).sum())
-    if len(series) < 3 or spread == 0:
-        return float("nan")
-    return float((centred[1:] * centred[:-1]).sum()) / spread
-
-
-def effective_partners(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> float:
-    """Return the effective number of samples that a sample's partners in a batch are drawn from.
-
-    With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
-    therefore give the batch size less one, and random batches about the number of samples.
-    """
-    # first (N,) int64, second (N,) int64
-    _, second = np.unique(second, return_inverse=True)
-    both = np.unique(first * (int(second.max()) + 1) + second, return_counts=True)[1]
-    pairs = [_pairs(np.unique(batches, return_counts=True)[1]) for batches in (first, second)]
-    again = _pairs(both)
-    if again == 0:
-        return float(len(first) - 1) if min(pairs) > 0 else 0.0
-    return min(2 * pairs[0] * pairs[1] / (len(first) * again), float(len(first) - 1))
-
-
-def epoch_partners(
-    number: int,
-    first: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    second: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-) -> float:
-    """Return the effective partners of the samples that are in both of two epochs."""
-    # first (M,) int64
-    batch = np.full((2, number), -1)
-    for epoch, (rows, batches) in zip(batch, (first, second), strict=True):
-        epoch[rows[::-1]] = batches[::-1]
-    both = batch[:, (batch >= 0).all(axis=0)]
-    return effective_partners(both[0], both[1])
-
-
-def defined(value: float) -> float | None:
-    """Return a figure, or None if it is NaN."""
-    return None if math.isnan(value) else value
-
-
-def _pairs(sizes: npt.NDArray[np.int64]) -> float:
-    return float((sizes * (sizes - 1) / 2).sum())
-
-
-def rank_efficiency(work: npt.NDArray[np.float64]) -> float:
-    """Return the work of all ranks over what they could do in the same time, 0 to 1.
-
-    At each step all ranks wait for the rank with the most work.
-    """
-    # work (steps, ranks) float64
-    return float(work.sum() / (work.shape[1] * work.max(axis=1).sum()))
-
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .aspect_shapes import RatioGroupSampler, ShapeBucketSampler
-    from .plan import BatchPlan
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 _UNITS = 1e6  # of logarithms of ratios as whole numbers
 
 
 @dataclass(frozen=True)
-class ShapeFigures:
-    """Figures of all batches of one shape."""
-
-    shape: tuple[int, int]  # Height and width, pixels
-    samples: int  # Number of samples
-    cropped: float  # Mean percentage of an image that its crop leaves out
-
-
-@dataclass(frozen=True)
-class ShapeReport:
-    """Figures of one epoch of batches by shape."""
-
-    samples: int  # Number of samples
-    steps: int  # Number of steps
-    shapes: int  # Number of shapes
-    cropped: float  # Mean percentage of an image that its crop leaves out
-    intraclass_correlation: float | None  # Likeness of the aspect ratios in a batch; None where undefined
-    # Correlation of the mean ratios of successive steps; None where undefined
-    lag1_autocorrelation: float | None
-    effective_partners: float  # See :func:`stoker.bucketing.reports.effective_partners`
-    figures: tuple[ShapeFigures, ...]  # Those of each shape, by ascending height over width
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as values that JSON has."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class RatioReport:
-    """Figures of one epoch of padded batches."""
-
-    samples: int  # Number of samples
-    steps: int  # Number of steps
-    groups: int  # Number of groups that have images
-    # Percentage of the batches' pixels that is padding, if all images are resized to one shorter side before
-    padding: float
-    intraclass_correlation: float | None  # Likeness of the aspect ratios in a batch; None where undefined
-    # Correlation of the mean ratios of successive steps; None where undefined
-    lag1_autocorrelation: float | None
-    effective_partners: float  # See :func:`stoker.bucketing.reports.effective_partners`
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as values that JSON has."""
-        return asdict(self)
-
-
-def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
-    """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
-    sizes = sampler.lengths
-    rows, steps, _, shapes = plan_members(plan := sampler.plan(0))
-    cropped = 100 * cropped_shares(sizes[rows], shapes)
-    alike, following, partners = _ratio_randomness(sizes, plan, sampler.plan(1))
-    used, shape_index = np.unique(shapes, axis=0, return_inverse=True)
-    shape_index = shape_index.reshape(-1)
-    figures = (
-        ShapeFigures((height, width), int((shape_index == k).sum()), float(cropped[shape_index == k].mean()))
-        for k, (height, width) in enumerate(used.tolist())
-    )
-    return ShapeReport(
-        samples=len(rows),
-        steps=len(np.unique(steps)),
-        shapes=len(used),
-        cropped=float(cropped.mean()),
-        intraclass_correlation=alike,
-        lag1_autocorrelation=following,
-        effective_partners=partners,
-        figures=tuple(sorted(figures, key=lambda one: one.shape[0] / one.shape[1])),
-    )
-
-
-def report_ratio_groups(sampler: RatioGroupSampler) -> RatioReport:
-    """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
-    sizes = sampler.lengths
-    rows, steps, batches, _ = plan_members(plan := sampler.plan(0))
-    sides = sizes[rows] / sizes[rows].min(axis=1, keepdims=True)
-    largest = np.zeros((int(batches.max()) + 1, 2))
-    np.maximum.at(largest, batches, sides)
-    padded = (largest.prod(axis=1) * np.bincount(batches, minlength=len(largest))).sum()
-    alike, following, partners = _ratio_randomness(sizes, plan, sampler.plan(1))
-    return RatioReport(
-        samples=len(rows),
-        steps=len(np.unique(steps)),
-        groups=len(np.unique(ratio_groups(sizes, sampler.factor))),
-        padding=float(100 * (1 - sides.prod(axis=1).sum() / padded)),
-        intraclass_correlation=alike,
-        lag1_autocorrelation=following,
-        effective_partners=partners,
-    )
-
-
-def _ratio_randomness(
-    sizes: Int64, plan: BatchPlan, following: BatchPlan
-) -> tuple[float | None, float | None, float]:
-    """Return the figures of randomness of two epochs, in the order of :class:`ShapeReport`."""
-    (rows, steps, batches, _), (later_rows, _, later, _) = plan_members(plan), plan_members(following)
-    ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
-    means = np.bincount(steps, weights=ratios) / np.bincount(steps)
-    alike, next_step = intraclass_correlation(ratios, batches), lag1_autocorrelation(means)
-    partners = epoch_partners(len(sizes), (rows, batches), (later_rows, later))
-    return defined(alike), defined(next_step), partners
-
-
-def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
-    """The row, the step, the batch and the shape, (M, 2), of each sample, without repeated ones."""
-    steps = np.repeat(np.arange(len(plan)), plan.valid)
-    index = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
-    rows = plan.rows[plan.starts[steps] + index].astype(np.int64)
-    return rows, steps, steps * plan.world_size + index % plan.world_size, plan.lengths[steps]
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .plan import BatchPlan
-
-
-@dataclass(frozen=True)
 class BucketReport:
-    """Figures of all batches of one padded length."""
+    """All batches of one padded length."""
 
     length: tuple[int, ...]  # Padded length; two for two lengths in each sample
     samples: int  # Number of samples, without repeated ones
@@ -237,7 +38,7 @@ class BucketReport:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """Figures of one epoch; repeated rows count as padding.
+    """Numbers of one epoch; repeated rows count as padding.
 
     Attributes:
         samples: Number of samples, without repeated ones; for a packing, of pieces of sequences.
@@ -259,9 +60,10 @@ class PlanReport:
         balance_attention: The same, where a sequence costs the square of its length and padding nothing.
         intraclass_correlation: Likeness of the lengths in a batch; None where undefined.
         lag1_autocorrelation: Correlation of the mean lengths of successive steps; None where undefined.
-        effective_partners: See :func:`stoker.bucketing.reports.effective_partners`; None without a
-            second epoch.
-        buckets: Figures of each padded length, ascending.
+        effective_partners: Effective number of samples that a sample's partners in a batch are drawn from:
+            the batch size less one for frozen batches, about the number of samples for random ones. None
+            without a second epoch.
+        buckets: Samples, tokens and padding of each padded length, ascending.
     """
 
     samples: int
@@ -285,7 +87,7 @@ class PlanReport:
     buckets: tuple[BucketReport, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as values that JSON has."""
+        """Return the numbers as values that JSON has."""
         return asdict(self)
 
     def to_json(self) -> str:
@@ -293,7 +95,7 @@ class PlanReport:
         return json.dumps(self.as_dict(), indent=2, allow_nan=False)
 
     def table(self) -> str:
-        """Return text: the figures, and a line for each of the first 32 buckets."""
+        """Return text: the numbers, and a line for each of the first 32 buckets."""
         header = f"{'padded to':>12} {'samples':>10} {'tokens':>12} {'padding %':>10}"
         lines = [
             f"{'x'.join(map(str, bucket.length)):>12} {bucket.samples:>10} {bucket.tokens:>12}"
@@ -326,21 +128,21 @@ _ROWS = (
 
 
 def compare(reports: Mapping[str, PlanReport]) -> str:
-    """Return text with a column for each report and a line for each figure."""
+    """Return text with a column for each report and a line for each number."""
     widths = {name: max(len(name), 10) for name in reports}
     lines = [" " * 24 + "".join(f"  {name:>{widths[name]}}" for name in reports)]
-    for figure, style in _ROWS:
-        values = [getattr(report, figure) for report in reports.values()]
+    for name, style in _ROWS:
+        values = [getattr(report, name) for report in reports.values()]
         cells = ["-" if value is None else format(value, style) for value in values]
         line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True))
-        lines.append(f"{figure.replace('_', ' '):<24}{line}")
+        lines.append(f"{name.replace('_', ' '):<24}{line}")
     return "\n".join(lines)
 
 
 def report_plan(
     plan: BatchPlan | PackingPlan, lengths: npt.ArrayLike, following: BatchPlan | PackingPlan | None = None
 ) -> PlanReport:
-    """Return the figures of a plan.
+    """Return the numbers of a plan.
 
     Args:
         plan: Plan of an epoch, or a packing.
@@ -350,37 +152,35 @@ def report_plan(
     Raises:
         ConfigError: The plan has no batch, or has rows that ``lengths`` lacks.
     """
-    table = as_lengths(lengths)
-    members = _members(plan, table)
+    members = _Members.of(plan, as_lengths(lengths))
     total = members.lengths.sum(axis=1)
-    partners = None
-    if following is not None:
-        later = _members(following, table)
-        partners = epoch_partners(len(table), (members.rows, members.batches), (later.rows, later.batches))
-    padded = float((members.width * members.sizes).sum())
+    later = None if following is None else _Members.of(following, as_lengths(lengths))
+    width = members.padded.sum(axis=1)
+    padded_tokens = float((width * members.sizes).sum())
     tokens = int(total.sum())
+    padding = 100 * (1 - tokens / padded_tokens)
     bound = _lower_bound(plan, members)
-    means = np.bincount(members.steps, weights=total) / np.bincount(members.steps)
+    correlation, autocorrelation = members.correlations(total)
     return PlanReport(
         samples=len(total),
         steps=len(plan),
         world_size=members.world_size,
         tokens=tokens,
-        padded_tokens=int(padded),
-        padding=100 * (1 - tokens / padded),
-        padding_per_sample=(padded - tokens) / len(total),
-        fill=100 * tokens / padded,
+        padded_tokens=int(padded_tokens),
+        padding=padding,
+        padding_per_sample=(padded_tokens - tokens) / len(total),
+        fill=100 * tokens / padded_tokens,
         shapes=len(np.unique(np.column_stack((members.sizes, members.padded)), axis=0)),
         lower_bound=bound,
-        gap=100 * (1 - tokens / padded) - bound,
-        efficiency_linear=members.efficiency(members.width[members.steps]),
+        gap=padding - bound,
+        efficiency_linear=members.efficiency(width[members.steps]),
         efficiency_quadratic=members.efficiency((members.padded**2).sum(axis=1)[members.steps]),
         balance_tokens=members.efficiency(total),
         balance_attention=members.efficiency((members.lengths**2).sum(axis=1)),
-        intraclass_correlation=defined(intraclass_correlation(total, members.batches)),
-        lag1_autocorrelation=defined(lag1_autocorrelation(means)),
-        effective_partners=partners,
-        buckets=_buckets(members, total),
+        intraclass_correlation=correlation,
+        lag1_autocorrelation=autocorrelation,
+        effective_partners=None if later is None else members.partners(later),
+        buckets=_buckets(members, width * members.sizes, total),
     )
 
 
@@ -388,38 +188,49 @@ def report_plan(
 class _Members:
     """The batch of each of M samples or pieces, without repeated ones."""
 
-    rows: npt.NDArray[np.int64]  # (M,), the row of each in the dataset
-    lengths: npt.NDArray[np.int64]  # (M, D), the tokens of each
-    steps: npt.NDArray[np.int64]  # (M,), the step of each
-    batches: npt.NDArray[np.int64]  # (M,), the batch of each: step * world_size + rank
-    padded: npt.NDArray[np.int64]  # (steps, D), the padded lengths of each step
-    sizes: npt.NDArray[np.int64]  # (steps,), the rows of all ranks with repeated ones; 1 for a packed row
+    rows: Int64  # (M,), the row of each in the dataset
+    lengths: Int64  # (M, D), the tokens of each
+    steps: Int64  # (M,), the step of each
+    batches: Int64  # (M,), the batch of each: step * world_size + rank
+    padded: Int64  # (steps, D), the padded lengths of each step
+    sizes: Int64  # (steps,), the rows of all ranks with repeated ones; 1 for a packed row
     world_size: int
 
-    @property
-    def width(self) -> npt.NDArray[np.int64]:
-        """(steps,) int64, the padded tokens of a sample at each step."""
-        width: npt.NDArray[np.int64] = self.padded.sum(axis=1)
-        return width
+    @classmethod
+    def of(cls, plan: BatchPlan | PackingPlan, lengths: Int64) -> _Members:
+        if len(plan) == 0 or int(plan.rows.max()) >= len(lengths):
+            raise ConfigError("the plan has no batch, or was made from other lengths")
+        steps = np.arange(len(plan))
+        if isinstance(plan, PackingPlan):
+            batches = np.repeat(steps, np.diff(plan.offsets))
+            padded = np.tile(np.atleast_1d(plan.capacity), (len(plan), 1))
+            tokens = plan.lengths.reshape(len(plan.lengths), -1)
+            return cls(plan.rows, tokens, batches, batches, padded, np.ones_like(steps), 1)
+        steps = np.repeat(steps, plan.valid)
+        index = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
+        rows = plan.rows[plan.starts[steps] + index].astype(np.int64)
+        batches = steps * plan.world_size + index % plan.world_size
+        tokens = lengths.reshape(len(lengths), -1)[rows]
+        return cls(rows, tokens, steps, batches, plan.lengths, plan.sizes, plan.world_size)
 
-    def efficiency(self, costs: npt.NDArray[np.int64]) -> float:
-        work = np.zeros(len(self.sizes) * self.world_size)
-        np.add.at(work, self.batches, costs)
-        return rank_efficiency(work.reshape(-1, self.world_size))
+    def efficiency(self, costs: Int64) -> float:
+        """The work of all ranks over what they could do in the time of the slowest at each step, 0 to 1."""
+        work = np.zeros((len(self.sizes), self.world_size))
+        np.add.at(work.reshape(-1), self.batches, costs)
+        return float(work.sum() / (self.world_size * work.max(axis=1).sum()))
 
+    def correlations(self, values: Int64) -> tuple[float | None, float | None]:
+        """Likeness of the values in a batch, and correlation of the means of successive steps."""
+        means = np.bincount(self.steps, weights=values) / np.bincount(self.steps)
+        return intraclass_correlation(values, self.batches), lag1_autocorrelation(means)
 
-def _members(plan: BatchPlan | PackingPlan, lengths: npt.NDArray[np.int64]) -> _Members:
-    if len(plan) == 0 or int(plan.rows.max()) >= len(lengths):
-        raise ConfigError("the plan has no batch, or was made from other lengths")
-    steps = np.arange(len(plan))
-    if isinstance(plan, PackingPlan):
-        batches = np.repeat(steps, np.diff(plan.offsets))
-        padded = np.tile(np.atleast_1d(plan.capacity), (len(plan), 1))
-        tokens = plan.lengths.reshape(len(plan.lengths), -1)
-        return _Members(plan.rows, tokens, batches, batches, padded, np.ones_like(steps), 1)
-    rows, steps, batches, _ = plan_members(plan)
-    tokens = lengths.reshape(len(lengths), -1)[rows]
-    return _Members(rows, tokens, steps, batches, plan.lengths, plan.sizes, plan.world_size)
+    def partners(self, later: _Members) -> float:
+        """The effective partners of the samples that are in both of two epochs."""
+        batch = np.full((2, int(max(self.rows.max(), later.rows.max())) + 1), -1)
+        for epoch, members in zip(batch, (self, later), strict=True):
+            epoch[members.rows[::-1]] = members.batches[::-1]
+        both = batch[:, (batch >= 0).all(axis=0)]
+        return effective_partners(both[0], both[1])
 
 
 def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
@@ -430,33 +241,71 @@ def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
     return 100 * bucket_boundaries(lengths, shapes, "quantile").lower_bound
 
 
-def _buckets(members: _Members, total: npt.NDArray[np.int64]) -> tuple[BucketReport, ...]:
+def _buckets(members: _Members, padded_tokens: Int64, total: Int64) -> tuple[BucketReport, ...]:
+    # padded_tokens (steps,), total (M,)
     lengths, bucket = np.unique(members.padded, axis=0, return_inverse=True)
     bucket = bucket.reshape(-1)
-    padded = np.bincount(bucket, weights=members.width * members.sizes)
+    padded = np.bincount(bucket, weights=padded_tokens)
     tokens = np.bincount(bucket[members.steps], weights=total, minlength=len(lengths))
     samples = np.bincount(bucket[members.steps], minlength=len(lengths))
+    numbers = zip(lengths.tolist(), samples.tolist(), tokens.tolist(), padded.tolist(), strict=True)
     return tuple(
-        BucketReport(
-            length=tuple(lengths[k].tolist()),
-            samples=int(samples[k]),
-            tokens=int(tokens[k]),
-            padded_tokens=int(padded[k]),
-            padding=100 * (1 - float(tokens[k] / padded[k])),
-        )
-        for k in range(len(lengths))
+        BucketReport(tuple(length), count, int(used), int(filled), 100 * (1 - used / filled))
+        for length, count, used, filled in numbers
     )
 
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+def intraclass_correlation(values: Int64, batches: Int64) -> float | None:
+    """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal.
 
-    from .packing import PackingPlan
+    This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
+    procedures for the intraclass correlation coefficient", 1986). It is None for a single batch, and
+    for batches of one sample.
+    """
+    _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
+    number, total = len(sizes), len(values)
+    if number < 2 or total == number:
+        return None
+    centred = values - values.mean()
+    means = np.bincount(batches, weights=centred) / sizes
+    between = float((sizes * means**2).sum()) / (number - 1)
+    within = float(((centred - means[batches]) ** 2).sum()) / (total - number)
+    size = (total - float((sizes**2).sum()) / total) / (number - 1)
+    spread = between + (size - 1) * within
+    return (between - within) / spread if spread > 0 else None
+
+
+def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float | None:
+    """Return the correlation of each number with the next one: 0 where steps are shuffled."""
+    centred = series - series.mean()
+    spread = float((centred**2).sum())
+    if len(series) < 3 or spread == 0:
+        return None
+    return float((centred[1:] * centred[:-1]).sum()) / spread
+
+
+def effective_partners(first: Int64, second: Int64) -> float:
+    """Return the effective number of samples that a sample's partners in a batch are drawn from.
+
+    With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
+    therefore give the batch size less one, and random batches about the number of samples.
+    """
+    _, second = np.unique(second, return_inverse=True)
+    both = np.unique(first * (int(second.max()) + 1) + second, return_counts=True)[1]
+    pairs = [_pairs(np.unique(batches, return_counts=True)[1]) for batches in (first, second)]
+    again = _pairs(both)
+    if again == 0:
+        return float(len(first) - 1) if min(pairs) > 0 else 0.0
+    return min(2 * pairs[0] * pairs[1] / (len(first) * again), float(len(first) - 1))
+
+
+def _pairs(sizes: Int64) -> float:
+    return float((sizes * (sizes - 1) / 2).sum())
 
 
 @dataclass(frozen=True)
 class FieldReport:
-    """Figures of one field, such as the tokens of captions."""
+    """How packed rows are filled in one field, such as the tokens of captions."""
 
     capacity: int  # Tokens that fit into a row
     mean: float  # Mean tokens of a sample
@@ -466,44 +315,111 @@ class FieldReport:
 
 @dataclass(frozen=True)
 class RowReport:
-    """Figures of one epoch of packed rows."""
+    """One epoch of packed rows of whole samples."""
 
-    samples: int  # Number of samples
-    rows: int  # Number of rows
-    least: int  # Lower bound on the number of rows; see :attr:`.packing.plan.PackingPlan.least`
+    samples: int
+    rows: int
+    least: int  # Lower bound on the number of rows
     most: int  # Largest number of samples of a row
-    effective_partners: float  # See :func:`.randomness.effective_partners`
-    fields: tuple[FieldReport, ...]  # Figures of each field
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as values that JSON has."""
-        return asdict(self)
+    effective_partners: float
+    fields: tuple[FieldReport, ...]
 
 
 def report_rows(plan: PackingPlan, following: PackingPlan) -> RowReport:
-    """Return the figures of an epoch of whole samples; its randomness needs the following epoch."""
-    tokens = plan.lengths.reshape(len(plan.lengths), -1).sum(axis=0).tolist()
-    capacities = np.atleast_1d(plan.capacity).tolist()
+    """Return the numbers of an epoch of whole samples; its randomness needs the following epoch."""
+    members, later = (_Members.of(one, one.rows) for one in (plan, following))
+    samples, tokens = len(plan.rows), members.lengths.sum(axis=0).tolist()
     return RowReport(
-        samples=len(plan.rows),
+        samples=samples,
         rows=len(plan),
         least=plan.least,
         most=int(np.diff(plan.offsets).max()),
-        effective_partners=effective_partners(_row_of_each(plan), _row_of_each(following)),
+        effective_partners=members.partners(later),
         fields=tuple(
             FieldReport(
-                capacity=capacity,
-                mean=total / len(plan.rows),
-                filled=100 * total / (len(plan) * capacity),
-                bound=100 * total / (plan.least * capacity),
+                room, total / samples, 100 * total / (len(plan) * room), 100 * total / (plan.least * room)
             )
-            for total, capacity in zip(tokens, capacities, strict=True)
+            for total, room in zip(tokens, np.atleast_1d(plan.capacity).tolist(), strict=True)
         ),
     )
 
 
-def _row_of_each(plan: PackingPlan) -> npt.NDArray[np.int64]:
-    """(N,) int64, the packed row of each sample."""
-    row_of_each = np.empty(len(plan.rows), np.int64)
-    row_of_each[plan.rows] = np.repeat(np.arange(len(plan)), np.diff(plan.offsets))
-    return row_of_each
+@dataclass(frozen=True)
+class ShapeFigures:
+    """All batches of images of one shape."""
+
+    shape: tuple[int, int]  # Height and width, pixels
+    samples: int
+    cropped: float  # Mean percentage of an image that its crop leaves out
+
+
+@dataclass(frozen=True)
+class ShapeReport:
+    """One epoch of image batches by shape; correlations are of aspect ratios, None where undefined."""
+
+    samples: int
+    steps: int
+    shapes: int
+    cropped: float  # Mean percentage of an image that its crop leaves out
+    intraclass_correlation: float | None
+    lag1_autocorrelation: float | None
+    effective_partners: float
+    figures: tuple[ShapeFigures, ...]  # By ascending height over width
+
+
+@dataclass(frozen=True)
+class RatioReport:
+    """One epoch of padded image batches; correlations are of aspect ratios, None where undefined."""
+
+    samples: int
+    steps: int
+    groups: int  # Number of groups that have images
+    # Percentage of the batches' pixels that is padding, if all images are resized to one shorter side before
+    padding: float
+    intraclass_correlation: float | None
+    lag1_autocorrelation: float | None
+    effective_partners: float
+
+
+def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
+    """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
+    members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
+    shapes = members.padded[members.steps]
+    cropped = 100 * cropped_shares(members.lengths, shapes)
+    used, which, samples = np.unique(shapes, axis=0, return_inverse=True, return_counts=True)
+    means = np.bincount(which.reshape(-1), weights=cropped) / samples
+    figures = [
+        ShapeFigures((height, width), number, mean)
+        for (height, width), number, mean in zip(used.tolist(), samples.tolist(), means.tolist(), strict=True)
+    ]
+    return ShapeReport(
+        len(members.rows),
+        len(members.sizes),
+        len(used),
+        float(cropped.mean()),
+        *members.correlations(_log_ratios(members.lengths)),
+        members.partners(later),
+        tuple(sorted(figures, key=lambda one: one.shape[0] / one.shape[1])),
+    )
+
+
+def report_ratio_groups(sampler: RatioGroupSampler) -> RatioReport:
+    """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
+    members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
+    sides = members.lengths / members.lengths.min(axis=1, keepdims=True)
+    largest = np.zeros((int(members.batches.max()) + 1, 2))
+    np.maximum.at(largest, members.batches, sides)
+    padded = (largest.prod(axis=1) * np.bincount(members.batches, minlength=len(largest))).sum()
+    return RatioReport(
+        len(members.rows),
+        len(members.sizes),
+        len(np.unique(ratio_groups(sampler.lengths, sampler.factor))),
+        float(100 * (1 - sides.prod(axis=1).sum() / padded)),
+        *members.correlations(_log_ratios(members.lengths)),
+        members.partners(later),
+    )
+
+
+def _log_ratios(sizes: Int64) -> Int64:
+    """(N,), logarithms of height over width, as whole numbers."""
+    return np.rint(_UNITS * np.log(sizes[:, 0] / sizes[:, 1])).astype(np.int64)

@@ -9,6 +9,7 @@ Each becomes at most 256 patches of 16 x 16 pixels. Captions have log-normal len
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from time import process_time
 from typing import Any
 
@@ -40,7 +41,7 @@ def measure(lengths: np.ndarray[Any, np.dtype[np.int64]], budgets: tuple[int, in
     began = process_time()
     plan = pack(lengths, budgets, seed=0)
     seconds = process_time() - began
-    return {**report_rows(plan, pack(lengths, budgets, seed=0, epoch=1)).as_dict(), "cpu_seconds": seconds}
+    return {**asdict(report_rows(plan, pack(lengths, budgets, seed=0, epoch=1))), "cpu_seconds": seconds}
 
 
 def main() -> None:

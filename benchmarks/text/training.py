@@ -26,7 +26,7 @@ import stoker
 from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
-from stoker.pipeline.text.bucket_comparison import text_lengths
+from stoker.pipeline.text.token_reader import text_lengths
 
 TEXT = Path(stoker.__file__).parents[2] / "examples" / "text" / "gsm8k-1000.jsonl.gz"
 WAYS = ("random", "buckets", "packed")

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import typer
 from rich.table import Table
 
-from stoker.bucketing import PlanReport
+from stoker.bucketing import (
+    FixedBucketSampler,
+    PlanReport,
+    SortedBucketSampler,
+    bucket_boundaries,
+    plot_report,
+    report_plan,
+)
+from stoker.bucketing import pack as pack_rows
 from stoker.bucketing.aspect_shapes import (
     RatioGroupSampler,
     ShapeBucketSampler,
     best_shapes,
     candidate_shapes,
 )
+from stoker.bucketing.boundaries import Method
+from stoker.bucketing.plots import plot_shapes
 from stoker.bucketing.reports import (
     RatioReport,
     RowReport,
@@ -27,17 +38,18 @@ from stoker.bucketing.reports import (
 )
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset as ImageDataset
+from stoker.formats.open import open as open_dataset
 
 from ..images.captions import Tokens, find_captions
 from ..images.patches import Patches
 from ..images.planners import AspectBuckets, image_sizes
 from ..images.sizes import make_size_plan, with_captions, with_planner
+from ..text.token_reader import text_lengths
 from .console import out, table, write_json
 from .loader_arguments import parse_caption, parse_sizes
 from .options import Dataset, JsonFile, split_names
 
-if TYPE_CHECKING:
-    from stoker.bucketing import PlanReport
+Int64 = npt.NDArray[np.int64]
 
 _BUCKETS_SHOWN = 32
 _LEGEND = """\
@@ -116,11 +128,6 @@ def buckets(
       stoker buckets shards/pairs --sizes 'Patches(16)' --caption 'Tokens(77, form="packed", row=128)'
       stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
-    from stoker.formats.open import open as open_dataset
-
-    from ..images.planners import AspectBuckets
-    from ..text.bucket_comparison import Settings, compare_methods, text_lengths
-
     opened = open_dataset(dataset)
     if sizes is not None or caption is not None:
         fill_packed(opened, sizes, caption, seed, json_out=json_out, png=png)
@@ -136,8 +143,15 @@ def buckets(
         compare_images(opened, shapes, batch_size, ranks, seed, method=chosen, json_out=json_out, png=png)
         return
     lengths = text_lengths(opened, split_names(fields))
-    settings = Settings(batch_size, number, pad_to_multiple_of or 1, pack, ranks, seed)
-    reports = compare_methods(lengths, settings)
+    reports = compare_lengths(
+        lengths,
+        batch_size,
+        number,
+        pad_to_multiple_of=pad_to_multiple_of or 1,
+        pack_to=pack,
+        seed=seed,
+        world_size=ranks,
+    )
     method = method or ("optimal" if "optimal" in reports else "tokens")
     if method not in reports:
         raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
@@ -146,9 +160,36 @@ def buckets(
     out.print(_by_bucket(reports[method], method))
     write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
     if png is not None:
-        from stoker.bucketing.plots import plot_report
-
         plot_report(reports[method], lengths, png, title=f"{Path(dataset).name}: {method}")
+
+
+def compare_lengths(
+    lengths: Int64,
+    batch_size: int,
+    buckets: int,
+    *,
+    pad_to_multiple_of: int = 1,
+    pack_to: int | None = None,
+    seed: int = 0,
+    world_size: int = 1,
+) -> dict[str, PlanReport]:
+    """Return a report of the first epoch of random batches, sorted windows, buckets and packing, by name."""
+    shared: dict[str, Any] = {"seed": seed, "world_size": world_size}
+    reports = {}
+    for name, window in (("random", 1), ("sorted", 100)):
+        options = {"window": window, "pad_to_multiple_of": pad_to_multiple_of, **shared}
+        sampler = SortedBucketSampler(lengths, batch_size, **options)
+        reports[name] = report_plan(sampler.plan(0), lengths, sampler.plan(1))
+    for method in get_args(Method):
+        if method == "optimal" and lengths.ndim > 1 and lengths.shape[1] > 2:
+            continue
+        edges = bucket_boundaries(lengths, buckets, method, pad_to_multiple_of=pad_to_multiple_of)
+        fixed = FixedBucketSampler(lengths, edges, batch_size, **shared)
+        reports[method] = report_plan(fixed.plan(0), lengths, fixed.plan(1))
+    if pack_to is not None:
+        plans = [pack_rows(lengths, pack_to, seed=seed, epoch=epoch) for epoch in (0, 1)]
+        reports[f"packed {pack_to}"] = report_plan(plans[0], lengths, plans[1])
+    return reports
 
 
 def _comparison(reports: dict[str, PlanReport]) -> Table:
@@ -179,9 +220,6 @@ def _by_bucket(report: PlanReport, method: str) -> Table:
     if len(report.buckets) > _BUCKETS_SHOWN:
         rows.add_row(f"and {len(report.buckets) - _BUCKETS_SHOWN:,} more", "", "", "")
     return rows
-
-
-Int64 = npt.NDArray[np.int64]
 
 
 def compare_shapes(
@@ -252,10 +290,8 @@ def compare_images(
     out.print(_image_comparison(reports))
     out.print(f"{_IMAGE_LEGEND}\n", style="dim")
     out.print(_by_shape(reports[method], method))
-    write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
+    write_json({name: asdict(report) for name, report in reports.items()}, json_out)
     if png is not None:
-        from stoker.bucketing.plots import plot_shapes
-
         plot_shapes(reports[method], sizes, png, title=f"{dataset.path.name}: {method}")
 
 
@@ -283,7 +319,7 @@ def compare_padded(
         )
     out.print(rows)
     out.print(_PADDED_LEGEND, style="dim")
-    write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
+    write_json({name: asdict(report) for name, report in reports.items()}, json_out)
 
 
 def fill_packed(
@@ -320,7 +356,7 @@ def fill_packed(
         f"A sample shares rows with effectively {report.effective_partners:,.0f} others.",
         style="dim",
     )
-    write_json(report.as_dict(), json_out)
+    write_json(asdict(report), json_out)
 
 
 def _image_sizes(dataset: ImageDataset) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ from stoker.bucketing import MaskTokens, Ragged, SpanCorruption
 from stoker.bucketing.layout import Padded
 from stoker.bucketing.masking import WordParts
 from stoker.bucketing.packing import TooLong
-from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.text.records import length_column, trained_column
 from stoker.formats.tokenization.tokenizers import (
@@ -174,6 +174,30 @@ _WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."
 
 
+def text_lengths(dataset: SampleSource, fields: Sequence[str] | None = None) -> Int64:
+    """Return the tokens of every sample, (N,), or (N, D) for D fields, from the index alone."""
+    if dataset.manifest.sample_type != "text":
+        raise DatasetError(
+            f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
+        )
+    _, chosen = _read_fields(dataset, fields)
+    columns = [dataset.column(length_column(field)).astype(np.int64) for field in chosen]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def _read_fields(
+    dataset: SampleSource, fields: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields that a dataset stores, and those that are read: ``fields``, or all."""
+    stored = tuple(str(dataset.manifest.options.get("fields", "")).split(","))
+    chosen = stored if fields is None else list_of_names("fields", fields)
+    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(stored):
+        raise ConfigError(
+            f"fields must be of {', '.join(stored)}, each once, found {', '.join(chosen)}", path=dataset.path
+        )
+    return stored, chosen
+
+
 class TokenReader:
     """Reads sequences of a dataset of text."""
 
@@ -187,7 +211,7 @@ class TokenReader:
         verify: bool,
     ) -> None:
         options = dataset.manifest.options
-        stored = str(options.get("fields", "")).split(",")
+        stored, self.fields = _read_fields(dataset, fields)
         if any(length_column(field) not in dataset.types for field in stored):
             raise StaleIndexError(
                 "the index lacks the lengths of the text's fields",
@@ -199,11 +223,6 @@ class TokenReader:
                 f"token ids must be uint16 or int32, found {options.get('dtype')!r}",
                 path=dataset.path,
                 hint="Convert the source again.",
-            )
-        self.fields = tuple(stored) if fields is None else list_of_names("fields", fields)
-        if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
-            raise ConfigError(
-                f"fields must be of {', '.join(stored)}, each once, found {self.fields}", path=dataset.path
             )
         self.pad_id = int(options.get("pad_id") or 0)
         self.dtype = np.dtype(dtype)

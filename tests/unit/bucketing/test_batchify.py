@@ -257,7 +257,7 @@ def test_arrays_and_labels_compose() -> None:
 @pytest.mark.parametrize(
     ("pad", "samples", "length", "message"),
     [
-        ({"axis": 2}, FEATURES, None, "axis must be one of a sample"),
+        ({"axis": 2}, FEATURES, None, "axis must be at most 1"),
         ({"axis": 0}, [np.ones((2, 3)), np.ones((2, 4))], None, "differ along axis 0 alone"),
         ({"axis": 0}, [np.ones((2, 3)), np.ones(2)], None, "differ along axis 0 alone"),
         ({"axis": 0}, FEATURES, 4, "sample 1 has length 5"),

@@ -65,7 +65,7 @@ def test_packed_rows_hold_the_same_pairs() -> None:
     ("options", "message"),
     [
         ({"fields": ("prompt", "chosen")}, "a prompt and two answers"),
-        ({"outputs": ("lengths",)}, "outputs must be among"),
+        ({"outputs": ("lengths",)}, "outputs must be one of"),
         ({"truncation": "end"}, "truncation must be one of"),
         ({"max_length": 0}, "max_length must be at least 1"),
     ],

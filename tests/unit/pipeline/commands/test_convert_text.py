@@ -7,7 +7,8 @@ import pytest
 from helpers.command_line import run
 
 import stoker
-from stoker.pipeline.text.bucket_comparison import Settings, compare_methods, text_lengths
+from stoker.pipeline.commands.buckets import compare_lengths
+from stoker.pipeline.text.token_reader import text_lengths
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_buckets_compares_methods_and_writes_both_files(tmp_path: Path, pairs: l
 def test_buckets_of_two_fields_have_two_lengths(tmp_path: Path, pairs: list[Path]) -> None:
     stoker.convert_text(pairs, tmp_path / "d", parallel=True)
     lengths = text_lengths(stoker.open(tmp_path / "d"))
-    reports = compare_methods(lengths, Settings(batch_size=10, buckets=4))
+    reports = compare_lengths(lengths, batch_size=10, buckets=4)
     assert len(reports["optimal"].buckets[0].length) == 2
     assert text_lengths(stoker.open(tmp_path / "d"), ["de"]).max() == 7
 
