@@ -6,19 +6,18 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from stoker.errors import ConfigError
+from stoker.formats.files import parse_byte_size
+from stoker.formats.open import open as open_dataset
 
 from .console import human_bytes, out, print_json, table
-from .conversion_gain import Gain
+from .conversion_gain import Gain, measure_gain
 from .options import Dataset, JsonOutput
-
-if TYPE_CHECKING:
-    pass
 
 
 def advise(
@@ -57,11 +56,6 @@ def advise(
       stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 96 --bandwidth 1.2GB
       stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 32 --network 1.25GB
     """
-    from stoker.formats.files import parse_byte_size
-    from stoker.formats.open import open as open_dataset
-
-    from .conversion_gain import measure_gain
-
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):
         raise ConfigError("advise is for datasets of images that are not empty", path=opened.path)

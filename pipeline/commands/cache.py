@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from stoker.formats.index_cache import cached_indexes, clear_indexes
+from stoker.urls import is_url
+
 from .console import human_bytes, out, plain
 
 
@@ -26,9 +29,6 @@ def cache(
       stoker cache
       stoker cache photos/train --clear
     """
-    from stoker.formats.index_cache import cached_indexes, clear_indexes
-    from stoker.urls import is_url
-
     origin = source if source is None or is_url(source) else os.path.realpath(source)
     if clear:
         removed = clear_indexes(origin)

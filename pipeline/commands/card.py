@@ -21,7 +21,7 @@ from stoker.formats.pixel_statistics import pixel_statistics
 
 from ..preview.page import html_page, html_rows, spread_positions
 from ..preview.preview import samples_page
-from .summary import class_labels, facts
+from .summary import class_labels, summary_rows
 
 _WIDTH, _HEIGHT, _FOOT = 340, 120, 18  # pixels of the page
 _BINS = 30
@@ -103,7 +103,7 @@ svg line { stroke: var(--rule); } svg text { font-size: 10px; fill: var(--grey);
 .charts figcaption { margin: 0 0 6px; } .charts figcaption b { color: var(--ink); }
 table { border-collapse: collapse; } th { text-align: left; font-weight: 500; }
 td, th { padding: 2px 18px 2px 0; vertical-align: top; overflow-wrap: anywhere; }
-.facts th, td.note { color: var(--grey); } .facts th { white-space: nowrap; }
+.summary th, td.note { color: var(--grey); } .summary th { white-space: nowrap; }
 .bars { width: 100%; max-width: 760px; } .bars td:nth-child(2) { width: 60%; }
 .bars i { display: block; height: 12px; margin-top: 4px; min-width: 1px; background: var(--bar);
   border-radius: 2px; }
@@ -134,7 +134,10 @@ def write_card(
         raise ConfigError("a card shows images, and this dataset holds none", path=dataset.path)
     title = dataset.path.resolve().name
     sections = [
-        ("", _table([(name, value) for name, value in facts(dataset) if name != "columns"], "facts")),
+        (
+            "",
+            _table([(name, value) for name, value in summary_rows(dataset) if name != "columns"], "summary"),
+        ),
         *_classes(dataset),
         ("Sizes", _sizes(dataset)),
         ("Samples", _samples(dataset)),

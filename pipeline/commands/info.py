@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from stoker.formats.containers.registry import find_container
+from stoker.formats.dataset.dataset import Dataset as StokerDataset
+from stoker.formats.dataset.versions import read_versions
+from stoker.formats.open import open as open_dataset
+from stoker.formats.pixel_statistics import (
+    PixelStatistics,
+    check_mean_image,
+    pixel_statistics,
+    save_mean_image,
+)
 
+from .card import write_card
 from .console import human_bytes, out, print_json, print_rows, progress
+from .conversion_gain import Gain, measure_gain
 from .options import Dataset, JsonOutput, Threads
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset as StokerDataset
-    from stoker.formats.pixel_statistics import PixelStatistics
-
-    from .conversion_gain import Gain
+from .summary import class_table, dataset_json, gain_table, summary_rows, version_table
 
 
 def info(
     dataset: Dataset,
     pixels: Annotated[
-        bool, typer.Option("--pixels", help="Decode all images for the mean and deviation of each channel.")
+        bool,
+        typer.Option(
+            "--pixels", help="Decode all images for the mean and standard deviation of each channel."
+        ),
     ] = False,
     mean_image: Annotated[
         Path | None,
@@ -45,8 +54,8 @@ def info(
     """Describe a dataset: samples, classes, sizes, options.
 
     The command reads only the index. With --pixels it also reads all images, and prints the transform
-    Normalize with their means and deviations. If the images are read in place, it also measures what a
-    conversion would gain: it converts some of them into a temporary folder, and loads both forms.
+    Normalize with their means and standard deviations. If the images are read in place, it also measures
+    what a conversion would gain: it converts some of them into a temporary folder, and loads both forms.
 
     Examples:
       stoker info shards/train
@@ -56,11 +65,6 @@ def info(
       stoker info shards/train --pixels --mean-image mean.png
       stoker info shards/train --card card.html
     """
-    from stoker.formats.dataset.versions import read_versions
-    from stoker.formats.open import open as open_dataset
-
-    from .summary import class_table, dataset_json, facts, gain_table, version_table
-
     opened = open_dataset(dataset)
     if card is not None:
         _write_card(opened, card, threads, quiet=as_json)
@@ -69,7 +73,7 @@ def info(
         out.print(version_table(known))
         return
     if not as_json:
-        print_rows(facts(opened))
+        print_rows(summary_rows(opened))
         if opened.num_classes:
             out.print(class_table(opened))
     gains = _gains(opened)
@@ -94,8 +98,6 @@ def info(
 
 def _write_card(opened: StokerDataset, card: Path, threads: int | None, *, quiet: bool) -> None:
     """Write the card of a dataset, and print its size."""
-    from .card import write_card
-
     with progress("decoding", "images") as show:
         write_card(opened, card, num_threads=threads, progress=show)
     if not quiet:
@@ -106,15 +108,12 @@ def _gains(opened: StokerDataset) -> list[Gain]:
     """Return what a conversion would gain for images that are read in place; nothing for others."""
     if find_container(opened.manifest.container).payload_files is None or not len(opened):
         return []
-    from .conversion_gain import measure_gain
 
     return measure_gain(opened)
 
 
 def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:
     """Return the statistics of all pixels, and write the mean image to its file."""
-    from stoker.formats.pixel_statistics import check_mean_image, pixel_statistics, save_mean_image
-
     if mean_image is not None:
         check_mean_image(mean_image)
     with progress("decoding", "images") as show:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from stoker.formats.changes.remove import remove as run
+
 from .append import print_change
 
 
@@ -27,6 +29,4 @@ def remove(
       stoker remove shards/train --where "width < 64 or height < 64"
       stoker remove shards/val --keys keys.txt
     """
-    from stoker.formats.changes.remove import remove as run
-
     print_change(run(dataset, keys=keys, where=where))

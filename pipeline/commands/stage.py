@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from stoker.formats.remote.stage import stage as run
+
 from .console import human_bytes, out, progress
 
 
@@ -25,8 +27,6 @@ def stage(
       stoker stage s3://bucket/shards/train /scratch/train --limit 200GB
       stoker stage s3://bucket/shards/train@3 /scratch/train
     """
-    from stoker.formats.remote.stage import stage as run
-
     with progress("staging", "bytes", resumes=True) as show:
         summary = run(source, target, limit=limit, connections=connections, progress=show)
     if summary.repeated:

@@ -1,4 +1,4 @@
-"""Descriptions of the annotations of a dataset, as text."""
+"""The summary of a dataset, as lines, tables and JSON, for ``stoker info`` and the dataset's card."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .conversion_gain import Gain
 _SMALL, _MEDIUM = 32**2, 96**2
 
 
-def annotation_facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return name and value of each fact about objects and masks; none where there are no annotations."""
+def _annotation_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return name and value of each line about objects and masks."""
     tasks = dataset.tasks
     rows = [("tasks", ", ".join(sorted(tasks)))] if tasks - {"label"} else []
     if "boxes" in tasks:
-        rows += _object_facts(dataset)
+        rows += _object_rows(dataset)
     info = dataset.manifest.annotations
     if info.keypoints:
         rows.append(("keypoints", f"{len(info.keypoints)}: {', '.join(info.keypoints)}"))
@@ -42,7 +42,7 @@ def annotation_facts(dataset: Dataset) -> list[tuple[str, str]]:
     return rows
 
 
-def _object_facts(dataset: Dataset) -> list[tuple[str, str]]:
+def _object_rows(dataset: Dataset) -> list[tuple[str, str]]:
     labels = _lists(dataset, "object_labels")
     counts = labels.counts
     objects = f"{counts.sum():,}"
@@ -121,8 +121,8 @@ def _in_words(percentiles: dict[int, int]) -> str:
     return ", ".join(f"{percent} % up to {length:,}" for percent, length in percentiles.items())
 
 
-def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return name and value of each fact; nothing for images without captions."""
+def length_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return name and value of each line about numbers of tokens."""
     rows = []
     for field, lengths in _lengths_of(dataset).items():
         longest = f"longest {lengths.longest:,} ({lengths.longest_key})"
@@ -130,10 +130,10 @@ def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
         if lengths.trained is not None:
             share = lengths.trained / lengths.tokens
             rows.append((f"trained, {field}", f"{lengths.trained:,}, {share:.1%} of the tokens"))
-    return rows + _caption_facts(dataset)
+    return rows + _caption_rows(dataset)
 
 
-def _caption_facts(dataset: Dataset) -> list[tuple[str, str]]:
+def _caption_rows(dataset: Dataset) -> list[tuple[str, str]]:
     """Return what is known of the captions beside images; nothing without captions."""
     if LENGTHS_COLUMN not in dataset.columns or not len(dataset):
         return []
@@ -151,8 +151,8 @@ def lengths_json(dataset: Dataset) -> dict[str, Any]:
 _CLASSES_SHOWN = 20
 
 
-def facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return name and value of each fact of the manifest and the index."""
+def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return name and value of each line of the summary."""
     manifest = dataset.manifest
     in_files = find_container(manifest.container).payload_files is not None
     total = int(dataset.column("length").sum()) if in_files else sum(dataset.data_sizes)
@@ -169,15 +169,15 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
         *([("version", str(manifest.dataset_version))] if manifest.dataset_version > 1 else []),
     ]
     if manifest.sample_type == "image" and len(dataset):
-        rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
-    rows[5:5] = length_facts(dataset)
+        rows[5:5] = _image_rows(dataset) + _annotation_rows(dataset)
+    rows[5:5] = length_rows(dataset)
     chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []
     rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]
     return rows
 
 
-def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
+def _image_rows(dataset: Dataset) -> list[tuple[str, str]]:
     height, width = dataset.column("height"), dataset.column("width")
     lengths = dataset.column("length")
     codecs = np.bincount(dataset.column("codec"), minlength=256)
@@ -188,7 +188,7 @@ def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("height", _spread(height, " px")),
         ("width", _spread(width, " px")),
         ("bytes per sample", _spread(lengths)),
-        *_restart_facts(dataset),
+        *_restart_rows(dataset),
         *((f"array {name}", f"{one.dtype}, {_sides(one.shape)}") for name, one in dataset.arrays.items()),
     ]
 
@@ -197,7 +197,7 @@ def _sides(shape: tuple[int | None, ...]) -> str:
     return " x ".join("any" if side is None else str(side) for side in shape)
 
 
-def _restart_facts(dataset: Dataset) -> list[tuple[str, str]]:
+def _restart_rows(dataset: Dataset) -> list[tuple[str, str]]:
     """Return how many images have restart markers; nothing where the dataset was made without them."""
     if "jpeg_bands" not in dataset.columns:
         return []
@@ -243,7 +243,7 @@ def version_table(versions: list[Version]) -> Table:
 
 
 def dataset_json(dataset: Dataset) -> dict[str, Any]:
-    """Return the facts of the manifest and the index; sizes are in bytes, heights and widths in pixels."""
+    """Return the summary as JSON data; sizes are in bytes, heights and widths in pixels."""
     manifest = dataset.manifest
     arrays = {name: {"dtype": one.dtype, "shape": one.shape} for name, one in manifest.arrays.items()}
     described: dict[str, Any] = {

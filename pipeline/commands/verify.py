@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from stoker.formats.open import open as open_dataset
+from stoker.formats.verify import Report
+from stoker.formats.verify import verify as run
+
+from ..certificate import certificate_problems
+from ..preview.replay import read_json
 from .console import count, human_bytes, out, plain, print_json, progress
 from .options import Dataset, JsonOutput, Threads
-
-if TYPE_CHECKING:
-    from stoker.formats.verify import Report
+from .summary import report_json
 
 
 def verify(
@@ -42,9 +46,6 @@ def verify(
     if certificate is not None:
         _verify_certificate(dataset, certificate, as_json=as_json)
         return
-    from stoker.formats.verify import verify as run
-
-    from .summary import report_json
 
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
@@ -57,10 +58,6 @@ def verify(
 
 
 def _verify_certificate(dataset: str, certificate: Path, *, as_json: bool) -> None:
-    from stoker.formats.open import open as open_dataset
-
-    from ..certificate import certificate_problems
-    from ..preview.replay import read_json
 
     problems = certificate_problems(read_json(certificate), open_dataset(dataset))
     if as_json:
