@@ -47,11 +47,9 @@ def hit_rates(
     """Draw three epochs, and count the hits of each policy."""
     n, room = blocks * samples, max(1, round(blocks * share))
     order = FullShuffle(n, seed)
-    draws = draws or PlannedDraws(
-        n, n, lambda epoch: (np.arange(n), order.positions(epoch, np.arange(n))), order
-    )
+    draws = draws or PlannedDraws(n, n, lambda epoch: (np.arange(n), order.positions(epoch, np.arange(n))))
     of_sample = np.arange(n) // samples
-    next_uses = make_next_use(draws, of_sample, of_sample, is_whole=draws.order is order)
+    next_uses = make_next_use(draws, of_sample, of_sample)
     assert next_uses is not None, "the draws are few"
     uses = []
     for epoch in range(_EPOCHS):

@@ -1,13 +1,9 @@
-"""The draws of a loader's epochs, planned ahead, and from them the next use of each block in a cache.
-
-A cache evicts the blocks that it needs last.
-"""
+"""When each block of a cache is read next, from the draws of a loader: a cache evicts what it needs last."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +11,7 @@ import numpy.typing as npt
 from stoker.formats.dataset.columns import expand_ranges
 
 from ..order.exclusions import original
-from ..order.orders import FullShuffle, Order, Sequential, Stream
-from ..order.permutation import Permutation
+from ..order.orders import Order, Stream
 from ..order.sample_source import SampleSource
 
 Int64 = npt.NDArray[np.int64]
@@ -26,8 +21,7 @@ STEPS = 1 << 32
 """Moments of an epoch that is planned by steps: more than any epoch has."""
 
 _CHUNK = 1 << 16  # draws that are ordered at once
-_MOST_INVERTED = 50_000_000  # samples; the table of their blocks takes eight bytes for each
-_MOST_SORTED = 20_000_000  # draws of an epoch; each takes eight bytes or more, in two epochs
+_MOST = 20_000_000  # draws of an epoch; each takes eight bytes or more, in two epochs
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,6 @@ class PlannedDraws:
     # Returns the draws of an epoch: (K,) int64, their moments, and (K,) int64, the index rows of their
     # samples, counted through all datasets of a mixture
     drawn: Callable[[int], tuple[Int64, Int64]]
-    order: Order | None = None  # The order of the draws, if it draws all rows of one dataset
 
 
 def draws_of_order(order: Order, source: SampleSource) -> PlannedDraws:
@@ -57,64 +50,24 @@ def draws_of_order(order: Order, source: SampleSource) -> PlannedDraws:
         positions = np.concatenate([whole.positions(epoch, part) for part in parts])
         return draws, source.rows[positions]
 
-    return PlannedDraws(whole.n, whole.n, drawn, whole)
-
-
-class NextUse(Protocol):
-    """When each block of a dataset is read next."""
-
-    def after(self, blocks: Int64, moment: int) -> Int64:
-        """The first moment behind ``moment`` that reads each of M blocks, (M,) int64, over all epochs.
-
-        A block that neither this epoch nor the next one reads has the first moment after both.
-        """
+    return PlannedDraws(whole.n, whole.n, drawn)
 
 
 @dataclass(frozen=True, eq=False)
-class InvertedOrder:
-    """The :class:`NextUse` of an order that draws every row once, without a table of draws.
+class NextUse:
+    """The uses of the blocks of one dataset, sorted by block and moment."""
 
-    It finds the next use of a block after each use. The inverse of an epoch's permutation gives the draws of
-    the samples in the block, in this epoch and the next one.
-    """
-
-    order: FullShuffle | Sequential  # Draws every sample once in an epoch
-    first: Int32  # (N,) int32, the block of each sample's first byte, ascending
-    last: Int32  # (N,) int32, the block of its last byte, ascending
-
-    def after(self, blocks: Int64, moment: int) -> Int64:
-        """See :class:`NextUse`."""
-        epoch, n = moment // self.order.n, self.order.n
-        low = np.searchsorted(self.last, blocks, side="left")
-        counts = np.searchsorted(self.first, blocks, side="right") - low
-        starts = np.cumsum(counts) - counts
-        rows = expand_ranges(low, low + counts)
-        drawn = self._draws(epoch, rows)
-        drawn = np.where(drawn > moment, drawn, self._draws(epoch + 1, rows))
-        next_uses = np.full(len(blocks), (epoch + 2) * n, np.int64)
-        held = counts > 0
-        next_uses[held] = np.minimum.reduceat(drawn, starts[held]) if len(rows) else next_uses[held]
-        return next_uses
-
-    def _draws(self, epoch: int, rows: Int64) -> Int64:
-        """The draw of each row in an epoch, counted over all epochs."""
-        if isinstance(self.order, Sequential):
-            return epoch * self.order.n + rows
-        return epoch * self.order.n + Permutation(self.order.n, self.order.seed, epoch).inverse(rows)
-
-
-@dataclass(frozen=True, eq=False)
-class SortedUses:
-    """The :class:`NextUse` of any draws: the uses of an epoch, sorted by block and moment."""
-
-    draws: PlannedDraws  # The draws
+    draws: PlannedDraws
     first: Int32  # (N,) int32, the block of the first byte of each sample, by its row
     last: Int32  # (N,) int32, the block of its last byte
     start: int  # Row of the first of these samples, counted through all datasets of a mixture
     _epochs: dict[int, Int64] = field(default_factory=dict)
 
     def after(self, blocks: Int64, moment: int) -> Int64:
-        """See :class:`NextUse`."""
+        """The first moment behind ``moment`` that reads each of M blocks, (M,) int64, over all epochs.
+
+        A block that neither this epoch nor the next one reads has the first moment after both.
+        """
         moments = self.draws.moments
         epoch, in_epoch = divmod(moment, moments)
         next_uses = np.full(len(blocks), (epoch + 2) * moments, np.int64)
@@ -139,18 +92,8 @@ class SortedUses:
         return self._epochs[epoch]
 
 
-def make_next_use(
-    draws: PlannedDraws, first: Int64, last: Int64, start: int = 0, *, is_whole: bool = True
-) -> NextUse | None:
-    """Return the next uses of the blocks of a dataset; None if it is too large.
-
-    :class:`SortedUses` explains the arguments; blocks are int64 here. ``is_whole`` says that all draws are
-    from all rows of this dataset alone.
-    """
-    order, blocks = draws.order, (first.astype(np.int32), last.astype(np.int32))
-    # Rows may have another order than their bytes.
-    ascends = not ((np.diff(first) < 0).any() or (np.diff(last) < 0).any())
-    is_whole = is_whole and ascends and len(first) <= _MOST_INVERTED
-    if is_whole and isinstance(order, (FullShuffle, Sequential)):
-        return InvertedOrder(order, *blocks)
-    return SortedUses(draws, *blocks, start) if draws.count <= _MOST_SORTED else None
+def make_next_use(draws: PlannedDraws, first: Int64, last: Int64, start: int = 0) -> NextUse | None:
+    """Return the next uses of blocks, as :class:`NextUse` takes them; None if there are too many draws."""
+    if draws.count > _MOST:
+        return None
+    return NextUse(draws, first.astype(np.int32), last.astype(np.int32), start)

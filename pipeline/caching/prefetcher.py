@@ -87,7 +87,7 @@ class CachePrefetcher:
         self._ahead = ahead // len(cached)
         starts = [0, *self._ends.tolist()]
         self._handles = {
-            number: _open_cache(dataset, max(1, connections // len(cached)), draws, starts[number], source)
+            number: _open_cache(dataset, max(1, connections // len(cached)), draws, starts[number])
             for number, dataset in cached.items()
         }
         self._cleanup = Cleanup(self, _release, list(self._handles.values()))
@@ -121,12 +121,11 @@ class CachePrefetcher:
 
 
 def _open_cache(
-    dataset: CachedDataset, connections: int, draws: PlannedDraws | None, start: int, source: SampleSource
+    dataset: CachedDataset, connections: int, draws: PlannedDraws | None, start: int
 ) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
-    is_whole = dataset is source and dataset.choice.rows is None
-    next_use = _next_use(dataset, files.blocks, draws, start, is_whole=is_whole)
+    next_use = _next_use(dataset, files.blocks, draws, start)
     never = 0 if next_use is None else np.iinfo(np.int64).min
     last_use = np.full(int(files.blocks.first[-1]), never, np.int64)
     make_room = partial(files.blocks.evict, last_use=last_use)
@@ -135,17 +134,18 @@ def _open_cache(
 
 
 def _next_use(
-    dataset: CachedDataset, blocks: BlockFiles, draws: PlannedDraws | None, start: int, *, is_whole: bool
+    dataset: CachedDataset, blocks: BlockFiles, draws: PlannedDraws | None, start: int
 ) -> NextUse | None:
     """The next uses of the blocks of a cache with a limit; None where samples have several payloads."""
     has_several = "mask_offset" in dataset.index.types or dataset.arrays
     if draws is None or dataset.limit is None or has_several:
         return None
-    columns = (dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length"))
-    shard, offset, length = columns
+    shard, offset, length = (
+        dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length")
+    )
     base = blocks.first[shard]
     first, end = offset // blocks.block_bytes, offset + np.maximum(length, 1) - 1
-    return make_next_use(draws, base + first, base + end // blocks.block_bytes, start, is_whole=is_whole)
+    return make_next_use(draws, base + first, base + end // blocks.block_bytes, start)
 
 
 def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:

@@ -1,4 +1,10 @@
-"""Requests for blocks of remote files: each block once, and a limited number at the same time."""
+"""Read-ahead of one remote dataset: a thread fetches the batches of a pass before the loader needs them.
+
+It fetches one batch first, then more and more at once, so that neighbouring blocks share longer requests. The
+loader waits only for the blocks of its own batch. Each payload, or the part of a long one that a batch reads,
+is compared with its checksum, and fetched again if it differs. When the cache exceeds its size, or the disk
+is full, blocks that the pass no longer needs are evicted. The prefetcher of a loader makes and runs these.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,15 @@ from stoker.log import EventLog
 from ..execution.threads import WorkerThread, stopping
 from .next_use import NextUse
 
+Int64 = npt.NDArray[np.int64]
+
+_LOG = EventLog("storage")
 _REQUEST_BYTES = 8 << 20
+_GROUP_BYTES = 32 << 20
+_GROUP_BATCHES = 64
+_EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
+_SILENCE = 10.0  # seconds that a batch waits before each message
+_POLL = 0.05  # seconds between two checks whether the loader is being stopped
 # Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
 # at once when ``stop`` is set. A thread that waits for another storage longer than this is left behind.
 _PATIENCE = 2.0
@@ -40,9 +54,6 @@ class BlockRequest(Future[int]):
     """A request for neighbouring blocks; its result is the number of bytes fetched."""
 
     is_wanted = True
-
-
-_Job = tuple[BlockRequest, int, int]
 
 
 class BlockRequests:
@@ -61,7 +72,7 @@ class BlockRequests:
         self._connections = connections
         self._stop = stop
         self._make_room = make_room
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[BlockRequest, int, int] | None] = SimpleQueue()
         self._running: dict[int, BlockRequest] = {}
         self._guard = threading.Lock()
         self._threads = 0
@@ -72,7 +83,7 @@ class BlockRequests:
         """Bytes of the blocks in flight; the last block of a file counts as a whole one."""
         return len(self._running) * self._files.block_bytes
 
-    def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, BlockRequest]:
+    def request(self, blocks: Int64) -> dict[int, BlockRequest]:
         """Request the blocks that are missing; neighbours share a request."""
         # blocks (M,) int64
         with self._guard:
@@ -124,9 +135,6 @@ class BlockRequests:
                 request.set_exception(error)
             # The error's traceback would keep the waiting loader alive while this thread idles.
             del job, request, error
-
-
-Int64 = npt.NDArray[np.int64]
 
 
 class BatchReads(NamedTuple):
@@ -191,14 +199,6 @@ def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
     spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
     payloads = PayloadParts(parts, rows[in_parts][payload])
     return PlannedReads(ranges, payloads, files.covering(*spans), reads.moment)
-
-
-_GROUP_BYTES = 32 << 20
-_GROUP_BATCHES = 64
-_SILENCE = 10.0  # seconds that a batch waits before each message
-_LOG = EventLog("storage")
-_POLL = 0.05  # seconds between two checks whether the loader is being stopped
-_EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
 
 
 class CacheReadAhead:

@@ -13,14 +13,8 @@ import stoker
 from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
 from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
-from stoker.pipeline.caching import next_use as planned_draws
-from stoker.pipeline.caching.next_use import (
-    InvertedOrder,
-    PlannedDraws,
-    SortedUses,
-    draws_of_order,
-    make_next_use,
-)
+from stoker.pipeline.caching import next_use
+from stoker.pipeline.caching.next_use import PlannedDraws, draws_of_order, make_next_use
 from stoker.pipeline.caching.read_ahead import CacheHandle
 from stoker.pipeline.order.orders import Balanced, FullShuffle, Repeat, WeightedDraws, WeightedShuffle
 
@@ -75,7 +69,7 @@ def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, one_rank: bool = Tr
         moments = [moment for _, moment in batches]
         assert cache.next_use is not None
         assert moments == sorted(set(moments))
-        horizons = {epoch * moments_of(cache) for epoch in range(2, 8)}
+        horizons = {epoch * cache.next_use.draws.moments for epoch in range(2, 8)}
         for index, (blocks, moment) in enumerate(batches):
             held = np.array(sorted(blocks))
             for block, after in zip(held.tolist(), cache.next_use.after(held, moment).tolist(), strict=True):
@@ -83,13 +77,6 @@ def check_uses(reads: list[tuple[CacheHandle, Any, int]], *, one_rank: bool = Tr
                 following = next(later, len(batches))
                 assert after > (moments[following - 1] if one_rank and after not in horizons else moment)
                 assert following == len(batches) or after <= moments[following]
-
-
-def moments_of(cache: CacheHandle) -> int:
-    """The moments of an epoch."""
-    uses = cache.next_use
-    assert isinstance(uses, (InvertedOrder, SortedUses))
-    return uses.order.n if isinstance(uses, InvertedOrder) else uses.draws.moments
 
 
 @pytest.mark.parametrize("kind", IMAGES)
@@ -101,8 +88,6 @@ def test_the_next_uses_of_image_blocks_are_those_of_the_batches(
         for _ in range(3):
             list(loader)
     check_uses(uses, one_rank="world_size" not in options)
-    is_inverted = kind in ("in order", "shuffled", "stream", "ranks")
-    assert isinstance(uses[0][0].next_use, InvertedOrder if is_inverted else SortedUses)
 
 
 def test_the_next_uses_in_selections_and_mixtures_are_those_of_the_batches(
@@ -137,7 +122,7 @@ def test_an_order_that_is_too_long_has_no_next_uses(monkeypatch: pytest.MonkeyPa
     draws = draws_of_order(BlockShuffle(10, 0), stoker.mix)  # type: ignore[arg-type]  # nothing is drawn
     assert make_next_use(draws, blocks, blocks) is not None
     # Users meet the limit only with more than 20 million draws.
-    monkeypatch.setattr(planned_draws, "_MOST_SORTED", 9)
+    monkeypatch.setattr(next_use, "_MOST", 9)
     assert make_next_use(draws, blocks, blocks) is None
 
 
