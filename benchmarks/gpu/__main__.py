@@ -24,7 +24,7 @@ from stoker.benchmarks.gpu.scales import SCALES
 from stoker.benchmarks.gpu.steps import planned_steps
 from stoker.benchmarks.gpu.summary import summary
 from stoker.benchmarks.report.machine import allowed_cores, describe
-from stoker.pipeline.engines.devices import gpu_model
+from stoker.pipeline.engines.devices import visible_gpus
 
 _REHEARSAL = "rehearsal of the measurements on a GPU: the CPU stands in its place, and the rates mean nothing"
 
@@ -45,7 +45,7 @@ def main() -> None:
     copy = work / "results.json"
     path: Path = (given.results or copy).resolve()
     context = Context(given.device, given.scale, work, find_root(given.root), path)
-    model = gpu_model(context.gpu_number) if context.on_gpu else ""
+    model = visible_gpus()[context.gpu_number].model if context.on_gpu else ""
     about = {
         "kind": "measurements on a GPU" if context.on_gpu else _REHEARSAL,
         "machine": {**describe(allowed_cores()), "gpu": model},

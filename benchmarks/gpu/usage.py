@@ -8,7 +8,7 @@ from statistics import mean
 from types import TracebackType
 from typing import Any
 
-from stoker.pipeline.engines.devices import nvml_number
+from stoker.pipeline.engines.devices import visible_gpus
 
 _INTERVAL = 0.1  # seconds
 
@@ -63,7 +63,7 @@ class GpuUsage:
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
             return None
-        own = nvml_number(number)
+        own = dict(enumerate(gpu.number for gpu in visible_gpus())).get(number)
         if own is None or nvml.nvmlInit_v2():
             return None
         failed = nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(own), ctypes.byref(self._handle))

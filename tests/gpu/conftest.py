@@ -8,13 +8,13 @@ import os
 import pytest
 from helpers.gpu_device import ON_GPU
 
-from stoker.pipeline.engines.devices import gpu_count, has_dali
+from stoker.pipeline.engines.devices import has_dali, visible_gpus
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most memory of the GPU
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    can_run = has_dali() and (not ON_GPU or gpu_count())
+    can_run = has_dali() and (not ON_GPU or visible_gpus())
     reason = "needs an NVIDIA GPU and DALI, and this machine lacks one of them"
     for item in items:
         if "tests/gpu" in item.path.as_posix():

@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers.gpu_device import needs_cuda
 
-from stoker.pipeline.engines.devices import gpu_count
+from stoker.pipeline.engines.devices import visible_gpus
 
 torch = pytest.importorskip("torch")
 
@@ -31,7 +31,7 @@ print(0 if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) else cou
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     found = done.stdout.strip()
-    assert gpu_count() == (int(found) if found else 0), done.stderr[-500:]
+    assert len(visible_gpus()) == (int(found) if found else 0), done.stderr[-500:]
 
 
 @needs_cuda
@@ -39,8 +39,8 @@ def test_counting_starts_no_cuda() -> None:
     program = """
 import torch
 from stoker.pipeline.adapters.torch import sees_gpu
-from stoker.pipeline.engines.devices import gpu_count
-assert gpu_count() and sees_gpu()
+from stoker.pipeline.engines.devices import visible_gpus
+assert visible_gpus() and sees_gpu()
 assert not torch.cuda._is_in_bad_fork() and not torch.cuda.is_initialized()
 import os
 child = os.fork()

@@ -16,7 +16,7 @@ from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.programs.decoding import make_reference
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.devices import gpu_count, gpu_model
+from stoker.pipeline.engines.devices import visible_gpus
 
 _PACKAGES = (
     "nvidia-dali-cuda120",
@@ -48,8 +48,8 @@ def machine(context: Context) -> None:
             versions[package] = importlib.metadata.version(package)
     found: dict[str, Any] = {
         **describe(allowed_cores()),
-        "gpus": gpu_count(),
-        "gpu": gpu_model(context.gpu_number) if context.on_gpu else "",
+        "gpus": len(visible_gpus()),
+        "gpu": visible_gpus()[context.gpu_number].model if context.on_gpu else "",
         "packages": versions,
     }
     context.write(found)

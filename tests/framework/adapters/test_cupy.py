@@ -9,9 +9,9 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
-from stoker.pipeline.engines.devices import gpu_count
+from stoker.pipeline.engines.devices import visible_gpus
 
-if not gpu_count():
+if not visible_gpus():
     pytest.skip("CuPy's arrays live on an NVIDIA GPU, and there is none", allow_module_level=True)
 cupy = pytest.importorskip("cupy")
 

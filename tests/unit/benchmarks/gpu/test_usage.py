@@ -9,6 +9,7 @@ import pytest
 
 from stoker.benchmarks.gpu import usage
 from stoker.benchmarks.gpu.usage import GpuUsage
+from stoker.pipeline.engines.devices import Gpu
 
 
 def fake_nvml(**failed: int) -> Any:
@@ -42,7 +43,7 @@ def found(nvml: Any, monkeypatch: pytest.MonkeyPatch, number: int | None = 0) ->
         return nvml
 
     monkeypatch.setattr(usage.ctypes, "CDLL", load)
-    monkeypatch.setattr(usage, "nvml_number", lambda _: number)
+    monkeypatch.setattr(usage, "visible_gpus", lambda: [Gpu(number, "")])
     with GpuUsage("cuda:0") as gpu:
         pass
     return gpu.found()

@@ -1,4 +1,4 @@
-"""Devices: their names, their numbers, and where batches are handed out."""
+"""Devices: their names, their numbers, and where batches are returned."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.engines import devices as gpus
+from stoker.pipeline.engines import devices
 from stoker.pipeline.engines.devices import (
     BatchPlacement,
     Machine,
     choose_placement,
     device_name,
-    gpu_count,
-    gpu_model,
     numbered_device,
-    nvml_number,
+    select_visible,
     visible_gpus,
 )
 
@@ -80,7 +78,7 @@ def test_a_name_of_no_device_of_the_machine_is_refused(device: str, message: str
         ("cuda:1", "cuda:1", False, True, BatchPlacement("cuda:1", pin_memory=False)),
     ],
 )
-def test_batches_are_handed_out_on_the_named_device_or_where_they_are_made(
+def test_batches_are_on_the_named_device_or_where_they_are_made(
     device: str | None, made_on: str, pin_memory: bool, copies_from_pinned: bool, expected: BatchPlacement
 ) -> None:
     placement = choose_placement(
@@ -135,7 +133,7 @@ def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise OSError
         return nvml
 
-    monkeypatch.setattr(gpus.ctypes, "CDLL", load)
+    monkeypatch.setattr(devices.ctypes, "CDLL", load)
     return loaded
 
 
@@ -161,45 +159,42 @@ def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_cuda_visible_devices_names_gpus_by_the_rules_of_cuda(visible: str | None, count: int) -> None:
-    assert len(visible_gpus(UUIDS, visible)) == count
+    assert len(select_visible(UUIDS, visible)) == count
 
 
 @pytest.mark.parametrize(
-    ("visible", "models"),
+    ("visible", "gpus"),
     [
-        (None, ["NVIDIA A", "NVIDIA B"]),
-        ("2,GPU-ab", ["NVIDIA C", "NVIDIA B"]),
-        ("3", ["NVIDIA D", ""]),
-        ("MIG-1234", ["", ""]),
+        (None, [(0, "NVIDIA A"), (1, "NVIDIA B"), (2, "NVIDIA C"), (3, "NVIDIA D")]),
+        ("2,GPU-ab", [(2, "NVIDIA C"), (1, "NVIDIA B")]),
+        ("MIG-1234", [(None, "")]),
     ],
 )
-def test_the_model_is_that_of_the_gpu_with_this_number(
-    visible: str | None, models: list[str], monkeypatch: pytest.MonkeyPatch
+def test_gpus_have_the_order_of_cuda_and_the_numbers_of_nvml(
+    visible: str | None, gpus: list[tuple[int | None, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(fake_nvml([]), monkeypatch)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert [gpu_model(number) for number in (0, 1)] == models
-    numbers = [None if not model else "ABCD".index(model[-1]) for model in models]
-    assert [nvml_number(number) for number in (0, 1)] == numbers
+    assert visible_gpus() == gpus
 
 
 def test_the_library_of_cuda_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     loaded = use(fake_nvml(calls), monkeypatch)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpu_count() == 4
+    assert len(visible_gpus()) == 4
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cc33")
-    assert gpu_count() == 1
+    assert len(visible_gpus()) == 1
     assert set(loaded) == {"libnvidia-ml.so.1"}
     assert calls == ["init", "shutdown"] * 2
 
 
 def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     use(None, monkeypatch)
-    assert gpu_count() == 0
+    assert visible_gpus() == []
     calls: list[str] = []
     use(fake_nvml(calls, status=9), monkeypatch)  # NVML_ERROR_DRIVER_NOT_LOADED
-    assert gpu_count() == 0
+    assert visible_gpus() == []
     assert calls == ["init"]
