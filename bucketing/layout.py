@@ -139,8 +139,7 @@ class Layout:
         self._side = side
         self.width = width
         bounds = self._offsets[packed.groups]
-        self.filled: Int64 = bounds[1:] - bounds[:-1]
-        """(B,) int64, the number of tokens in each row, without padding."""
+        self.filled: Int64 = bounds[1:] - bounds[:-1]  # (B,), the number of tokens in each row
         if self.filled.max() > width:
             row = int(self.filled.argmax())
             raise ConfigError(
@@ -202,7 +201,7 @@ class Layout:
             chosen[~self._trained] = ignore_index
             labels = self._padded(chosen, ignore_index)
         if causal and self._targets is None:
-            labels.reshape(-1)[self._first_tokens] = ignore_index
+            labels.reshape(-1)[self._starts[self._offsets[1:] > self._offsets[:-1]]] = ignore_index
         return labels
 
     def loss_weights(self, *, by_sequence: bool, causal: bool = True) -> npt.NDArray[np.float32]:
@@ -210,30 +209,16 @@ class Layout:
 
         Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
         """
-        causal = causal and self._targets is None
-        if self._trained is not None:
-            return self._padded(self._trained_weights(self._trained, by_sequence, causal), 0)
-        spans = self._spans
-        each = (spans.segment > 0).astype(np.float32)
-        if by_sequence:
-            each /= np.maximum(spans.lengths - causal, 1)
-        weights = np.repeat(each, spans.lengths)
-        if causal:
-            weights[self._first_tokens] = 0
-        return weights.reshape(self.mask.shape)
-
-    def _trained_weights(
-        self, trained: npt.NDArray[np.bool_], by_sequence: bool, causal: bool
-    ) -> npt.NDArray[np.float32]:
-        """Return (T,) float32, the weight of each token."""
+        offsets = self._offsets
+        trained = np.ones(len(self._values), np.bool_) if self._trained is None else self._trained
         weights = trained.astype(np.float32)
-        if causal:
-            weights[self._offsets[:-1][self._offsets[1:] > self._offsets[:-1]]] = 0
+        if causal and self._targets is None:
+            weights[offsets[:-1][offsets[1:] > offsets[:-1]]] = 0
         if by_sequence:
             before = np.concatenate(([0], np.cumsum(weights, dtype=np.int64)))
-            labels = before[self._offsets[1:]] - before[self._offsets[:-1]]
-            weights /= np.repeat(np.maximum(labels, 1), self._offsets[1:] - self._offsets[:-1])
-        return weights
+            labels = before[offsets[1:]] - before[offsets[:-1]]
+            weights /= np.repeat(np.maximum(labels, 1), offsets[1:] - offsets[:-1])
+        return self._padded(weights, 0)
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
         """Return the start of each sequence of the flattened rows, and the end of the last: int32.
@@ -258,19 +243,14 @@ class Layout:
 
     @cached_property
     def _sequences_per_row(self) -> Int64:
-        """(B,) int64, the number of sequences in each row."""
         return self._groups[1:] - self._groups[:-1]
 
     @cached_property
     def _starts(self) -> Int64:
-        """(S,) int64, the start of each sequence in the flattened rows."""
+        """(S,), the start of each sequence in the flattened rows."""
         gaps = self.width - self.filled
         before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
         return self._offsets[:-1] + np.repeat(before, self._sequences_per_row)
-
-    @cached_property
-    def _first_tokens(self) -> Int64:
-        return self._starts[self._offsets[1:] > self._offsets[:-1]]
 
     @cached_property
     def _spans(self) -> _Spans:

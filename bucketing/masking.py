@@ -1,7 +1,6 @@
-"""Masked language modelling: tokens, or whole words, that a model is to restore.
+"""Masks that hide tokens, for a model to restore: masked language modelling, and span corruption.
 
-The rule is that of BERT (Devlin et al., 2019, section 3.1): of the chosen tokens 80% become [MASK], 10% a
-random token, and 10% stay as they are.
+``TextLoader(labels=...)`` takes them; each makes Ragged sequences of Ragged sequences before they are padded.
 """
 
 from __future__ import annotations
@@ -9,38 +8,40 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 from stoker.random import sequence, unit_interval
 
+from .batchify import BatchContext
 from .layout import Ragged
 
-if TYPE_CHECKING:
-    from .batchify import BatchContext
+Int64 = npt.NDArray[np.int64]
 
-_STREAM = int.from_bytes(b"tokens", "little")
+_TOKEN_STREAM = int.from_bytes(b"tokens", "little")
+_SPAN_STREAM = int.from_bytes(b"spans", "little")
 _DRAWS = 3  # of each token: whether it is chosen, what replaces it, and the random token
 
 
 @dataclass(frozen=True, eq=False)
 class WordParts:
-    """Facts about the ids of a tokenizer's vocabulary."""
+    """The special tokens of a tokenizer, and the tokens that continue a word."""
 
-    special_ids: tuple[int, ...]  # Ids of special tokens
-    # (V,) bool, ids that continue the word before them; None if the tokenizer does not say
+    special_ids: tuple[int, ...]
+    # (V,), ids that continue the word before them; None if the tokenizer does not say
     continuations: npt.NDArray[np.bool_] | None
 
 
 @dataclass(frozen=True, eq=False)
 class MaskTokens:
-    """Replaces tokens by [MASK], for masked language modelling.
+    """Replaces tokens by [MASK], for masked language modelling (BERT; Devlin et al., 2019, section 3.1).
 
     The tokens that are chosen depend on the seed, the epoch and the sample alone. They are the same in any
-    batch, on any number of ranks, padded or packed, and after a resume; each epoch chooses anew.
+    batch, on any number of ranks, padded or packed, and after a resume; each epoch chooses others.
 
     Attributes:
         probability: Chance of each token to be chosen; of each word with ``whole_words``.
@@ -78,11 +79,8 @@ class MaskTokens:
                 f"replaced and random must be shares from 0 to 1, found {self.replaced} and {self.random}",
                 hint="BERT's are 0.8 and 0.1; the rest of the chosen tokens stay as they are.",
             )
-        if self.vocabulary < 1 or self.mask_id < 0:
-            raise ConfigError(
-                f"vocabulary must be at least 1 and mask_id at least 0, found {self.vocabulary} and "
-                f"{self.mask_id}"
-            )
+        whole_number("vocabulary", self.vocabulary, 1)
+        whole_number("mask_id", self.mask_id, 0)
 
     @property
     def fingerprint(self) -> str:
@@ -103,7 +101,7 @@ class MaskTokens:
         return self.special_ids is None or (self.whole_words and self.continuations is None)
 
     def with_tokenizer(self, parts: WordParts) -> MaskTokens:
-        """The mask with the facts of a tokenizer in place of None.
+        """The mask with values of a tokenizer in place of None.
 
         Raises:
             ConfigError: ``whole_words`` is set, and the tokenizer does not tell where words begin.
@@ -126,7 +124,7 @@ class MaskTokens:
         shift = context.begins - sequences.offsets[:-1]
         indices = np.arange(len(sequences.values)) + np.repeat(shift, lengths)
         whole = replace(context, begins=np.zeros_like(context.begins))
-        states = np.repeat(whole.random_words(_STREAM + field), lengths)
+        states = np.repeat(whole.random_words(_TOKEN_STREAM + field), lengths)
         special = np.isin(sequences.values, np.asarray(self.special_ids or (), np.int64))
         chosen = unit_interval(sequence(states, indices * _DRAWS)) < self.probability
         if self.whole_words:
@@ -143,8 +141,8 @@ class MaskTokens:
         values[randomised] = (words * self.vocabulary).astype(np.int64)
         return Ragged(values, sequences.offsets, chosen, sequences.values)
 
-    def _word_starts(self, sequences: Ragged, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """(T,) int64: for each token the first token of its word; a special token is a whole word."""
+    def _word_starts(self, sequences: Ragged, special: npt.NDArray[np.bool_]) -> Int64:
+        """(T,): for each token the first token of its word; a special token is a whole word."""
         assert self.continuations is not None, "the loader has taken it from the tokenizer"
         table: npt.NDArray[Any] = self.continuations
         known = sequences.values < len(table)
@@ -153,14 +151,6 @@ class MaskTokens:
         continues[sequences.offsets[:-1][sequences.lengths > 0]] = False
         first = np.where(continues, 0, np.arange(len(continues)))
         return np.maximum.accumulate(first)
-
-
-if TYPE_CHECKING:
-    from .batchify import BatchContext
-
-    Int64 = npt.NDArray[np.int64]
-
-_STREAM_span_corruption = int.from_bytes(b"spans", "little")
 
 
 class _Counts(NamedTuple):
@@ -173,7 +163,10 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanCorruption:
-    """Hides spans of tokens, as T5 is trained.
+    """Hides spans of tokens, as T5 is trained (Raffel et al., 2020).
+
+    The algorithm is ``random_spans_noise_mask`` of https://github.com/google-research/text-to-text-transfer-transformer
+    (t5/data/preprocessors.py).
 
     The inputs are the sequence with one sentinel in place of each hidden span. The targets are the sentinels,
     each before the tokens of its span. Both end with the special tokens that end the sequence. A sequence of
@@ -247,7 +240,7 @@ class SpanCorruption:
         """Return the inputs and the targets of P sequences."""
         opening, closing = self._around
         counts = self._counts(sequences.lengths)
-        words = context.random_words(_STREAM_span_corruption)
+        words = context.random_words(_SPAN_STREAM)
         hidden = _random_segments(words, 0, counts.hidden, counts.spans)
         kept = _random_segments(words, 1, counts.kept, counts.spans)
         starts = np.repeat(sequences.offsets[:-1] + opening, counts.spans)
