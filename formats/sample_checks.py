@@ -17,6 +17,7 @@ from .codecs.decode import decode_rgb
 from .codecs.header import open_mask, read_header
 from .codecs.npy import decode_npy
 from .containers.base import PayloadFiles, Record
+from .containers.external import image_header
 from .containers.image_record import FeatureNames, LeftOutError
 from .containers.registry import find_container
 from .dataset.annotations import MASK_COLUMNS, from_columns, is_object_column
@@ -249,6 +250,7 @@ class RecordClasses:
             return
         try:
             sample = self._container.parse_image(record, self._names)
+            image_header(record, sample)
         except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
             return
         for label_name in names_in(sample):

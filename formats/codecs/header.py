@@ -229,14 +229,13 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
         kinds = "neither grey nor RGB of" if any_channels else "not"
         raise SourceError(
             f"{length} bytes of raw pixels are {kinds} {words} pixels of 8 bits",
-            hint="name another shape (--shape), or the features with height and width (--height-feature, "
-            "--width-feature)",
+            hint="Name another shape, or the parts of the record that hold height and width.",
         )
     height, width, channels = (*shape, 1)[:3]
     if height * width > MAX_PIXELS:
         raise SourceError(
             f"the image has {words} pixels, more than {MAX_PIXELS}",
-            hint="check the size that is stated for it",
+            hint="Check the size that is stated for it.",
         )
     return ImageHeader(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)
 

@@ -1,7 +1,6 @@
-"""The contract of a container: all that a format of shard files provides to be read, indexed and written.
+"""The contract of a container: what a format of shard files provides to be read, indexed and written.
 
-A container is one module with one :class:`Container`, and one row in
-:mod:`stoker.formats.containers.registry`, where other modules find it. Some sources import one directly.
+A container is a module with one :class:`Container`, which :mod:`.registry` imports when it is first used.
 """
 
 from __future__ import annotations
@@ -49,6 +48,12 @@ class Record(NamedTuple):
     pieces: int = 1
     # Reads the data file, for a value that stays there; None if ``view`` has the value
     read: Read | None = None
+
+    def bytes_of(self, span: Span) -> bytes:
+        """Return bytes of the value."""
+        if self.read is not None:
+            return self.read(self.offset + span.offset, span.length)
+        return bytes(span.of(self.view))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +132,6 @@ class PayloadFiles:
 
 
 def _itself(shard: _Shard) -> _Shard:
-    """Return a shard that is its own data file."""
     return shard
 
 
@@ -136,16 +140,14 @@ class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
     Loaders read a payload by offset and length, so it must be contiguous in the data file. A container whose
-    records may lie in several pieces provides ``join``. A container that is only read has no ``writing``. The
-    module of a container reads files by ``open_regular`` and ``read_at`` of :mod:`..files.reading`, and the
-    size of an image by ``read_header`` of :mod:`..codecs.header`.
+    records may lie in several pieces provides ``join``. A container that is only read has no ``writing``.
     """
 
     name: str  # Name in manifests and on the command line
     # Returns whether a shard has this format, by the first bytes of its files
     recognizes: Callable[[ReadStart], bool]
     scan: Callable[[Path], Iterator[Record]]  # Yields the records of a data file from start to end
-    # Returns the image in a record of an external shard, and what the record states about it
+    # Finds the image in a record of an external shard, and what the record states about it
     parse_image: Callable[[Record, FeatureNames], ExternalSample]
     # Returns the data file of the shard at a local path; by default the shard itself
     data_file: Callable[[Path], Path] = _itself
@@ -163,7 +165,10 @@ class Container:
     join: Callable[[memoryview], tuple[bytes, int]] | None = None
     # How payloads are read from separate files; None if they lie in the data file
     payload_files: PayloadFiles | None = None
-    # As ``scan``, for a data file at a URL, given a function that reads it, its bytes and its URL. It reads
-    # no payload, and the values of its records stay in the file. None for a container whose shards must be
-    # read whole
-    scan_at_url: Callable[[Read, int, str], Iterator[Record]] | None = None
+    # As ``scan``, given a function that reads the data file, its bytes, and its path or URL for errors. The
+    # values of the records stay in the file. None for a container whose shards must be read whole
+    scan_headers: Callable[[Read, int, str], Iterator[Record]] | None = None
+    # Suffixes of shards that are compressed as a whole, and the function that writes one without compression
+    # into a folder and returns the path. Conversions read such shards
+    compressed_suffixes: tuple[str, ...] = ()
+    decompress: Callable[[Path, Path], Path] | None = None

@@ -1,4 +1,7 @@
-"""Names of archives and other shards as users write them: lists in braces, patterns, and folders."""
+"""Shards of other programs: their names as users write them, their files, and the samples in their records.
+
+``formats/in_place/shards.py`` makes an index of them, and ``formats/sources/archives.py`` converts them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import glob
 import itertools
 import os
 import re
+import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +24,13 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError, StokerError, with_details
 from stoker.urls import is_url, without_credentials
 
-from ..files import check_named, remove
+from ..codecs.header import ImageHeader, read_header, read_partial_header
+from ..files import check_named, open_regular, read_at
 from ..remote.store import Store
-from ..threads import bounded_map, thread_map
+from ..threads import bounded_map
 from .base import Container, Read, Record
 from .image_record import ExternalSample, FeatureNames, LeftOutError
+from .protobuf import Span
 from .registry import (
     CONTAINERS,
     DEFAULT_CONTAINER,
@@ -36,16 +42,23 @@ from .registry import (
 )
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
-_MOST = 1_000_000  # names of one list
-_CHECK = "check the spelling of the folder and of the pattern"
-_CHECK_LISTS = "check the limits of the lists in braces"
+_MOST_NAMES = 1_000_000  # names of one list
+_CHECK = "Check the spelling of the folder and of the pattern."
+_CONNECTIONS = 8
+_CONCURRENT = 32  # requests for the sizes of shards
+_REQUEST_BYTES = 8 << 20
+_WINDOW_AT_URL = 8 << 10  # bytes of a request: a header, small members, and the header of an image
+_MOST_WINDOW_AT_URL = 1 << 20  # 32 archives that are read at once keep four windows each
+_LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
+_KEPT_WINDOWS = 4
 
 
 def expand(path: str | os.PathLike[str]) -> list[str]:
     """Return the resolved paths, or the URLs, of the shards that a user names.
 
     A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
-    URL in its last part alone). A folder stands for the files in it that have the suffix of a container.
+    URL in its last part alone). A folder stands for the files in it that have the suffix of a container or,
+    without any, for those with another suffix after it, which are compressed.
     """
     check_named(shard=path)
     text = os.fspath(path)
@@ -61,9 +74,13 @@ def expand_braces(text: str) -> list[str]:
 
     ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
     """
-    names = list(itertools.islice(_braces(text), _MOST + 1))
-    if len(names) > _MOST:
-        raise ConfigError(f"the name stands for more than {_MOST:,} shards", path=text, hint=_CHECK_LISTS)
+    names = list(itertools.islice(_braces(text), _MOST_NAMES + 1))
+    if len(names) > _MOST_NAMES:
+        raise ConfigError(
+            f"the name stands for more than {_MOST_NAMES:,} shards",
+            path=text,
+            hint="Check the limits of the lists in braces.",
+        )
     return names
 
 
@@ -129,25 +146,11 @@ def _on_disk(name: str) -> list[str]:
             raise SourceError("no file matches the pattern", path=name, hint=_CHECK)
         return [str(Path(file).resolve()) for file in matching]
     path = Path(name).resolve()
-    return [str(file) for file in _files_in(path)] or [str(path)]
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder that have the suffix of a container, in the order of their names.
-
-    Without any, those with another suffix after it: they are compressed, as the error about one says.
-    """
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:  # one at a time: it may be a folder of a million images
-        names = [one.name for one in entries if _has_suffix(one.name) or _has_suffix(Path(one.name).stem)]
-    files = sorted(file for file in (folder / name for name in names) if file.is_file())
-    return [file for file in files if _has_suffix(file.name)] or files
-
-
-def _has_suffix(name: str) -> bool:
-    suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
-    return name.endswith(suffixes) and not name.startswith(".")
+    if not path.is_dir():
+        return [str(path)]
+    with os.scandir(path) as entries:  # one at a time: it may be a folder of a million images
+        names = [entry.name for entry in entries if _may_be_shard(entry.name) and entry.is_file()]
+    return [str(path / name) for name in _shards_among(names)] or [str(path)]
 
 
 def _at_url(url: str) -> list[str]:
@@ -157,18 +160,26 @@ def _at_url(url: str) -> list[str]:
         if not (matching := fnmatch.filter(names, pattern)):
             raise SourceError("no file matches the pattern", path=url, hint=_CHECK)
         return [f"{folder}/{name}" for name in matching]
-    if _has_suffix(pattern) or Store(folder).size(pattern) is not None:
-        return [f"{folder}/{pattern}"]
-    if not Store(f"{folder}/{pattern}").is_folder():
-        return [f"{folder}/{pattern}"]
-    inside = (file.name for file in Store(f"{folder}/{pattern}").files())
-    found = [name for name in inside if "/" not in name and _has_suffix(name)]
-    return [f"{folder}/{pattern}/{name}" for name in sorted(found)] or [f"{folder}/{pattern}"]
+    whole = f"{folder}/{pattern}"
+    if _has_suffix(pattern) or Store(folder).size(pattern) is not None or not Store(whole).is_folder():
+        return [whole]
+    names = [file.name for file in Store(whole).files() if "/" not in file.name]
+    return [f"{whole}/{name}" for name in _shards_among(names)] or [whole]
 
 
-_CONNECTIONS = 8
-_CONCURRENT = 32  # requests for the sizes of shards
-_REQUEST_BYTES = 8 << 20
+def _shards_among(names: list[str]) -> list[str]:
+    """Return the names of shards, or else those of compressed shards, sorted."""
+    plain = sorted(filter(_has_suffix, names))
+    return plain or sorted(filter(_may_be_shard, names))
+
+
+def _may_be_shard(name: str) -> bool:
+    return _has_suffix(name) or _has_suffix(Path(name).stem)
+
+
+def _has_suffix(name: str) -> bool:
+    suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
+    return name.endswith(suffixes) and not name.startswith(".")
 
 
 @dataclass(frozen=True)
@@ -178,45 +189,8 @@ class ExternalShard:
     source: str  # Its resolved path or its URL, of a file or of a folder with a data file
     file: str  # Path or URL of its data file
     size: int  # Bytes of the data file
-    beside: str = ""  # Name of the file in its folder that it is compared with; empty for none
-
-    @contextmanager
-    def local_file(self, temporary: Path) -> Iterator[Path]:
-        """Yield the data file, or a copy of it in a folder that lasts for the block.
-
-        Errors within the block that name the copy name the URL instead.
-        """
-        if not is_url(self.file):
-            yield Path(self.file)
-            return
-        folder, _, name = self.file.rpartition("/")
-        copy = temporary / name  # of the same name, which hints show
-        beside = temporary / self.beside
-        try:
-            self._copy(copy)
-            if self.beside and (described := Store(folder).read_if_there(self.beside)) is not None:
-                beside.write_bytes(described)
-            yield copy
-        except StokerError as error:
-            if error.path != str(copy):
-                raise
-            raise with_details(error, path=self.file) from error
-        finally:
-            remove(copy)
-            if self.beside:
-                remove(beside)
-
-    def _copy(self, target: Path) -> None:
-        folder, _, name = self.file.rpartition("/")
-        store = Store(folder)
-        spans = ((a, min(a + _REQUEST_BYTES, self.size)) for a in range(0, self.size, _REQUEST_BYTES))
-        with (
-            ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stoker-fetch") as pool,
-            target.open("xb") as file,
-        ):
-            tasks = ((span, partial(store.read_range, name, *span)) for span in spans)
-            for _, data in bounded_map(pool, tasks, 2 * _CONNECTIONS):
-                file.write(data)
+    modified: int  # Time of the last change of the data file, nanoseconds since 1970; 0 if not stated
+    container: Container
 
     def location(self, into: str | os.PathLike[str]) -> str:
         """Return the path or URL of the shard for the manifest of a dataset in the folder ``into``.
@@ -230,7 +204,7 @@ class ExternalShard:
                 raise SourceError(
                     f"a dataset at a URL has its shards in its folder, and this one is not in {folder}",
                     path=self.source,
-                    hint="index into a local folder, or into one above all shards",
+                    hint="Index into a local folder, or into one above all shards.",
                 )
             return self.source.removeprefix(f"{folder}/")
         if is_url(self.source):
@@ -238,6 +212,83 @@ class ExternalShard:
         home = Path(into).resolve()
         inside = Path(self.source).is_relative_to(home.parent)
         return os.path.relpath(self.source, home) if inside else self.source
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the name is that of a shard that is compressed as a whole."""
+        return self.file.endswith(self.container.compressed_suffixes)
+
+    @contextmanager
+    def local_file(self, folder: Path | None = None, *, decompress: bool = False) -> Iterator[Path]:
+        """Yield the data file, or a copy of it that lasts for the block, in a new folder in ``folder``.
+
+        Errors within the block that name the copy name the shard instead.
+        """
+        decompress = decompress and self.is_compressed
+        if not is_url(self.file) and not decompress:
+            yield Path(self.file)
+            return
+        home, _, name = self.file.rpartition("/")
+        with tempfile.TemporaryDirectory(prefix="stoker-shard-", dir=folder) as temporary:
+            file = Path(temporary, name)  # of the same name, which hints show
+            try:
+                if is_url(self.file):
+                    self._copy(file)
+                if (beside := self._beside(home)) is not None:
+                    file.with_name(self.container.beside).write_bytes(beside)
+                if decompress and self.container.decompress is not None:
+                    original = file if is_url(self.file) else Path(self.file)
+                    file = self.container.decompress(original, Path(temporary))
+                yield file
+            except StokerError as error:
+                if not str(error.path).startswith(temporary):
+                    raise
+                raise with_details(error, path=self.file, shard=self.source.rpartition("/")[2]) from error
+
+    def _copy(self, target: Path) -> None:
+        folder, _, name = self.file.rpartition("/")
+        store = Store(folder)
+        spans = ((a, min(a + _REQUEST_BYTES, self.size)) for a in range(0, self.size, _REQUEST_BYTES))
+        with (
+            ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stoker-fetch") as pool,
+            target.open("xb") as file,
+        ):
+            tasks = ((span, partial(store.read_range, name, *span)) for span in spans)
+            for _, data in bounded_map(pool, tasks, 2 * _CONNECTIONS):
+                file.write(data)
+
+    def _beside(self, folder: str) -> bytes | None:
+        """Return the content of the file that the shard is compared with; None if there is none."""
+        name = self.container.beside
+        if not name:
+            return None
+        if is_url(folder):
+            return Store(folder).read_if_there(name)
+        file = Path(folder, name)
+        return file.read_bytes() if file.is_file() else None
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records; payloads are not read if the container allows it."""
+        if self.container.scan_headers is not None:
+            with self._window() as read:
+                yield from self.container.scan_headers(read, self.size, self.file)
+        else:
+            with self.local_file(decompress=True) as file:
+                yield from self.container.scan(file)
+
+    @contextmanager
+    def _window(self) -> Iterator[Read]:
+        if is_url(self.file):
+            folder, _, name = self.file.rpartition("/")
+            store = Store(folder)
+
+            def fetch(offset: int, length: int) -> bytes:
+                return store.read_range(name, offset, offset + length)
+
+            yield Window(fetch, self.size, _WINDOW_AT_URL, _MOST_WINDOW_AT_URL)
+            return
+        with open_regular(self.file) as (descriptor, size):
+            yield Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
 
 
 def find_shards(
@@ -254,7 +305,7 @@ def find_shards(
         raise SourceError(
             "some shards are at URLs and some on a disk",
             path=next(filter(is_url, sources)),
-            hint="make a dataset of each, and mix them: stoker.mix",
+            hint="Make a dataset of each, and mix them: stoker.mix.",
         )
     chosen = _detect(sources[0]) if container == "auto" else find_container(container)
     counts = Counter(sources)
@@ -262,9 +313,9 @@ def find_shards(
         if counts[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
     if not is_url(sources[0]):
-        return chosen, [_local(source, chosen) for source in sources]
+        return chosen, [_local_shard(source, chosen) for source in sources]
     with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
-        return chosen, list(pool.map(partial(_remote, container=chosen), sources))
+        return chosen, list(pool.map(partial(_remote_shard, container=chosen), sources))
 
 
 def _detect(source: str) -> Container:
@@ -281,11 +332,11 @@ def _detect(source: str) -> Container:
             return find_container(name)
     if is_url(source) or Path(source).is_file() or not Path(source).exists():
         return find_container(DEFAULT_CONTAINER)
-    raise _no_shard(source, *external())
+    raise _not_a_shard(source, *external())
 
 
 def _read_start(source: str, name: str, most: int) -> bytes | None:
-    """Return the first bytes of a file of a shard, see :data:`stoker.formats.containers.base.ReadStart`."""
+    """Return the first bytes of a file of a shard, see :data:`.base.ReadStart`."""
     if is_url(source):
         folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
         store = Store(folder)
@@ -294,49 +345,52 @@ def _read_start(source: str, name: str, most: int) -> bytes | None:
     return read_local_start(Path(source), name, most)
 
 
-def _local(source: str, container: Container) -> ExternalShard:
-    path = Path(source)
-    file = container.data_file(path)
-    if not path.exists():
-        raise SourceError("there is no such shard", path=source)
+def _local_shard(source: str, container: Container) -> ExternalShard:
+    file = container.data_file(Path(source))
+    try:
+        status = file.stat()
+    except FileNotFoundError as error:
+        if Path(source).exists():
+            raise _not_a_shard(source, container.name) from error
+        raise SourceError("there is no such shard", path=source) from error
+    except OSError as error:
+        raise SourceError(f"the shard cannot be read: {error.strerror}", path=source) from error
     if not file.is_file():
-        raise _no_shard(source, container.name)
-    return ExternalShard(source, str(file), file.stat().st_size, container.beside)
+        raise _not_a_shard(source, container.name)
+    return ExternalShard(source, str(file), status.st_size, status.st_mtime_ns, container)
 
 
-def _no_shard(source: str, *containers: str) -> SourceError:
+def _not_a_shard(source: str, *containers: str) -> SourceError:
     if Path(source).is_dir() and (shards := sorted(filter(is_local_shard, Path(source).iterdir()))):
         return SourceError(
-            f"this folder is no shard, but holds {len(shards):,}, such as {shards[0].name}",
+            f"this folder is not a shard, but holds {len(shards):,}, such as {shards[0].name}",
             path=source,
-            hint=f"name the shards themselves: {source}/*{shards[0].suffix}",
+            hint=f"Name the shards themselves: {source}/*{shards[0].suffix}",
         )
     containers_read = " or ".join(CONTAINERS[name].plural for name in external())
     return SourceError(
-        f"this is no shard of {' or '.join(containers)}",
+        f"this is not a shard of {' or '.join(containers)}",
         path=source,
-        hint=f"name the shards themselves, all of one container: {containers_read}",
+        hint=f"Name the shards themselves, all of one container: {containers_read}.",
     )
 
 
-def _remote(source: str, container: Container) -> ExternalShard:
+def _remote_shard(source: str, container: Container) -> ExternalShard:
     file = container.data_url(source)
     folder, _, name = file.rpartition("/")
-    size = Store(folder).size(name)
-    if size is None:
-        raise SourceError(f"there is no such shard of {container.name}", path=file)
-    return ExternalShard(source, file, size, container.beside)
-
-
-_LEAST = 8 << 10  # bytes of a request: a header, small members, and the header of an image
-_KEPT = 4
-_MOST_window = 1 << 20  # 32 archives that are read at once keep four windows each
+    status = Store(folder).status(name)
+    if status is None:
+        raise SourceError(
+            f"there is no such shard of {container.name}", path=file, hint="Check the spelling of its name."
+        )
+    return ExternalShard(source, file, *status, container)
 
 
 class Window:
-    """Reads an archive, and keeps the bytes of its last windows.
+    """Reads a file in windows, so that reads of a few bytes become fewer reads of more.
 
-    They are needed again: members of a sample are read when the next header shows the sample's end.
+    The bytes of the last windows are kept: members of a sample are read when the next header shows the
+    sample's end.
     """
 
     def __init__(self, read: Read, size: int, least: int, most: int | None = None) -> None:
@@ -344,11 +398,11 @@ class Window:
         self._size = size
         self._least = self._window = least
         self._most = most or least
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_WINDOWS)
         self._end = 0
 
     def __call__(self, offset: int, length: int) -> bytes:
-        """Return bytes of the archive; fewer at its end."""
+        """Return bytes of the file; fewer at its end."""
         length = max(min(length, self._size - offset), 0)
         for start, data in self._kept:
             at = offset - start
@@ -364,85 +418,61 @@ class Window:
         return data[:length]
 
 
-def window_at_url(url: str, size: int) -> Window:
-    """Return a window on a file at a URL that fetches few bytes in vain; a read may raise StorageError."""
-    folder, _, name = url.rpartition("/")
-    return Window(partial(_fetch, Store(folder), name), size, _LEAST, _MOST_window)
-
-
-def _fetch(store: Store, name: str, offset: int, length: int) -> bytes:
-    return store.read_range(name, offset, offset + length)
-
-
-_CONNECTIONS_parsed_records = 32  # shards that are read at once, each by one request after the other
-
-
 class ParsedRecord(NamedTuple):
-    """A record of a shard."""
+    """A record of a shard, and the sample in it."""
 
-    record: Record  # The record
-    sample: ExternalSample | None  # The sample in it; None if it is left out
-    crc: int | None = None  # CRC32C of its image; None where the image was not read
+    record: Record
+    sample: ExternalSample | None = None  # None if the record is left out
     reason: str = ""  # Why it is left out
+    header: ImageHeader | None = None  # Header of the image, if headers are read
+    crc: int | None = None  # CRC32C of the image, if headers are read and all of the image was read for that
 
 
 def parse_records(
-    records: Iterable[Record], container: Container, names: FeatureNames, path: str | Path, shard: str
+    records: Iterable[Record],
+    container: Container,
+    names: FeatureNames,
+    shard: str,
+    path: str | Path,
+    *,
+    headers: bool,
 ) -> Iterator[ParsedRecord]:
-    """Yield the records that the container's ``scan`` found in a shard, with their samples."""
+    """Yield the records of a shard with their samples; errors name the shard, its path and the record.
+
+    With ``headers``, a record whose image has no header that can be read is left out.
+    """
     for record in records:
-        with errors_about(record, path, shard):
-            parsed = _parsed(record, container, names)
+        with errors_about(record, shard, path):
+            try:
+                sample = container.parse_image(record, names)
+                header, crc = image_header(record, sample) if headers else (None, None)
+                parsed = ParsedRecord(record, sample, "", header, crc)
+            except DecodeError:
+                parsed = ParsedRecord(record, reason="image whose header cannot be read")
+            except LeftOutError as error:
+                parsed = ParsedRecord(record, reason=str(error))
         yield parsed
 
 
-def _parsed(record: Record, container: Container, names: FeatureNames) -> ParsedRecord:
-    try:
-        sample = container.parse_image(record, names)
-    except DecodeError:
-        return ParsedRecord(record, None, reason="image whose header cannot be read")
-    except LeftOutError as error:
-        return ParsedRecord(record, None, reason=str(error))
-    return ParsedRecord(record, sample, _checksum(record, sample))
-
-
-def _checksum(record: Record, sample: ExternalSample) -> int | None:
-    if record.read is not None:
-        return sample.crc
+def image_header(record: Record, sample: ExternalSample) -> tuple[ImageHeader, int | None]:
+    """Return the header of the image in a record, and the CRC32C of the image if all of it was read."""
+    if record.read is None:
+        image = sample.payload.of(record.view)
+        return sample.header or read_header(image), crc32c(image)
+    if sample.header is not None:
+        return sample.header, None
     offset, length = sample.payload
-    return crc32c(record.view[offset : offset + length])
+    header, whole = read_partial_header(
+        lambda start, most: record.bytes_of(Span(offset + start, most)), length
+    )
+    return header, None if whole is None else crc32c(whole)
 
 
 @contextmanager
-def errors_about(record: Record, path: str | Path, shard: str) -> Iterator[None]:
+def errors_about(record: Record, shard: str, path: str | Path) -> Iterator[None]:
     """Raise the errors of the block with the names of the record and its shard."""
     try:
         yield
     except (CorruptRecordError, SourceError) as error:
         key = record.key.decode(errors="backslashreplace") or None
         raise with_details(error, path=path, shard=shard, record=record.number, key=key) from error
-
-
-def parsed_at_urls(
-    container: Container, names: FeatureNames, shards: Sequence[ExternalShard], shard_names: Sequence[str]
-) -> Iterator[list[ParsedRecord]]:
-    """Yield the records of each shard at a URL, without reading images; several shards are read at once."""
-    read = partial(_read_at_url, container, names)
-    named_shards = zip(shards, shard_names, strict=True)
-    for _, parsed in thread_map(
-        read, named_shards, "fetch", _CONNECTIONS_parsed_records, _CONNECTIONS_parsed_records
-    ):
-        yield parsed
-
-
-def _read_at_url(
-    container: Container, names: FeatureNames, named_shard: tuple[ExternalShard, str]
-) -> list[ParsedRecord]:
-    shard, name = named_shard
-    if container.scan_at_url is None:
-        raise TypeError(f"shards of {container.name} cannot be read by ranges")
-    records = container.scan_at_url(window_at_url(shard.file, shard.size), shard.size, shard.file)
-    return [
-        parsed._replace(record=parsed.record._replace(parts=(), read=None))
-        for parsed in parse_records(records, container, names, shard.file, name)
-    ]

@@ -86,15 +86,15 @@ class FeatureNames:
 
     def __post_init__(self) -> None:
         if self.label_type not in LABEL_TYPES:
-            raise ConfigError(f"label_type must be one of {', '.join(LABEL_TYPES)}, not {self.label_type!r}")
+            raise ConfigError(
+                f"label_type must be one of {', '.join(LABEL_TYPES)}, found {self.label_type!r}"
+            )
         sized = self.height or self.width or self.shape
         if sized and not self.raw:
-            raise ConfigError(
-                "height, width and shape are for raw pixels", hint="add --raw, in Python raw=True"
-            )
+            raise ConfigError("height, width and shape are for raw pixels", hint="Set raw=True as well.")
         if self.shape is not None and not is_pixel_shape(self.shape):
             raise ConfigError(
-                f"shape must be height x width, and 1 or 3 channels, not {'x'.join(map(str, self.shape))}"
+                f"shape must be height x width, and 1 or 3 channels, found {'x'.join(map(str, self.shape))}"
             )
 
     def to_manifest(self) -> dict[str, str | bool | None]:
@@ -122,7 +122,7 @@ _DEFAULT = FeatureNames()
 def parse_shape(text: str) -> tuple[int, ...]:
     """Return the shape in a text such as 32x32x3."""
     if not re.fullmatch(r"\d{1,9}(x\d{1,9}){1,2}", text, re.ASCII):
-        raise ConfigError(f"shape must be such as 32x32x3, not {text!r}")
+        raise ConfigError(f"shape must be such as 32x32x3, found {text!r}")
     return tuple(map(int, text.split("x")))
 
 
@@ -130,7 +130,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
 class ExternalObjects:
     """The M objects in a record of an external shard."""
 
-    # Left, top, right, bottom of each, in pixels, not clipped
+    # Left, top, right, bottom of each, as shares of the image's width and height, not clipped
     boxes: Sequence[tuple[float, float, float, float]]
     labels: Sequence[int]  # Class of each, from 0
     area: Sequence[float] | None = None  # Pixels of each; None if the record does not state them
@@ -144,16 +144,16 @@ class ExternalSample:
     """The image in a record of an external shard."""
 
     payload: Span  # Byte range of the encoded image in the record's value
-    header: ImageHeader  # Header of the image
-    key: str  # The sample's name; empty if the record has none
-    label: Label | None  # The label; None if the record has none
-    text: str  # The name of a class that is a number; empty if the record has none
+    key: str = ""  # The sample's name; empty if the record has none
+    label: Label | None = None  # The label; None if the record has none
+    text: str = ""  # The name of a class that is a number; empty if the record has none
+    # Size and codec of raw pixels, which the record states; None for an encoded image, which has a header
+    header: ImageHeader | None = None
     # Other numbers of classes, such as those of objects, with names that the record states
     named: Sequence[tuple[int, str]] = ()
     # Values of other columns; None for a value that the record lacks
     columns: Mapping[str, Value | None] = field(default_factory=dict)
     objects: ExternalObjects | None = None  # The objects; None if the record states no objects
-    crc: int | None = None  # CRC32C of the image, if its record stays in a file and all of the image was read
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
@@ -169,9 +169,8 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
         return tuple(_whole(value, what) for value in values)
     if len(values) != 1:
         raise SourceError(
-            f"{what} is not one integer, but {len(values)} numbers",
-            hint="name the form of the label, --label-type several, one-hot or multi-hot; or another label, "
-            "or none",
+            f"{what} must be one number, found {len(values)}",
+            hint="Name the form of the label (label_type several, one-hot or multi-hot), or another label.",
         )
     return float(values[0]) if label_type == "float" else _whole(values[0], what)
 
@@ -182,23 +181,25 @@ def _whole(value: float, what: str) -> int:
         return value
     if not value.is_integer():
         raise SourceError(
-            f"{what} is not one integer: {value:g} is not whole",
-            hint="--label-type float keeps a number that is not a class",
+            f"{what} must be one integer, found {value:g}",
+            hint="With label_type float, the label is a number that is not a class.",
         )
     return int(value)
 
 
 def _indexes_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
-    ones = tuple(index for index, value in enumerate(values) if value == 1)
-    other_values = [value for value in values if value not in (0, 1)]
-    if other_values:
+    if other_values := [value for value in values if value not in (0, 1)]:
         raise SourceError(
-            f"{what} is not {label_type}: it holds {other_values[0]:g}, neither 0 nor 1",
-            hint="name another form of the label (--label-type), or another label (--label)",
+            f"{what} must be {label_type}, with numbers 0 and 1, found {other_values[0]:g}",
+            hint="Name another form of the label (label_type), or another label.",
         )
+    ones = tuple(index for index, value in enumerate(values) if value == 1)
     if label_type == "multi-hot":
         return ones
     if len(ones) != 1:
-        hint = "--label-type multi-hot takes several" if ones else "name another label, or none"
-        raise SourceError(f"{what} is not one-hot: {len(ones)} of its {len(values)} numbers are 1", hint=hint)
+        hint = "With label_type multi-hot, a sample may have several classes."
+        raise SourceError(
+            f"{what} must be one-hot, with one 1, found {len(ones)} among {len(values)} numbers",
+            hint=hint if ones else "Name another label, or none.",
+        )
     return ones[0]

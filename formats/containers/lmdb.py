@@ -1,6 +1,13 @@
 """The container LMDB: folders with a file ``data.mdb``, as Caffe and DALI's ``readers.caffe`` open them.
 
-Shards are written with py-lmdb and read as flat files, see :mod:`stoker.formats.containers.lmdb`.
+Shards are written with py-lmdb. They are read as flat files without LMDB, so that no damaged file can harm
+the process. A value is contiguous in the file, in a leaf page or in a run of overflow pages, so a loader that
+knows its offset can read it. The layout is data format 1 of LMDB 0.9 (structures ``MDB_meta``, ``MDB_db``,
+``MDB_page`` and ``MDB_node`` in mdb.c) on a little-endian 64-bit machine. Numbers from the file are checked
+against its size before they are used, and keys must ascend strictly. A walk reads each page at most once, and
+so ends for any file.
+
+A value is Caffe's Datum (caffe/proto/caffe.proto), or an encoded image alone.
 """
 
 from __future__ import annotations
@@ -11,38 +18,47 @@ import shutil
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import lmdb
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, SourceError
+from stoker.errors import CorruptRecordError, SourceError, optional_import
 
 from ..codecs.codec import Codec
-from ..codecs.header import ImageHeader, read_header
+from ..codecs.header import ImageHeader
 from ..files import file_digests, open_regular, read_at
 from .base import Container, ReadStart, Record, Writing, WrittenShard
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
-_MAGIC_lmdb_pages = 0xBEEFC0DE
+_DATA_FILE = "data.mdb"
+_MAGIC = 0xBEEFC0DE
+_MAGIC_OFFSET = 16  # in the first meta page
+_LONGEST_KEY = 511
+_TRANSACTION = 2 << 20
+_LEAST_MAP = 64 << 20
+_LEAST_FREE = 1 << 20  # bytes; a disk with fewer is full
+
 _PAGE = struct.Struct("<QHHHH")  # number, pad, flags, lower, upper
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
 _DB = struct.Struct("<IHHQQQQQ")  # pad, flags, depth, branch, leaf and overflow pages, entries, root
 _META_END = struct.Struct("<QQ")  # last page, transaction
 _NODE = struct.Struct("<HHHH")  # size low, size high, flags, key size
 _META_BYTES = _PAGE.size + _META.size + 2 * _DB.size + _META_END.size
-
 _BRANCH, _LEAF, _OVERFLOW, _METAPAGE = 1, 2, 4, 8
 _BIG, _SUBDATA, _DUPDATA = 1, 2, 4
 _NO_PAGE = (1 << 64) - 1
 _DEEPEST = 32  # CURSOR_STACK
 _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
+
+_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)  # fields of a Datum
+_MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
+_ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
 
 
 class BadPageError(ValueError):
@@ -58,14 +74,28 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The main database of a file, as its newer meta page describes it."""
+class Datum:
+    """The fields of a Caffe Datum; an absent number is 0."""
+
+    channels: int  # Number of channels
+    height: int  # Pixels
+    width: int  # Pixels
+    label: int  # The class
+    encoded: bool  # Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8
+    data: Span | None  # Span of the bytes; None if there are none
+    floats: bool  # Whether the Datum holds pixels as floats
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """The main database of a file, as a meta page describes it."""
 
     page_size: int
     last_page: int
     entries: int
     depth: int
     root: int
+    transaction: int  # Number of the transaction that wrote the page
 
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
@@ -87,29 +117,28 @@ def walk(descriptor: int, size: int) -> Iterator[Node]:
         raise BadPageError(f"the meta page counts {tree.entries} entries, the pages hold {count}")
 
 
-def _read_tree(descriptor: int, size: int) -> Tree:
+def _read_tree(descriptor: int, size: int) -> _Tree:
+    """Return the tree of the newer of the two meta pages."""
     first = _read_meta(read_at(descriptor, 0, _META_BYTES), 0)
     if first is None:
         raise BadPageError("no LMDB meta page at the start of the file")
-    page_size = first[0].page_size
+    page_size = first.page_size
     second = _read_meta(read_at(descriptor, page_size, _META_BYTES), 1)
-    if second is None or second[0].page_size != page_size:
+    if second is None or second.page_size != page_size:
         raise BadPageError("the second meta page is damaged")
-    tree, _ = max((first, second), key=lambda meta: meta[1])
-    if (tree.last_page + 1) * page_size > size:
-        raise BadPageError(
-            f"the file ends early: {size} bytes where the meta page says {(tree.last_page + 1) * page_size}"
-        )
+    tree = max(first, second, key=lambda tree: tree.transaction)
+    if (stated := (tree.last_page + 1) * page_size) > size:
+        raise BadPageError(f"the file ends early: {size} bytes where the meta page says {stated}")
     return tree
 
 
-def _read_meta(data: bytes, number: int) -> tuple[Tree, int] | None:
-    """Return the tree in a meta page and the transaction that wrote it; None if there is no meta page."""
+def _read_meta(data: bytes, number: int) -> _Tree | None:
+    """Return the tree in a meta page; None if there is no meta page."""
     if len(data) < _META_BYTES:
         return None
     page_number, _, flags, _, _ = _PAGE.unpack_from(data, 0)
     magic, version, _, _ = _META.unpack_from(data, _PAGE.size)
-    if magic != _MAGIC_lmdb_pages or page_number != number or not flags & _METAPAGE:
+    if magic != _MAGIC or page_number != number or not flags & _METAPAGE:
         return None
     if version != 1:
         raise BadPageError(f"LMDB data format {version}; only format 1, that of LMDB 0.9, can be read")
@@ -123,13 +152,13 @@ def _read_meta(data: bytes, number: int) -> tuple[Tree, int] | None:
         raise BadPageError(f"the database has flags {db_flags:#x}: only plain keys in byte order can be read")
     if depth > _DEEPEST:
         raise BadPageError(f"the meta page says a tree of depth {depth}")
-    return Tree(page_size, last_page, entries, depth, root), transaction
+    return _Tree(page_size, last_page, entries, depth, root, transaction)
 
 
 class _Walker:
     """Reads pages, at most as many as the file has."""
 
-    def __init__(self, descriptor: int, tree: Tree) -> None:
+    def __init__(self, descriptor: int, tree: _Tree) -> None:
         self._descriptor = descriptor
         self._page_size = tree.page_size
         self._last_page = tree.last_page
@@ -144,7 +173,8 @@ class _Walker:
             if depth == 1:
                 yield self._leaf(number, page, at)
             else:
-                yield from self.nodes(_child(page, at), depth - 1)
+                low, high, top, _ = _NODE.unpack_from(page, at)
+                yield from self.nodes(low | high << 16 | top << 32, depth - 1)
 
     def _page(self, number: int) -> tuple[bytes, int]:
         self._claim(number, 1)
@@ -201,150 +231,27 @@ class _Walker:
         return number * self._page_size + _PAGE.size
 
 
-def _child(page: bytes, at: int) -> int:
-    low, high, top, _ = _NODE.unpack_from(page, at)
-    return int(low | high << 16 | top << 32)
+def scan(path: Path) -> Iterator[Record]:
+    """Yield the records of an LMDB data file in the order of their keys.
 
-
-@dataclass(frozen=True)
-class Datum:
-    """The fields of a Caffe Datum; an absent number is 0."""
-
-    channels: int  # Number of channels
-    height: int  # Pixels
-    width: int  # Pixels
-    label: int  # The class
-    encoded: bool  # Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8
-    data: Span | None  # Span of the bytes; None if there are none
-    floats: bool  # Whether the Datum holds pixels as floats
-
-
-_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
-_MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
-_ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
-
-
-def encode_datum(
-    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
-) -> tuple[bytes, bytes]:
-    """Encode an encoded image as a Caffe Datum, in the order of the field numbers."""
-    prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
-    suffix = b"" if label is None else _number(_LABEL, label)
-    suffix += _number(_ENCODED, 1)
-    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint(number << 3 | VARINT) + varint(value)
-
-
-def parse_datum(data: memoryview | bytes) -> Datum:
-    """Return the fields of a Datum."""
-    view = memoryview(data)
-    numbers: dict[int, int] = {}
-    payload: Span | None = None
-    floats = False
-    for field in fields(view, Span(0, len(view))):
-        if field.number == _DATA and field.wire == LENGTH:
-            payload = field.span
-        elif field.number == _FLOATS:
-            floats = True
-        elif field.wire == VARINT:
-            numbers[field.number] = signed(field.value)
-    return Datum(
-        channels=numbers.get(_CHANNELS, 0),
-        height=numbers.get(_HEIGHT, 0),
-        width=numbers.get(_WIDTH, 0),
-        label=numbers.get(_LABEL, 0),
-        encoded=bool(numbers.get(_ENCODED, 0)),
-        data=payload,
-        floats=floats,
-    )
-
-
-def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
-    """Return the bytes of a Datum before and after an encoded image. It has the first label and the mask."""
-    return encode_datum(
-        payload_bytes=image.payload_bytes,
-        height=image.height,
-        width=image.width,
-        label=image.labels[0] if image.labels else None,
-        mask=image.mask,
-    )
-
-
-def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further fields of a Datum, with the offset of each array in them.
-
-    An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its dtype
-    (2), the sides of its shape (3), and its bytes (4).
+    LMDB stores no checksums: a damaged page is found, but a damaged value is not.
     """
-    parts, offsets, end = [], [], 0
-    for stored in arrays:
-        head = delimited(_ARRAY_NAME, stored.name.encode()) + delimited(_ARRAY_DTYPE, stored.dtype.encode())
-        head += b"".join(_number(_ARRAY_SIDE, side) for side in stored.shape)
-        head = delimited(_ARRAY, head + delimited(_ARRAY_DATA, b"", len(stored.data)), len(stored.data))
-        offsets.append(end + len(head))
-        parts += [head, stored.data]
-        end += len(head) + len(stored.data)
-    return b"".join(parts), offsets
-
-
-def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a Caffe Datum, with fixed names, or an encoded image."""
-    key = record.key.decode(errors="backslashreplace")
-    datum: Datum | None
-    try:
-        datum = parse_datum(record.view)
-    except CorruptRecordError:
-        datum = None
-    if datum is None or (datum.data is None and not datum.floats):
-        whole = Span(0, record.length)
-        return ExternalSample(whole, read_header(record.view), key, None, "")
-    sizes = (datum.channels, datum.height, datum.width)
-    planar = datum.data is not None and min(sizes) > 0 and math.prod(sizes) == datum.data.length
-    if datum.data is None or (planar and not datum.encoded and datum.channels not in {1, 3}):
-        content = "floats" if datum.data is None else f"pixels of {datum.channels} channels"
-        raise SourceError(
-            f"the Datum holds {content}, neither grey nor colours of 8 bits, nor an encoded image",
-            hint="images are read from what Caffe's convert_imageset writes, with --encoded or without",
-        )
-    if planar and not datum.encoded:
-        header = ImageHeader(Codec.PLANES, datum.height, datum.width, 1)
-    else:
-        header = read_header(datum.data.of(record.view))
-    return ExternalSample(datum.data, header, key, datum.label, "")
-
-
-_DATA_FILE = "data.mdb"
-_MAGIC = b"\xde\xc0\xef\xbe"
-_MAGIC_OFFSET = 16  # in the first meta page
-_LONGEST_KEY = 511
-_TRANSACTION = 2 << 20
-_LEAST_MAP = 64 << 20
-_LEAST_FREE = 1 << 20  # bytes; a disk with fewer is full
-
-
-def _data_file(shard: Path) -> Path:
-    """Return ``data.mdb`` in the folder of the shard, or the shard itself if it is a file."""
-    return shard if shard.is_file() else shard / _DATA_FILE
-
-
-def _data_url(shard: str) -> str:
-    """Return the data file by the name of the shard, which is a folder unless the name ends in ``.mdb``."""
-    return shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}"
-
-
-def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a folder with ``data.mdb``, or a file with LMDB's magic number."""
-    size = _MAGIC_OFFSET + len(_MAGIC)
-    if read_start(_DATA_FILE, size) is not None:
-        return True
-    return (read_start("", size) or b"")[_MAGIC_OFFSET:] == _MAGIC
+    number = 0
+    with open_regular(path) as (descriptor, size):
+        try:
+            for node in walk(descriptor, size):
+                value = memoryview(read_at(descriptor, node.offset, node.length))
+                if len(value) < node.length:
+                    raise BadPageError("the file became shorter while it was read")
+                yield Record(number, node.key, node.offset, node.length, value)
+                number += 1
+        except BadPageError as error:
+            shard = path.parent.name if path.name == _DATA_FILE else path.name
+            raise CorruptRecordError(str(error), path=path, shard=shard, record=number) from error
 
 
 class LMDBWriter:
-    """Writes one LMDB shard, see :class:`stoker.formats.containers.base.ShardWriter`.
+    """Writes one LMDB shard; a :class:`.base.ShardWriter`.
 
     Keys are Caffe's: the record's number in eight digits, an underscore and the sample's name
     (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the
@@ -352,6 +259,9 @@ class LMDBWriter:
     """
 
     def __init__(self, path: Path) -> None:
+        with optional_import("writing LMDB needs the package lmdb; reading does not", "lmdb"):
+            import lmdb
+
         self._path = Path(path)
         self._path.mkdir()
         self._values: list[tuple[bytes, bytes]] = []
@@ -414,28 +324,11 @@ class LMDBWriter:
         )
 
 
-def scan(path: Path) -> Iterator[Record]:
-    """Yield the records of an LMDB data file in the order of their keys.
-
-    LMDB stores no checksums: a damaged page is found, but a damaged value is not.
-    """
-    number = 0
-    with open_regular(path) as (descriptor, size):
-        try:
-            for node in walk(descriptor, size):
-                value = memoryview(read_at(descriptor, node.offset, node.length))
-                if len(value) < node.length:
-                    raise BadPageError("the file became shorter while it was read")
-                yield Record(number, node.key, node.offset, node.length, value)
-                number += 1
-        except BadPageError as error:
-            shard = path.parent.name if path.name == _DATA_FILE else path.name
-            raise CorruptRecordError(str(error), path=path, shard=shard, record=number) from error
-
-
 @contextmanager
 def _os_errors(path: Path) -> Iterator[None]:
     """Raise an OSError for an error of the operating system that py-lmdb reports."""
+    import lmdb
+
     try:
         yield
     except lmdb.Error as error:
@@ -447,6 +340,115 @@ def _os_errors(path: Path) -> Iterator[None]:
         if code == EIO and shutil.disk_usage(path).free < _LEAST_FREE:
             code = ENOSPC
         raise OSError(code, os.strerror(code), os.fspath(path)) from error
+
+
+def _data_file(shard: Path) -> Path:
+    """Return ``data.mdb`` in the folder of the shard, or the shard itself if it is a file."""
+    return shard if shard.is_file() else shard / _DATA_FILE
+
+
+def _data_url(shard: str) -> str:
+    """Return the data file by the name of the shard, which is a folder unless the name ends in ``.mdb``."""
+    return shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}"
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a folder with ``data.mdb``, or a file with LMDB's magic number."""
+    size = _MAGIC_OFFSET + 4
+    if read_start(_DATA_FILE, size) is not None:
+        return True
+    return (read_start("", size) or b"")[_MAGIC_OFFSET:] == _MAGIC.to_bytes(4, "little")
+
+
+def encode_datum(
+    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
+) -> tuple[bytes, bytes]:
+    """Return the bytes of a Datum before and after an encoded image, in the order of the field numbers."""
+    prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
+    suffix = b"" if label is None else _number(_LABEL, label)
+    suffix += _number(_ENCODED, 1)
+    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
+
+
+def _number(number: int, value: int) -> bytes:
+    return varint(number << 3 | VARINT) + varint(value)
+
+
+def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
+    """Return the bytes of a Datum before and after an encoded image. It has the first label and the mask."""
+    return encode_datum(
+        payload_bytes=image.payload_bytes,
+        height=image.height,
+        width=image.width,
+        label=image.labels[0] if image.labels else None,
+        mask=image.mask,
+    )
+
+
+def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
+    """Return further fields of a Datum, with the offset of each array in them.
+
+    An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its dtype
+    (2), the sides of its shape (3), and its bytes (4).
+    """
+    parts, offsets, end = [], [], 0
+    for stored in arrays:
+        head = delimited(_ARRAY_NAME, stored.name.encode()) + delimited(_ARRAY_DTYPE, stored.dtype.encode())
+        head += b"".join(_number(_ARRAY_SIDE, side) for side in stored.shape)
+        head = delimited(_ARRAY, head + delimited(_ARRAY_DATA, b"", len(stored.data)), len(stored.data))
+        offsets.append(end + len(head))
+        parts += [head, stored.data]
+        end += len(head) + len(stored.data)
+    return b"".join(parts), offsets
+
+
+def parse_datum(data: memoryview | bytes) -> Datum:
+    """Return the fields of a Datum."""
+    view = memoryview(data)
+    numbers: dict[int, int] = {}
+    payload: Span | None = None
+    floats = False
+    for field in fields(view, Span(0, len(view))):
+        if field.number == _DATA and field.wire == LENGTH:
+            payload = field.span
+        elif field.number == _FLOATS:
+            floats = True
+        elif field.wire == VARINT:
+            numbers[field.number] = signed(field.value)
+    return Datum(
+        channels=numbers.get(_CHANNELS, 0),
+        height=numbers.get(_HEIGHT, 0),
+        width=numbers.get(_WIDTH, 0),
+        label=numbers.get(_LABEL, 0),
+        encoded=bool(numbers.get(_ENCODED)),
+        data=payload,
+        floats=floats,
+    )
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    """Find the image in a record that holds a Caffe Datum, with fixed names, or an encoded image."""
+    key = record.key.decode(errors="backslashreplace")
+    datum: Datum | None = None
+    with suppress(CorruptRecordError):
+        datum = parse_datum(record.view)
+    if datum is None or (datum.data is None and not datum.floats):
+        return ExternalSample(Span(0, record.length), key)
+    sizes = (datum.channels, datum.height, datum.width)
+    is_planes = (
+        datum.data is not None
+        and not datum.encoded
+        and min(sizes) > 0
+        and math.prod(sizes) == datum.data.length
+    )
+    if datum.data is None or (is_planes and datum.channels not in (1, 3)):
+        content = "floats" if datum.data is None else f"pixels of {datum.channels} channels"
+        raise SourceError(
+            f"the Datum must hold grey or colours of 8 bits, or an encoded image, found {content}",
+            hint="Images are read from what Caffe's convert_imageset writes, with --encoded or without.",
+        )
+    header = ImageHeader(Codec.PLANES, datum.height, datum.width, 1) if is_planes else None
+    return ExternalSample(datum.data, key, datum.label, header=header)
 
 
 LMDB = Container(

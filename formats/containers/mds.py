@@ -1,4 +1,11 @@
-"""Compressed MDS shards, which cannot be read in place: how to recognise and decompress them."""
+"""The container MDS: shards of Mosaic Streaming, read in place; compressed ones are decompressed whole.
+
+A shard is the number of samples N (uint32), N + 1 offsets (uint32), a description in JSON, and the samples
+(``encode_joint_shard`` in streaming/base/format/mds/writer.py, mosaicml-streaming 0.13). All numbers are
+little-endian. A sample is the sizes (uint32) of the columns without a fixed size, and the values of all
+columns in the order of the description. ``index.json`` beside the shards repeats the header of each, with
+hashes.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +29,33 @@ import pyarrow as pa
 
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.header import ImageHeader, raw_header, read_header
+from ..codecs.header import ImageHeader, raw_header
 from ..files import open_regular, read_at
 from .base import Container, ReadStart, Record, RecordPart
 from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span
 
-_MOST = 1 << 16  # bytes that are decompressed
+MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
+"""Names of columns. The image is by default in the only column of images."""
+
+INDEX_FILE = "index.json"
+_MOST_INDEX = 1 << 28
+_CHUNK = 1 << 20
+_START = 1 << 16  # bytes in which a shard is recognised
+_MOST_START = 1 << 23  # bytes before the description of a shard that is recognised
+_MOST_SHARD = 1 << 33  # bytes of a decompressed shard: MDSWriter's usual limit is 64 MiB
+_MOST_DESCRIPTION = 1 << 20  # bytes
+_MOST_COLUMNS = 10_000
+
+_IMAGES = ("jpeg", "png", "jpeg_array", "jpegarray", "pil")
+"""Encodings that hold one image (streaming/base/format/mds/encodings.py)."""
+_TEXTS = ("str", "json", "str_decimal")
+_SPELLED: dict[str, Callable[[str], int | float]] = {"str_int": int, "str_float": float}
+_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NUMBERS |= {"float16", "float32", "float64", "int"}
+_PIL = struct.Struct("<III")  # width, height, bytes of the mode
+_PIL_CHANNELS = {b"RGB": 3, b"L": 1}
+
 _SNAPPY = "import sys, snappy; sys.stdout.buffer.write(snappy.decompress(sys.stdin.buffer.read()))"
 _COMMANDS = {
     "zstd": "zstd -d",
@@ -37,50 +64,8 @@ _COMMANDS = {
     "br": "brotli -d",
     "snappy": f"python -c {shlex.quote(_SNAPPY)}",
 }
-"""Commands by the suffix of the file (streaming/base/compression.py)."""
-
-
-def _zstd(start: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(start), "zstd") as stream:
-        return bytes(stream.read(_MOST))
-
-
-_MAGIC: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
-    b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
-    b"\x1f\x8b": ("gz", lambda start: zlib.decompressobj(31).decompress(start, _MOST)),
-    b"BZh": ("bz2", lambda start: bz2.BZ2Decompressor().decompress(start, _MOST)),
-}
-
-
-def compression_of(name: str, start: bytes) -> str | None:
-    """Return the compression of a file by its first bytes or by its suffix; None for an uncompressed file."""
-    for magic, (kind, _) in _MAGIC.items():
-        if start.startswith(magic):
-            return kind
-    suffix = name.rpartition(".")[2]
-    return suffix if suffix in _COMMANDS else None
-
-
-def decompressed_start(start: bytes) -> bytes:
-    """Return the first bytes of a compressed file; empty if it is not compressed, or is damaged."""
-    for magic, (_, decompress) in _MAGIC.items():
-        if start.startswith(magic):
-            with contextlib.suppress(zlib.error, OSError, ValueError, EOFError):
-                return decompress(start)
-    return b""
-
-
-def decompress_command(name: str, compression: str) -> str:
-    """Return the command that decompresses a shard."""
-    plain = name.removesuffix(f".{compression}")
-    plain = plain if plain != name else f"{name}.mds"
-    return f"{_COMMANDS[compression]} < {shlex.quote(name)} > {shlex.quote(plain)}"
-
-
-_COUNT = 4  # bytes of a number
-_MOST_DESCRIPTION = 1 << 20  # bytes
-_MOST_COLUMNS = 10_000
-_START = b'{"'  # of the description
+"""Commands by the suffix of a compressed shard (streaming/base/compression.py)."""
+_STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}  # names of pyarrow
 
 
 class BadShardError(ValueError):
@@ -95,62 +80,74 @@ class Column:
     encoding: str
     size: int | None
 
-
-@dataclass(frozen=True, eq=False)
-class MDSHeader:
-    """The header of a shard."""
-
-    columns: tuple[Column, ...]  # The columns of each sample
-    # (N + 1,) int64, the first byte of each sample, and the end of the last one
-    offsets: npt.NDArray[np.int64]
-
-    @property
-    def samples(self) -> int:
-        """Number of samples."""
-        return len(self.offsets) - 1
+    def __str__(self) -> str:
+        return f"{self.name} ({self.encoding}, {self.size})"
 
 
-def read_shard_header(descriptor: int, size: int) -> MDSHeader:
-    """Return the header of an open shard of ``size`` bytes."""
-    count, first = _first_numbers(read_at(descriptor, 0, 2 * _COUNT))
-    start = _description(count)
+def scan(path: Path) -> Iterator[Record]:
+    """Yield the samples of an MDS shard, which is compared with ``index.json``; every size is checked."""
+    number = 0
+    with open_regular(path) as (descriptor, size):
+        try:
+            columns, offsets = _read_shard_header(descriptor, size)
+            _check_index_file(path, size, columns, samples=len(offsets) - 1)
+            for number, (start, end) in enumerate(pairwise(offsets.tolist())):
+                view = memoryview(read_at(descriptor, start, end - start))
+                if len(view) < end - start:
+                    raise BadShardError("the file became shorter while it was read")
+                yield Record(number, b"", start, len(view), view, _parts(view, columns))
+        except BadShardError as error:
+            message, hint = str(error), None
+            if compression := _compression_of(path.name, read_at(descriptor, 0, _START)):
+                plain = path.name.removesuffix(f".{compression}")
+                plain = plain if plain != path.name else f"{path.name}.mds"
+                command = f"{_COMMANDS[compression]} < {shlex.quote(path.name)} > {shlex.quote(plain)}"
+                message = f"the shard is compressed with {compression}, which allows no random access"
+                hint = f"Convert it with stoker.convert, or decompress it first: {command}"
+            raise CorruptRecordError(message, path=path, shard=path.name, record=number, hint=hint) from error
+
+
+def _read_shard_header(descriptor: int, size: int) -> tuple[tuple[Column, ...], npt.NDArray[np.int64]]:
+    """Return the columns of an open shard, and the first byte of each sample with the end of the last."""
+    # -> (N + 1,) int64
+    count, first = _first_numbers(read_at(descriptor, 0, 8))
+    start = _description_offset(count)
     if not start < first <= min(size, start + _MOST_DESCRIPTION):
         raise BadShardError(f"the header claims {count} samples, the first at byte {first}, in {size} bytes")
-    data = read_at(descriptor, _COUNT, first - _COUNT)
-    if len(data) < first - _COUNT:
+    data = read_at(descriptor, 4, first - 4)
+    if len(data) < first - 4:
         raise BadShardError("the file became shorter while it was read")
-    offsets = np.frombuffer(data[: start - _COUNT], "<u4").astype(np.int64)
+    offsets = np.frombuffer(data[: start - 4], "<u4").astype(np.int64)
     if (np.diff(offsets) < 0).any():
         record = int(np.flatnonzero(np.diff(offsets) < 0)[0])
         raise BadShardError(f"the offsets descend: sample {record} ends before it starts")
     if offsets[-1] != size:
         raise BadShardError(f"the samples end at byte {offsets[-1]}, and the file has {size} bytes")
     try:
-        described = json.loads(data[start - _COUNT :])
+        described = json.loads(data[start - 4 :])
     except (ValueError, RecursionError) as error:
         raise BadShardError(f"the description of the columns is not JSON: {error}") from error
-    return MDSHeader(parse_columns(described), offsets)
+    return _parse_columns(described), offsets
 
 
 def _first_numbers(data: bytes) -> tuple[int, int]:
     """Return the number of samples and the offset of the first."""
-    if len(data) < 2 * _COUNT:
+    if len(data) < 8:
         raise BadShardError(f"the file has {len(data)} bytes, fewer than a header")
     count, first = np.frombuffer(data, "<u4").tolist()
     return count, first
 
 
-def _description(count: int) -> int:
-    """Return the offset of the description in a shard with this number of samples."""
-    return _COUNT * (count + 2)
+def _description_offset(count: int) -> int:
+    return 4 * (count + 2)
 
 
-def parse_columns(described: Any) -> tuple[Column, ...]:
+def _parse_columns(described: Any) -> tuple[Column, ...]:
     """Return the columns that a JSON object describes, of a shard or in ``index.json``."""
     description = described if isinstance(described, dict) else {}
     lists = [description.get(f"column_{part}") for part in ("names", "encodings", "sizes")]
     if description.get("format") != "mds" or not all(isinstance(one, list) for one in lists):
-        raise BadShardError("the description is not that of MDS columns")
+        raise BadShardError("the description does not state MDS columns")
     names, encodings, sizes = (list(one) for one in lists if one is not None)
     if not len(names) == len(encodings) == len(sizes) <= _MOST_COLUMNS:
         raise BadShardError(
@@ -161,194 +158,6 @@ def parse_columns(described: Any) -> tuple[Column, ...]:
     if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
         raise BadShardError("the description has columns whose size is not a number")
     return tuple(map(Column, names, encodings, sizes))
-
-
-def starts_as_shard(start: bytes) -> bool:
-    """Return whether a file with these first bytes may be a shard; they may end before its description."""
-    try:
-        count, first = _first_numbers(start[: 2 * _COUNT])
-    except BadShardError:
-        return False
-    at = _description(count)
-    if not count or not at < first <= at + _MOST_DESCRIPTION:
-        return False
-    return start[at : at + len(_START)] == _START[: max(len(start) - at, 0)]
-
-
-INDEX_FILE = "index.json"
-_MOST_BYTES = 1 << 28
-_CHUNK = 1 << 20
-
-
-def check_index_file(path: Path, size: int, header: MDSHeader) -> None:
-    """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one."""
-    described = _described(path)
-    if described is None:
-        return
-    raw = described["raw_data"]
-    for what, stated, actual in (
-        ("samples", described.get("samples"), header.samples),
-        ("bytes", raw.get("bytes"), size),
-    ):
-        if stated != actual:
-            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {actual}")
-    if (columns := parse_columns(described)) != header.columns:
-        raise BadShardError(
-            f"{INDEX_FILE} says that its columns are {_text(columns)}, and they are {_text(header.columns)}"
-        )
-    hashes = raw.get("hashes") or {}
-    for name in hashes if isinstance(hashes, dict) else ():
-        if (
-            name in hashlib.algorithms_guaranteed
-            and not name.startswith("shake")
-            and _hash(path, name) != hashes[name]
-        ):
-            raise BadShardError(f"the {name} of the file is not that of {INDEX_FILE}: the file is damaged")
-
-
-def _text(columns: tuple[Any, ...]) -> str:
-    return ", ".join(f"{column.name} ({column.encoding}, {column.size})" for column in columns)
-
-
-def _described(path: Path) -> dict[str, Any] | None:
-    """Return what ``index.json`` says of the shard; None without such a file."""
-    file = path.with_name(INDEX_FILE)
-    try:
-        state = file.stat()
-        shards = _shards(file, state.st_size, state.st_mtime_ns)
-    except OSError:
-        return None
-    except (ValueError, RecursionError) as error:
-        raise BadShardError(f"{INDEX_FILE} beside it is not JSON: {error}") from error
-    if path.name not in shards:
-        raise BadShardError(f"{INDEX_FILE} beside it does not name it")
-    return shards[path.name]
-
-
-@lru_cache(maxsize=2)
-def _shards(file: Path, size: int, modified: int) -> dict[str, dict[str, Any]]:
-    """Return what ``index.json`` of this state says of each shard, by the name of its file."""
-    with open_regular(file) as (descriptor, _):
-        document = json.loads(read_at(descriptor, 0, min(size, _MOST_BYTES)))
-    shards = document.get("shards") if isinstance(document, dict) else None
-    by_name = {}
-    for shard in shards if isinstance(shards, list) else ():
-        raw = shard.get("raw_data") if isinstance(shard, dict) else None
-        if isinstance(raw, dict) and isinstance(raw.get("basename"), str):
-            by_name[raw["basename"]] = shard
-    return by_name
-
-
-def _hash(path: Path, name: str) -> str:
-    digest = hashlib.new(name, usedforsecurity=False)
-    with open_regular(path) as (descriptor, size):
-        for offset in range(0, size, _CHUNK):
-            digest.update(read_at(descriptor, offset, _CHUNK))
-    return digest.hexdigest()
-
-
-IMAGES = ("jpeg", "png", "jpeg_array", "jpegarray", "pil")
-"""Encodings that hold one image."""
-
-_TEXTS = ("str", "json", "str_decimal")
-_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
-_NUMBERS |= {"float16", "float32", "float64"}
-_SPELLED: dict[str, Callable[[str], int | float]] = {"str_int": int, "str_float": float}
-_VALUES = {"int", *_TEXTS, *_SPELLED, *_NUMBERS}
-_PIL = struct.Struct("<III")  # width, height, bytes of the mode
-_CHANNELS = {b"RGB": 3, b"L": 1}
-
-
-def is_value(part: RecordPart) -> bool:
-    """Return whether a column holds one number or one text."""
-    return part.encoding in _VALUES
-
-
-def decode_value(part: RecordPart, view: memoryview) -> Value:
-    """Return the number or the text of a column."""
-    data = bytes(part.span.of(view))
-    if part.encoding in _TEXTS:
-        return data.decode(errors="backslashreplace")
-    try:
-        if part.encoding in _SPELLED:
-            return _SPELLED[part.encoding](data.decode())
-        dtype = np.dtype("int64" if part.encoding == "int" else part.encoding) if is_value(part) else None
-        if dtype is not None and len(data) == dtype.itemsize:
-            number: int | float = np.frombuffer(data, dtype.newbyteorder("<"))[0].item()
-            return number
-    except ValueError:
-        pass
-    raise SourceError(
-        f"the column {part.name!r} of encoding {part.encoding} holds no number or text",
-        hint="name another column: --label for the label, --key for the name, --column for others",
-    )
-
-
-def find_image(
-    part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
-) -> tuple[Span, ImageHeader]:
-    """Return the byte range of the image in a column, and its header.
-
-    ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
-    """
-    if part.encoding == "pil":
-        return _pil_image(part, view)
-    if part.encoding != "bytes" and part.encoding not in IMAGES:
-        raise SourceError(
-            f"the column {part.name!r} has the encoding {part.encoding}, which cannot be read in place",
-            hint=f"images are read from {', '.join((*IMAGES, 'bytes'))}; or convert a StreamingDataset with "
-            "stoker.convert",
-        )
-    if not names.raw:
-        return part.span, read_header(part.span.of(view))
-    if names.shape is None and not sides:
-        raise SourceError("the record does not state the size of raw pixels", hint="name it: --shape 32x32x3")
-    return part.span, raw_header(part.span.length, names.shape or sides, any_channels=names.shape is None)
-
-
-def _pil_image(part: RecordPart, view: memoryview) -> tuple[Span, ImageHeader]:
-    """Return the pixels of an image that Pillow's ``tobytes`` wrote."""
-    offset, length = part.span
-    if length >= _PIL.size:
-        width, height, mode_bytes = _PIL.unpack_from(view, offset)
-        start = offset + _PIL.size + mode_bytes
-        mode = bytes(view[offset + _PIL.size : start]) if mode_bytes < 8 else b""
-        if mode in _CHANNELS:
-            pixels = Span(start, offset + length - start)
-            return pixels, raw_header(pixels.length, (height, width, _CHANNELS[mode]))
-    raise SourceError(
-        f"the column {part.name!r} holds no pixels of Pillow's mode RGB or L",
-        hint="convert a StreamingDataset with stoker.convert",
-    )
-
-
-_START_container = 1 << 16
-_MOST_START = 1 << 23  # bytes before the description of a shard that is recognised
-MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
-"""Names of columns. The image is by default in the only column of images."""
-
-
-def scan(path: Path) -> Iterator[Record]:
-    """Yield the samples of an MDS shard, which is compared with ``index.json``; every size is checked."""
-    number = 0
-    with open_regular(path) as (descriptor, size):
-        try:
-            header = read_shard_header(descriptor, size)
-            check_index_file(path, size, header)
-            for number, (start, end) in enumerate(pairwise(header.offsets.tolist())):
-                view = memoryview(read_at(descriptor, start, end - start))
-                if len(view) < end - start:
-                    raise BadShardError("the file became shorter while it was read")
-                yield Record(number, b"", start, len(view), view, _parts(view, header.columns))
-        except BadShardError as error:
-            message, hint = str(error), None
-            if compression := compression_of(path.name, read_at(descriptor, 0, _START_container)):
-                message = f"the shard is compressed with {compression}, which allows no random access"
-                hint = (
-                    "convert it: stoker convert; or decompress it first: "
-                    f"{decompress_command(path.name, compression)}"
-                )
-            raise CorruptRecordError(message, path=path, shard=path.name, record=number, hint=hint) from error
 
 
 def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[RecordPart, ...]:
@@ -370,8 +179,156 @@ def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[RecordPart, ...
     return tuple(parts)
 
 
+def _check_index_file(path: Path, size: int, columns: tuple[Column, ...], samples: int) -> None:
+    """Compare a shard of ``size`` bytes with ``index.json`` beside it, if there is one."""
+    file = path.with_name(INDEX_FILE)
+    try:
+        state = file.stat()
+        shards = _described_shards(file, state.st_size, state.st_mtime_ns)
+    except OSError:
+        return
+    except (ValueError, RecursionError) as error:
+        raise BadShardError(f"{INDEX_FILE} beside it is not JSON: {error}") from error
+    if (described := shards.get(path.name)) is None:
+        raise BadShardError(f"{INDEX_FILE} beside it does not name it")
+    raw = described["raw_data"]
+    for what, stated, actual in (
+        ("samples", described.get("samples"), samples),
+        ("bytes", raw.get("bytes"), size),
+    ):
+        if stated != actual:
+            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {actual}")
+    if (stated := _parse_columns(described)) != columns:
+        words = [", ".join(map(str, some)) for some in (stated, columns)]
+        raise BadShardError(f"{INDEX_FILE} says that its columns are {words[0]}, and they are {words[1]}")
+    hashes = raw.get("hashes") or {}
+    for name in hashes if isinstance(hashes, dict) else ():
+        known = name in hashlib.algorithms_guaranteed and not name.startswith("shake")
+        if known and _hash(path, name) != hashes[name]:
+            raise BadShardError(f"the {name} of the file differs from {INDEX_FILE}: the file is damaged")
+
+
+@lru_cache(maxsize=2)
+def _described_shards(file: Path, size: int, modified: int) -> dict[str, dict[str, Any]]:
+    """Return what ``index.json`` of this state says of each shard, by the name of its file."""
+    with open_regular(file) as (descriptor, _):
+        document = json.loads(read_at(descriptor, 0, min(size, _MOST_INDEX)))
+    shards = document.get("shards") if isinstance(document, dict) else None
+    by_name = {}
+    for shard in shards if isinstance(shards, list) else ():
+        raw = shard.get("raw_data") if isinstance(shard, dict) else None
+        if isinstance(raw, dict) and isinstance(raw.get("basename"), str):
+            by_name[raw["basename"]] = shard
+    return by_name
+
+
+def _hash(path: Path, name: str) -> str:
+    digest = hashlib.new(name, usedforsecurity=False)
+    with open_regular(path) as (descriptor, size):
+        for offset in range(0, size, _CHUNK):
+            digest.update(read_at(descriptor, offset, _CHUNK))
+    return digest.hexdigest()
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a file that starts with the header of a shard, compressed or not."""
+    start = read_start("", _START)
+    if start is None:
+        return False
+    start = _decompressed_start(start) or start
+    if not _starts_as_shard(start):
+        return False
+    more = 4 * int.from_bytes(start[:4], "little") + 16
+    return len(start) >= more or (more <= _MOST_START and _starts_as_shard(read_start("", more) or b""))
+
+
+def _starts_as_shard(start: bytes) -> bool:
+    """Return whether a file with these first bytes may be a shard; they may end before its description."""
+    try:
+        count, first = _first_numbers(start[:8])
+    except BadShardError:
+        return False
+    at = _description_offset(count)
+    if not count or not at < first <= at + _MOST_DESCRIPTION:
+        return False
+    return start[at : at + 2] == b'{"'[: max(len(start) - at, 0)]
+
+
+def _zstd_start(start: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(start), "zstd") as stream:
+        return bytes(stream.read(_START))
+
+
+_MAGIC: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
+    b"\x28\xb5\x2f\xfd": ("zstd", _zstd_start),
+    b"\x1f\x8b": ("gz", lambda start: zlib.decompressobj(31).decompress(start, _START)),
+    b"BZh": ("bz2", lambda start: bz2.BZ2Decompressor().decompress(start, _START)),
+}
+
+
+def _compression_of(name: str, start: bytes) -> str | None:
+    """Return the compression of a file by its first bytes or by its suffix; None for an uncompressed file."""
+    for magic, (kind, _) in _MAGIC.items():
+        if start.startswith(magic):
+            return kind
+    suffix = name.rpartition(".")[2]
+    return suffix if suffix in _COMMANDS else None
+
+
+def _decompressed_start(start: bytes) -> bytes:
+    """Return the first bytes of a compressed file; empty if it is not compressed, or is damaged."""
+    for magic, (_, decompress) in _MAGIC.items():
+        if start.startswith(magic):
+            with contextlib.suppress(zlib.error, OSError, ValueError, EOFError):
+                return decompress(start)
+    return b""
+
+
+def decompress(file: Path, into: Path) -> Path:
+    """Write a shard without its compression, which its suffix names, into a folder; return the new path."""
+    kind = file.name.rpartition(".")[2]
+    target = into / file.name.removesuffix(f".{kind}")
+    try:
+        with target.open("xb") as out:
+            written = 0
+            for piece in _snappy(file) if kind == "snappy" else _stream(file, _STREAMS[kind]):
+                written += len(piece)
+                if written > _MOST_SHARD:
+                    raise ValueError(f"it has more than {_MOST_SHARD >> 30} GiB")
+                out.write(piece)
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise CorruptRecordError(
+            f"the shard cannot be decompressed: {error}",
+            path=file,
+            shard=file.name,
+            hint="Copy the shard again; if it is whole, write it with another compression.",
+        ) from error
+    return target
+
+
+def _stream(file: Path, codec: str) -> Iterator[bytes]:
+    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, codec) as stream:
+        while piece := stream.read(_CHUNK):
+            yield piece
+
+
+def _snappy(file: Path) -> Iterator[bytes]:
+    """Decompress snappy's format of one block, whose first bytes state its length as a varint."""
+    with open_regular(file) as (descriptor, length):
+        data = read_at(descriptor, 0, length)
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    if size > _MOST_SHARD or size > 64 * len(data):  # three bytes copy 64 at the most
+        raise ValueError(f"it claims {size} bytes")
+    yield bytes(pa.Codec("snappy").decompress(data, size))
+
+
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image of a sample, with its label and its other columns of numbers and texts.
+    """Find the image of a sample, with its label and its other columns of numbers and texts.
 
     Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
     columns that hold a number or a text become columns of the index.
@@ -381,58 +338,109 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     if image is None:
         raise SourceError(
             f"the sample has no column {names.encoded!r}",
-            hint=f"name the column of the image (--image), one of: {', '.join(parts)}",
+            hint=f"Name the column of the image (encoded), one of: {', '.join(parts)}.",
         )
     sides = [parts[side] for side in (names.height, names.width) if side in parts]
-    values = (decode_value(side, record.view) for side in sides)
-    size = tuple(value for value in values if isinstance(value, int))
-    payload, header = find_image(image, record.view, names, size if len(size) == 2 else ())
+    size = tuple(value for side in sides if isinstance(value := _decode(side, record.view), int))
+    payload, header = _image(image, record.view, names, size if len(size) == 2 else ())
     label, text, key = (parts.get(name or "") for name in (names.label, names.text, names.key))
     used = {part.name for part in (image, label, text, key) if part is not None}
-    rest = {name: name for name, part in parts.items() if is_value(part) and name not in used}
+    rest = {name: name for name, part in parts.items() if _is_value(part) and name not in used}
     columns = {name: parts.get(part) for name, part in (names.columns or rest).items()}
     return ExternalSample(
         payload=payload,
-        header=header,
-        key="" if key is None else str(decode_value(key, record.view)),
+        key="" if key is None else str(_decode(key, record.view)),
         label=None if label is None else _label(label, record.view, names),
-        text="" if text is None else str(decode_value(text, record.view)),
+        text="" if text is None else str(_decode(text, record.view)),
+        header=header,
         columns={
-            name: None if part is None else decode_value(part, record.view) for name, part in columns.items()
+            name: None if part is None else _decode(part, record.view) for name, part in columns.items()
         },
     )
 
 
 def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
     """Return the only column of images, or else the only one of bytes."""
-    images = [part for part in parts if part.encoding in IMAGES]
+    images = [part for part in parts if part.encoding in _IMAGES]
     candidates = images or [part for part in parts if part.encoding == "bytes"]
     if len(candidates) == 1:
         return candidates[0]
     raise SourceError(
         f"the sample has {len(candidates)} columns that may be its image",
-        hint="name the column of the image (--image), one of: " + ", ".join(part.name for part in parts),
+        hint=f"Name the column of the image (encoded), one of: {', '.join(part.name for part in parts)}.",
+    )
+
+
+def _image(
+    part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
+) -> tuple[Span, ImageHeader | None]:
+    """Return the byte range of the image in a column, and the header of raw pixels.
+
+    ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
+    """
+    if part.encoding == "pil":
+        return _pil_image(part, view)
+    if part.encoding != "bytes" and part.encoding not in _IMAGES:
+        raise SourceError(
+            f"the column {part.name!r} has the encoding {part.encoding}, which cannot be read in place",
+            hint=f"Images are read from {', '.join((*_IMAGES, 'bytes'))}. Or convert a StreamingDataset with "
+            "stoker.convert.",
+        )
+    if not names.raw:
+        return part.span, None
+    if names.shape is None and not sides:
+        raise SourceError(
+            "the record does not state the size of raw pixels", hint="Name it, as shape 32x32x3."
+        )
+    return part.span, raw_header(part.span.length, names.shape or sides, any_channels=names.shape is None)
+
+
+def _pil_image(part: RecordPart, view: memoryview) -> tuple[Span, ImageHeader]:
+    """Return the pixels of an image that Pillow's ``tobytes`` wrote."""
+    offset, length = part.span
+    if length >= _PIL.size:
+        width, height, mode_bytes = _PIL.unpack_from(view, offset)
+        start = offset + _PIL.size + mode_bytes
+        mode = bytes(view[offset + _PIL.size : start]) if mode_bytes < 8 else b""
+        if mode in _PIL_CHANNELS:
+            pixels = Span(start, offset + length - start)
+            return pixels, raw_header(pixels.length, (height, width, _PIL_CHANNELS[mode]))
+    raise SourceError(
+        f"the column {part.name!r} holds no pixels of Pillow's mode RGB or L",
+        hint="Convert a StreamingDataset with stoker.convert.",
     )
 
 
 def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
     """Return the label in a column: a number, or the name of a class."""
-    value = decode_value(part, view)
-    return (
-        value if isinstance(value, str) else to_label([value], names.label_type, f"the column {part.name!r}")
+    value = _decode(part, view)
+    if isinstance(value, str):
+        return value
+    return to_label([value], names.label_type, f"the column {part.name!r}")
+
+
+def _is_value(part: RecordPart) -> bool:
+    """Return whether a column holds one number or one text."""
+    return part.encoding in _TEXTS or part.encoding in _SPELLED or part.encoding in _NUMBERS
+
+
+def _decode(part: RecordPart, view: memoryview) -> Value:
+    """Return the number or the text of a column."""
+    data = bytes(part.span.of(view))
+    if part.encoding in _TEXTS:
+        return data.decode(errors="backslashreplace")
+    with contextlib.suppress(ValueError):
+        if part.encoding in _SPELLED:
+            return _SPELLED[part.encoding](data.decode())
+        if part.encoding in _NUMBERS:
+            dtype = np.dtype("int64" if part.encoding == "int" else part.encoding)
+            if len(data) == dtype.itemsize:
+                number: int | float = np.frombuffer(data, dtype.newbyteorder("<"))[0].item()
+                return number
+    raise SourceError(
+        f"the column {part.name!r} of encoding {part.encoding} holds no number or text",
+        hint="Name another column for the label, the key or the values.",
     )
-
-
-def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with the header of a shard, compressed or not."""
-    start = read_start("", _START_container)
-    if start is None:
-        return False
-    start = decompressed_start(start) or start
-    if not starts_as_shard(start):
-        return False
-    more = 4 * int.from_bytes(start[:4], "little") + 16
-    return len(start) >= more or (more <= _MOST_START and starts_as_shard(read_start("", more) or b""))
 
 
 MDS = Container(
@@ -442,4 +450,6 @@ MDS = Container(
     parse_image=parse_image,
     feature_names=MDS_NAMES,
     beside=INDEX_FILE,
+    compressed_suffixes=tuple(f".{kind}" for kind in _COMMANDS),
+    decompress=decompress,
 )

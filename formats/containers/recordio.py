@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.errors import CorruptRecordError, SourceError
+from stoker.errors import CorruptRecordError, DecodeError, SourceError
 
-from ..codecs.header import ImageHeader, raw_header, read_header
+from ..codecs.header import raw_header
 from ..files import open_regular, read_at
 from .base import Container, ReadStart, Record
-from .image_record import ExternalSample, FeatureNames, Label, to_label
+from .image_record import ExternalSample, FeatureNames, to_label
 from .protobuf import Span
 
 _PIECE = struct.Struct("<II")  # magic number; continuation flag and length
@@ -37,6 +37,11 @@ class _Piece(NamedTuple):
     flag: int
     offset: int
     length: int
+
+    @property
+    def end(self) -> int:
+        """The offset after the piece and its padding."""
+        return self.offset + -(-self.length // 4) * 4
 
 
 class _BadPieceError(ValueError):
@@ -58,14 +63,14 @@ def scan(path: Path) -> Iterator[Record]:
                     raise _BadPieceError("the file became shorter while it was read")
             except _BadPieceError as error:
                 key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), number).decode()
-                hint = None if number else "the file is damaged, or it is not a RecordIO file"
+                hint = None if number else "The file is damaged, or it is not a RecordIO file."
                 raise CorruptRecordError(
                     str(error), path=path, shard=path.name, record=number, key=key or None, hint=hint
                 ) from error
             value = memoryview(_MAGIC_BYTES.join(parts))
             first = pieces[0].offset
             yield Record(number, _key(value, number), first, len(value), value, pieces=len(pieces))
-            offset = _end(pieces[-1])
+            offset = pieces[-1].end
             number += 1
 
 
@@ -75,7 +80,7 @@ def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
     if pieces[0].flag not in (_WHOLE, _FIRST):
         raise _BadPieceError(f"the record starts with continuation flag {pieces[0].flag}")
     while pieces[-1].flag in (_FIRST, _MIDDLE):
-        piece = _piece(descriptor, _end(pieces[-1]), size)
+        piece = _piece(descriptor, pieces[-1].end, size)
         if piece.flag not in (_MIDDLE, _LAST):
             raise _BadPieceError(f"a record in pieces goes on with continuation flag {piece.flag}")
         pieces.append(piece)
@@ -95,11 +100,6 @@ def _piece(descriptor: int, offset: int, size: int) -> _Piece:
     return piece
 
 
-def _end(piece: _Piece) -> int:
-    """Return the offset after a piece and its padding."""
-    return piece.offset + -(-piece.length // 4) * 4
-
-
 def _key(value: bytes | memoryview, number: int) -> bytes:
     """Return the id of an image; empty if there is none. Writers that set no ids leave 0 in all records."""
     if len(value) < _IMAGE.size:
@@ -109,39 +109,39 @@ def _key(value: bytes | memoryview, number: int) -> bytes:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
+    """Find the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
 
     ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
     """
     if record.length < _IMAGE.size:
         raise SourceError(
             f"the record has {record.length} bytes, and the header of an image has {_IMAGE.size}",
-            hint="images are read from what im2rec and mxnet.recordio.pack write",
+            hint="Images are read from what im2rec and mxnet.recordio.pack write.",
         )
     count, label, _, _ = _IMAGE.unpack_from(record.view)
     start = _IMAGE.size + 4 * count
     if start > record.length:
         raise SourceError(
             f"the record claims {count} labels where {record.length - _IMAGE.size} bytes are left",
-            hint="copy the file again, or write it again with im2rec",
+            hint="Copy the file again, or write it again with im2rec.",
         )
-    payload = Span(start, record.length - start)
-    header = _header(record, payload, names)
+    if start == record.length:  # files of faces begin with such a record
+        raise DecodeError("the record has no image")
+    header = None
+    if names.raw and names.shape is None:
+        raise SourceError(
+            "a record of raw pixels does not state their size", hint="Name it, as shape 32x32x3."
+        )
+    if names.raw and names.shape is not None:
+        header = raw_header(record.length - start, names.shape)
     labels = struct.unpack_from(f"<{count}f", record.view, _IMAGE.size) if count else (label,)
-    return ExternalSample(payload, header, record.key.decode(), _label(labels, count, names), "")
-
-
-def _header(record: Record, payload: Span, names: FeatureNames) -> ImageHeader:
-    if not names.raw:
-        return read_header(record.view[payload.offset :])
-    if names.shape is None:
-        raise SourceError("a record of raw pixels does not state their size", hint="name it: --shape 32x32x3")
-    return raw_header(payload.length, names.shape)
-
-
-def _label(labels: tuple[float, ...], count: int, names: FeatureNames) -> Label:
     label_type = "several" if count and names.label_type == "int" else names.label_type
-    return to_label(labels, label_type, "the label in the record's header")
+    return ExternalSample(
+        payload=Span(start, record.length - start),
+        key=record.key.decode(),
+        label=to_label(labels, label_type, "the label in the record's header"),
+        header=header,
+    )
 
 
 def join(value: memoryview) -> tuple[bytes, int]:

@@ -6,8 +6,7 @@ and the checks of options take the names from the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,17 +19,12 @@ if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .base import Container, ReadStart, Writing
 
 
-@cache
-def _load(module: str, name: str) -> Container:
-    """Import a module of this folder, and return the container with this name in it."""
-    container: Container = getattr(import_module(module, __package__), name)
-    return container
-
-
 class ContainerRow(NamedTuple):
-    """The facts about a container that the command line needs before its module is imported."""
+    """What is known of a container before its module is imported.
 
-    load: Callable[[], Container]  # Imports the module and returns the container
+    The module has the name of the container, and the container in it the same name in capitals.
+    """
+
     plural: str  # Plural noun for its shards in messages and help, such as "TFRecord files"
     # Whether the container has a :class:`~.base.Writing`, so that conversions can write it
     can_write: bool = True
@@ -41,30 +35,22 @@ class ContainerRow(NamedTuple):
 
 
 CONTAINERS = {
-    "tfrecord": ContainerRow(partial(_load, ".tfrecord", "TFRECORD"), "TFRecord files"),
-    "lmdb": ContainerRow(partial(_load, ".lmdb", "LMDB"), "LMDB folders or data files"),
-    "mds": ContainerRow(partial(_load, ".mds", "MDS"), "Mosaic MDS shards", can_write=False, suffix=".mds"),
-    "webdataset": ContainerRow(
-        partial(_load, ".webdataset", "WEBDATASET"),
-        "WebDataset tar archives",
-        can_write=False,
-        suffix=".tar",
-    ),
-    "recordio": ContainerRow(
-        partial(_load, ".recordio", "RECORDIO"), "MXNet RecordIO files", can_write=False, suffix=".rec"
-    ),
-    "listing": ContainerRow(
-        partial(_load, ".listing", "LISTING"), "listings of image files", can_write=False, is_external=False
-    ),
+    "tfrecord": ContainerRow("TFRecord files"),
+    "lmdb": ContainerRow("LMDB folders or data files"),
+    "mds": ContainerRow("Mosaic MDS shards", can_write=False, suffix=".mds"),
+    "webdataset": ContainerRow("WebDataset tar archives", can_write=False, suffix=".tar"),
+    "recordio": ContainerRow("MXNet RecordIO files", can_write=False, suffix=".rec"),
+    "listing": ContainerRow("listings of image files", can_write=False, is_external=False),
 }
 DEFAULT_CONTAINER = "tfrecord"
 
 
 def find_container(name: str) -> Container:
-    """Return the container with a name that manifests and the option ``format`` use."""
+    """Return the container with a name that manifests and the option ``container`` use."""
     if name not in CONTAINERS:
-        raise ConfigError(f"format must be one of {', '.join(CONTAINERS)}, not {name!r}")
-    return CONTAINERS[name].load()
+        raise ConfigError(f"container must be one of {', '.join(CONTAINERS)}, found {name!r}")
+    container: Container = getattr(import_module(f".{name}", __package__), name.upper())
+    return container
 
 
 def find_writing(name: str) -> Writing:
@@ -72,7 +58,8 @@ def find_writing(name: str) -> Writing:
     if (writing := find_container(name).writing) is not None:
         return writing
     raise ConfigError(
-        f"format {name} cannot be written, only read", hint=f"write {' or '.join(writable())} instead"
+        f"container must be one that can be written, {' or '.join(writable())}, found {name!r}",
+        hint="Other containers are only read.",
     )
 
 

@@ -2,7 +2,9 @@
 
 A file is a row of records: length, masked CRC of the length, value, masked CRC of the value. The format is
 TensorFlow's (tensorflow/core/lib/io/record_writer.h, TensorFlow 2.21): lengths are uint64 and checksums
-uint32, both little-endian.
+uint32, both little-endian. The value is an image with the feature names of ImageNet's TFRecord files
+(research/slim/datasets/build_imagenet_data.py in tensorflow/models) and, for objects, of TensorFlow's object
+detection API (research/object_detection/data_decoders/tf_example_decoder.py there).
 """
 
 from __future__ import annotations
@@ -21,8 +23,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.codec import Codec
-from ..codecs.header import ImageHeader, raw_header, read_header
+from ..codecs.header import ImageHeader, raw_header
 from ..files import FileDigests, digest_of, open_regular, read_at
 from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from .image_record import (
@@ -37,258 +38,20 @@ from .image_record import (
 )
 from .protobuf import Feature, Span, encode_example, encode_image_example, parse_example
 
-_SIDES = ("xmin", "ymin", "xmax", "ymax")
-_FLAGS = ("difficult", "truncated")
-_MOST_SHARE = 1.1
-"""The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
-
-
-def parse_objects(numbers: Mapping[str, list[float]], header: ImageHeader) -> ExternalObjects | None:
-    """Return the objects of a record; None if the record states no objects.
-
-    ``numbers`` has the features of objects that hold numbers, by name without the common start.
-    """
-    # ImageNet's files have boxes without classes of objects.
-    if not {"class/label", *(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():
-        return None
-    count = len(numbers[f"bbox/{_SIDES[0]}"])
-    sides = [_of_each(numbers, f"bbox/{side}", count) for side in _SIDES]
-    if any(not abs(share) <= _MOST_SHARE for side in sides for share in side):
-        raise SourceError(
-            "an object's box is not in shares of the image's width and height",
-            hint="the object detection API divides boxes by the size of the image; --objects '' leaves them "
-            "out, and stoker convert reads annotations in pixels",
-        )
-    labels = _of_each(numbers, "class/label", count)
-    wrong = [label for label in labels if not isinstance(label, int) or label < 1]
-    if wrong:
-        raise SourceError(
-            f"an object has label {wrong[0]}, and the object detection API counts classes from 1",
-            hint="--objects '' leaves the objects out",
-        )
-    scale = (header.width, header.height) * 2
-    return ExternalObjects(
-        boxes=[_scaled(box, scale) for box in zip(*sides, strict=True)],
-        labels=[int(label) - 1 for label in labels],
-        area=_optional(numbers, "area", count),
-        crowd=[int(value != 0) for value in _optional(numbers, "is_crowd", count) or [0] * count],
-        flags={
-            name: [int(value != 0) for value in _of_each(numbers, name, count)]
-            for name in _FLAGS
-            if name in numbers
-        },
-    )
-
-
-def _scaled(box: tuple[float, ...], scale: tuple[int, ...]) -> tuple[float, float, float, float]:
-    left, top, right, bottom = (share * side for share, side in zip(box, scale, strict=True))
-    return left, top, right, bottom
-
-
-def _optional(numbers: Mapping[str, list[float]], name: str, count: int) -> list[float] | None:
-    return _of_each(numbers, name, count) if numbers.get(name) else None
-
-
-def _of_each(numbers: Mapping[str, list[float]], name: str, count: int) -> list[float]:
-    """Return a feature that has a number for each object."""
-    values = numbers.get(name, [])
-    if len(values) != count:
-        raise SourceError(
-            f"the objects contradict each other: {name} has {len(values)} numbers where bbox/{_SIDES[0]} has "
-            f"{count}",
-            hint="--objects '' leaves the objects out",
-        )
-    return values
-
-
-_Features = dict[str, list[Span] | list[int] | list[float]]
-
-
-def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
-    """Return the bytes of an Example before and after an encoded image.
-
-    The names of the features are those of ImageNet's TFRecord files and, for objects, of TensorFlow's object
-    detection API.
-    """
-    labels, classes = image.labels, image.classes
-    if labels is not None and len(labels) == 1 and image.objects is None and image.mask is None:
-        return encode_image_example(
-            payload_bytes=image.payload_bytes,
-            format=image.format,
-            height=image.height,
-            width=image.width,
-            key=image.key,
-            orientation=image.orientation,
-            label=labels[0],
-            class_name=classes[labels[0]] if classes else None,
-        )
-    features: dict[str, Feature] = {
-        "image/channels": [3],
-        "image/filename": image.key.encode(),
-        "image/format": image.format.encode(),
-        "image/height": [image.height],
-        "image/orientation": [image.orientation],
-        "image/width": [image.width],
-    }
-    if labels is not None:
-        features["image/class/label"] = labels
-        if classes:
-            features["image/class/text"] = [classes[label].encode() for label in labels]
-    if image.objects is not None:
-        features |= image.objects()
-    if image.mask is not None:
-        features |= {"image/segmentation/class/encoded": image.mask}
-        features |= {"image/segmentation/class/format": b"png"}
-    return encode_example(features, "image/encoded", image.payload_bytes)
-
-
-def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further features of an Example, with the offset of each array in them.
-
-    An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is a
-    separate message ``Features``: a protocol buffer may state a field in parts, which every parser merges.
-    """
-    parts, offsets, end = [], [], 0
-    for stored in arrays:
-        described: dict[str, Feature] = {
-            f"{stored.name}/dtype": stored.dtype.encode(),
-            f"{stored.name}/shape": list(stored.shape),
-        }
-        before = encode_example(described)[0]
-        around, after = encode_example({}, stored.name, len(stored.data))
-        offsets.append(end + len(before) + len(around))
-        parts += [before, around, stored.data, after]
-        end += len(before) + len(around) + len(stored.data) + len(after)
-    return b"".join(parts), offsets
-
-
-def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a tf.train.Example, by the names of its features."""
-    features = parse_example(record.view)
-    payload = _span(features, names.encoded)
-    if payload is None:
-        raise SourceError(
-            f"the record has no bytes in the feature {names.encoded!r}",
-            hint="name the feature that holds the encoded image, one of: "
-            + (", ".join(sorted(features)) or "none, the record is empty"),
-        )
-    if (images := len(features[names.encoded])) > 1:
-        raise SourceError(
-            f"the feature {names.encoded!r} holds {images} images, and a sample has one",
-            hint="name another feature for the image, or write a record for each image",
-        )
-    header = _example_header(record, features, names, payload)
-    label = _label(features, names)
-    texts = _texts(record, features, names.text)
-    objects = _objects(features, names, header)
-    return ExternalSample(
-        payload=payload,
-        header=header,
-        key=next(iter(_texts(record, features, names.key)), ""),
-        label=label,
-        text=texts[0] if texts else "",
-        named=[
-            *_named(label if isinstance(label, tuple) else (), texts),
-            *_named(
-                objects.labels if objects else (),
-                _texts(record, features, f"{names.objects}/class/text" if names.objects else None),
-            ),
-        ],
-        columns={name: _value(record, features, part) for name, part in names.columns.items()},
-        objects=objects,
-    )
-
-
-def _span(features: _Features, name: str | None) -> Span | None:
-    values = features.get(name, []) if name is not None else []
-    return values[0] if values and isinstance(values[0], Span) else None
-
-
-def _texts(record: Record, features: _Features, name: str | None) -> list[str]:
-    spans = features.get(name, []) if name is not None else []
-    return [
-        bytes(span.of(record.view)).decode(errors="backslashreplace")
-        for span in spans
-        if isinstance(span, Span)
-    ]
-
-
-def _numbers(features: _Features, name: str) -> list[float] | None:
-    """Return the numbers of a feature; None for a feature that holds bytes."""
-    values = features[name]
-    return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
-
-
-def _label(features: _Features, names: FeatureNames) -> Label | None:
-    name, empty = names.label, names.label_type in ("several", "multi-hot")
-    if name is None or name not in features or not (features[name] or empty):
-        return None
-    if (values := _numbers(features, name)) is None:
-        raise SourceError(
-            f"the feature {name!r} is not one integer", hint="name another feature for the label, or none"
-        )
-    return to_label(values, names.label_type, f"the feature {name!r}")
-
-
-def _value(record: Record, features: _Features, name: str) -> Value | None:
-    """Return the number or the text in a feature; None if it is empty or absent."""
-    values = features.get(name, [])
-    if len(values) > 1:
-        raise SourceError(
-            f"the feature {name!r} holds {len(values)} values, and a column has one for each sample",
-            hint="leave its --column out",
-        )
-    numbers = [value for value in values if not isinstance(value, Span)]
-    return next(iter([*_texts(record, features, name), *numbers]), None)
-
-
-def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
-    """Return labels with their names, if there are as many names."""
-    if len(labels) != len(texts):
-        return []
-    return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
-
-
-def _objects(features: _Features, names: FeatureNames, header: ImageHeader) -> ExternalObjects | None:
-    if not names.objects:
-        return None
-    start = f"{names.objects}/"
-    numbers: dict[str, list[float]] = {}
-    for name in features:
-        if name.startswith(start) and (values := _numbers(features, name)) is not None:
-            numbers[name.removeprefix(start)] = values
-    return parse_objects(numbers, header)
-
-
-def _example_header(record: Record, features: _Features, names: FeatureNames, payload: Span) -> ImageHeader:
-    """Return the header of the image; for raw pixels, features or the user state their size."""
-    if names.shape is not None:
-        return raw_header(payload.length, names.shape)
-    if names.raw:
-        sides = _sides(features, names.height or "height", names.width or "width")
-        return raw_header(payload.length, sides, any_channels=True)
-    span = _span(features, "image/format")
-    if span is not None and bytes(span.of(record.view)).upper() == b"RAW":
-        height, width = _sides(features, "image/height", "image/width")
-        if height < 1 or width < 1 or height * width * 3 != payload.length:
-            raise SourceError(f"{payload.length} bytes of raw pixels are not {height} x {width} RGB")
-        return ImageHeader(Codec.RAW, height, width, 1)
-    return read_header(payload.of(record.view))
-
-
-def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:
-    """Return height and width in two features; 0 if one is not an integer."""
-    sizes = [features.get(name, []) for name in (height, width)]
-    found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
-    return next(found), next(found)
-
-
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAMING = _HEADER.size + _FOOTER.size
 _BUFFER = 1 << 20
 # A protocol buffer message is shorter than 2 GiB: a sparse file cannot make a reader allocate more.
 _LONGEST = (1 << 31) - 1
+
+_Features = dict[str, list[Span] | list[int] | list[float]]
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_FLAGS = ("difficult", "truncated")
+_MOST_SHARE = 1.1
+"""The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
+_NO_OBJECTS = "With objects set to '', the objects are left out."
 
 
 def masked_crc(crc: int) -> int:
@@ -333,7 +96,7 @@ class TFRecordWriter:
         size = memoryview(payload).nbytes
         length = len(prefix) + size + len(suffix)
         if length > _LONGEST:
-            raise ValueError(f"a record holds at most {_LONGEST} bytes, not {length}")
+            raise ValueError(f"a record holds at most {_LONGEST} bytes, found {length}")
         length_bytes = struct.pack("<Q", length)
         header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
         value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
@@ -392,7 +155,7 @@ def _value_length(path: Path, number: int, header: bytes, left: int) -> int:
     if masked_crc(crc32c(header[:8])) != crc:
         if number == 0:
             _check_uncompressed(path, header)
-        hint = None if number else "the file is damaged, or it is no TFRecord"
+        hint = None if number else "The file is damaged, or it is not a TFRecord file."
         raise _corrupt("the length's checksum does not match", path, number, hint)
     if length > min(left - _FRAMING, _LONGEST):
         raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, number)
@@ -411,12 +174,8 @@ def _check_uncompressed(path: Path, header: bytes) -> None:
         name, command = "zlib", f'python -c "{inflate}" < {packed} > {plain}'
     else:
         return
-    raise _corrupt(
-        f"the file is compressed with {name}, which allows no random access",
-        path,
-        0,
-        hint=f"decompress it first: {command}",
-    )
+    message = f"the file is compressed with {name}, which allows no random access"
+    raise _corrupt(message, path, 0, f"Decompress it first: {command}")
 
 
 def _corrupt(message: str, path: Path, number: int, hint: str | None = None) -> CorruptRecordError:
@@ -431,6 +190,217 @@ def _recognizes(read_start: ReadStart) -> bool:
         and len(header) == _HEADER.size
         and masked_crc(crc32c(header[:8])) == _HEADER.unpack(header)[1]
     )
+
+
+def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
+    """Return the bytes of an Example before and after an encoded image."""
+    labels, classes = image.labels, image.classes
+    if labels is not None and len(labels) == 1 and image.objects is None and image.mask is None:
+        return encode_image_example(
+            payload_bytes=image.payload_bytes,
+            format=image.format,
+            height=image.height,
+            width=image.width,
+            key=image.key,
+            orientation=image.orientation,
+            label=labels[0],
+            class_name=classes[labels[0]] if classes else None,
+        )
+    features: dict[str, Feature] = {
+        "image/channels": [3],
+        "image/filename": image.key.encode(),
+        "image/format": image.format.encode(),
+        "image/height": [image.height],
+        "image/orientation": [image.orientation],
+        "image/width": [image.width],
+    }
+    if labels is not None:
+        features["image/class/label"] = labels
+        if classes:
+            features["image/class/text"] = [classes[label].encode() for label in labels]
+    if image.objects is not None:
+        features |= image.objects()
+    if image.mask is not None:
+        features |= {"image/segmentation/class/encoded": image.mask}
+        features |= {"image/segmentation/class/format": b"png"}
+    return encode_example(features, "image/encoded", image.payload_bytes)
+
+
+def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
+    """Return further features of an Example, with the offset of each array in them.
+
+    An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is a
+    separate message ``Features``: a protocol buffer may state a field in parts, which every parser merges.
+    """
+    parts, offsets, end = [], [], 0
+    for stored in arrays:
+        described: dict[str, Feature] = {
+            f"{stored.name}/dtype": stored.dtype.encode(),
+            f"{stored.name}/shape": list(stored.shape),
+        }
+        before = encode_example(described)[0]
+        around, after = encode_example({}, stored.name, len(stored.data))
+        offsets.append(end + len(before) + len(around))
+        parts += [before, around, stored.data, after]
+        end += len(before) + len(around) + len(stored.data) + len(after)
+    return b"".join(parts), offsets
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    """Find the image in a record that holds a tf.train.Example, by the names of its features."""
+    features = parse_example(record.view)
+    payload = _span(features, names.encoded)
+    if payload is None:
+        raise SourceError(
+            f"the record has no bytes in the feature {names.encoded!r}",
+            hint="Name the feature that holds the encoded image (encoded), one of: "
+            f"{', '.join(sorted(features)) or 'none, the record is empty'}.",
+        )
+    if (images := len(features[names.encoded])) > 1:
+        raise SourceError(
+            f"the feature {names.encoded!r} holds {images} images, and a sample has one",
+            hint="Name another feature for the image, or write a record for each image.",
+        )
+    label, texts = _label(features, names), _texts(record, features, names.text)
+    objects = _objects(features, names.objects) if names.objects else None
+    named = _named(label if isinstance(label, tuple) else (), texts)
+    if objects is not None:
+        named += _named(objects.labels, _texts(record, features, f"{names.objects}/class/text"))
+    return ExternalSample(
+        payload=payload,
+        key=next(iter(_texts(record, features, names.key)), ""),
+        label=label,
+        text=texts[0] if texts else "",
+        header=_raw_header(record, features, names, payload),
+        named=named,
+        columns={name: _value(record, features, part) for name, part in names.columns.items()},
+        objects=objects,
+    )
+
+
+def _span(features: _Features, name: str | None) -> Span | None:
+    values = features.get(name, []) if name is not None else []
+    return values[0] if values and isinstance(values[0], Span) else None
+
+
+def _texts(record: Record, features: _Features, name: str | None) -> list[str]:
+    spans = features.get(name, []) if name is not None else []
+    return [
+        bytes(span.of(record.view)).decode(errors="backslashreplace")
+        for span in spans
+        if isinstance(span, Span)
+    ]
+
+
+def _numbers(features: _Features, name: str) -> list[float] | None:
+    """Return the numbers of a feature; None for a feature that holds bytes."""
+    values = features[name]
+    return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
+
+
+def _label(features: _Features, names: FeatureNames) -> Label | None:
+    name, may_be_empty = names.label, names.label_type in ("several", "multi-hot")
+    if name is None or name not in features or not (features[name] or may_be_empty):
+        return None
+    if (values := _numbers(features, name)) is None:
+        raise SourceError(
+            f"the feature {name!r} must be one integer, found bytes",
+            hint="Name another feature for the label, or none.",
+        )
+    return to_label(values, names.label_type, f"the feature {name!r}")
+
+
+def _value(record: Record, features: _Features, name: str) -> Value | None:
+    """Return the number or the text in a feature; None if it is empty or absent."""
+    values = features.get(name, [])
+    if len(values) > 1:
+        raise SourceError(
+            f"the feature {name!r} holds {len(values)} values, and a column has one for each sample",
+            hint="Leave it out of the columns.",
+        )
+    numbers = [value for value in values if not isinstance(value, Span)]
+    return next(iter([*_texts(record, features, name), *numbers]), None)
+
+
+def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
+    """Return labels with their names, if there are as many names."""
+    if len(labels) != len(texts):
+        return []
+    return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
+
+
+def _raw_header(
+    record: Record, features: _Features, names: FeatureNames, payload: Span
+) -> ImageHeader | None:
+    """Return the header of raw pixels, whose size the user or features state; None for an encoded image."""
+    if names.shape is not None:
+        return raw_header(payload.length, names.shape)
+    if names.raw:
+        sides = _sides(features, names.height or "height", names.width or "width")
+        return raw_header(payload.length, sides, any_channels=True)
+    span = _span(features, "image/format")
+    if span is not None and bytes(span.of(record.view)).upper() == b"RAW":  # as conversions write it
+        return raw_header(payload.length, (*_sides(features, "image/height", "image/width"), 3))
+    return None
+
+
+def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:
+    """Return height and width in two features; 0 if one is not an integer."""
+    sizes = [features.get(name, []) for name in (height, width)]
+    found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
+    return next(found), next(found)
+
+
+def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
+    """Return the objects of a record; None if it states none. Classes of the API count from 1."""
+    numbers: dict[str, list[float]] = {}
+    for name in features:
+        if name.startswith(f"{prefix}/") and (values := _numbers(features, name)) is not None:
+            numbers[name.removeprefix(f"{prefix}/")] = values
+    # ImageNet's files have boxes without classes of objects.
+    if not {"class/label", *(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():
+        return None
+    count = len(numbers[f"bbox/{_SIDES[0]}"])
+    sides = [_of_each(numbers, f"bbox/{side}", count) for side in _SIDES]
+    if any(not abs(share) <= _MOST_SHARE for side in sides for share in side):
+        raise SourceError(
+            "an object's box is not in shares of the image's width and height",
+            hint=f"The object detection API divides boxes by the size of the image. {_NO_OBJECTS} "
+            "stoker.convert reads annotations in pixels.",
+        )
+    labels = _of_each(numbers, "class/label", count)
+    if wrong := [label for label in labels if not isinstance(label, int) or label < 1]:
+        raise SourceError(
+            f"an object has label {wrong[0]}, and the object detection API counts classes from 1",
+            hint=_NO_OBJECTS,
+        )
+
+    def optional(name: str) -> list[float] | None:
+        return _of_each(numbers, name, count) if numbers.get(name) else None
+
+    return ExternalObjects(
+        boxes=list(zip(*sides, strict=True)),
+        labels=[int(label) - 1 for label in labels],
+        area=optional("area"),
+        crowd=[int(value != 0) for value in optional("is_crowd") or [0] * count],
+        flags={
+            name: [int(value != 0) for value in _of_each(numbers, name, count)]
+            for name in _FLAGS
+            if name in numbers
+        },
+    )
+
+
+def _of_each(numbers: Mapping[str, list[float]], name: str, count: int) -> list[float]:
+    """Return a feature that has a number for each object."""
+    values = numbers.get(name, [])
+    if len(values) != count:
+        raise SourceError(
+            f"the objects contradict each other: {name} has {len(values)} numbers where bbox/{_SIDES[0]} has "
+            f"{count}",
+            hint=_NO_OBJECTS,
+        )
+    return values
 
 
 TFRECORD = Container(

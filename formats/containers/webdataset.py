@@ -1,7 +1,13 @@
-"""Headers of tar archives: the fields of a block, and the records of a PAX extension.
+"""The container WebDataset: tar archives in which neighbouring members with one name form a sample.
 
-The format is that of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Header Block"), with the
+Headers are those of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Header Block"), with the
 extensions of GNU tar (its manual, "Basic Tar Format"). Nothing is allocated for a number in a header.
+
+The key of a sample is the path of a member up to the first dot of the file name, and the rest is the suffix,
+in lower case (``base_plus_ext`` and ``group_by_keys`` in WebDataset's tariterators.py, release 1.0). As
+there, members whose path has no such dot, and members in folders like ``__meta__``, belong to no sample.
+WebDataset silently leaves out links and sparse files; here they are parts that cannot be read, so that their
+samples are counted.
 """
 
 from __future__ import annotations
@@ -11,103 +17,71 @@ import re
 import shlex
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.header import ImageHeader, read_header, read_partial_header
 from ..files import open_regular, read_at
 from .base import Container, Read, ReadStart, Record, RecordPart
 from .image_record import ExternalSample, FeatureNames, LeftOutError, Value
 from .protobuf import Span
 
-BLOCK = 512
-"""Bytes of a header; members start at multiples of it."""
+TAR_NAMES = FeatureNames(
+    encoded="jpg;jpeg;png;webp", label="cls", text=None, key=None, columns={"caption": "txt"}
+)
+"""Default suffixes of the members that are read."""
+
+_BLOCK = 512  # bytes of a header; members start at multiples of it
+_ZERO = bytes(_BLOCK)
+_START = 1 << 16  # bytes in which a compressed archive shows its first header
+_LONGEST_SAMPLE = 1 << 31
+_LONGEST_EXTENSION = 1 << 20  # bytes of a long name or of a PAX header
+_LONGEST_VALUE = 1 << 26  # bytes of a member with a value
+_TAIL = 1 << 20  # bytes after the end that are looked at
 
 _FIELDS = struct.Struct("100s24x12s12x8s1s100x8s80x155s12x")  # name, size, checksum, type, magic, prefix
 _USTAR = b"ustar\0"  # GNU tar's magic is another one, and its headers have no prefix
 _OCTAL = re.compile(rb" *([0-7]+)[ \0]*|[ \0]*")
 _MOST_DIGITS = 20  # of the length of a PAX record
+_PLAIN, _REGULAR, _SPARSE = b"0", b"0\0007", b"S"
+_PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"xX", b"g", b"L", b"K"
+_EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
+_KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
+_SPARSE_CONTINUES = 482  # in a header; 504 in each block that follows it
+_SPARSE_BLOCK_CONTINUES = 504
+_COMPRESSIONS = {
+    b"\x1f\x8b": "gzip -d",
+    b"\x28\xb5\x2f\xfd": "zstd -d",
+    b"\xfd7zXZ\0": "xz -d",
+    b"BZh": "bzip2 -d",
+}
+
+_META = re.compile(r"__[^/]*__($|/)")
+_INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
+_JSON = "json;jsn"
+_NAME_ANOTHER = "Name another member for this value, or leave its option out."
+_CUT_SHORT = "the archive is cut short: it ends within a header"
 
 
 class BadArchiveError(Exception):
     """A fault of an archive."""
 
-    def __init__(self, message: str, hint: str = "restore the archive, or write it again") -> None:
+    def __init__(self, message: str, hint: str = "Restore the archive, or write it again.") -> None:
         super().__init__(message)
         self.hint = hint
         self.key: str | None = None
 
 
-class TarHeader(NamedTuple):
+class _Header(NamedTuple):
     """One header block."""
 
     name: bytes  # Path of the member, as far as the block holds it
     size: int  # Bytes that follow, as the block states them
     kind: bytes  # Type flag, one byte
     block: bytes  # The whole block
-
-
-def parse_header(block: bytes) -> TarHeader:
-    """Return the header in a block of 512 bytes."""
-    name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
-    stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum
-    # The low half of Adler-32 is one more than the sum of the bytes, modulo 65521, and far faster than a sum.
-    if zlib.adler32(block) & 0xFFFF != (stated + 1) % 65521 and stated != _signed_sum(block):
-        raise BadArchiveError("the checksum of a header does not match")
-    name = name.partition(b"\0")[0]
-    if prefix[0] and magic[:6] == _USTAR:
-        name = prefix.partition(b"\0")[0] + b"/" + name
-    return TarHeader(name, _number(size), kind, block)
-
-
-def _signed_sum(block: bytes) -> int:
-    """Return the sum of bytes from -128 to 127, as old tars compute it."""
-    return sum(block) - 256 * sum(value > 127 for value in block)
-
-
-def _number(field: bytes) -> int:
-    """Return a number: octal digits or, if the first bit is set, the other bits (GNU tar)."""
-    if (digits := field[:-1]).isdigit() and not field[-1]:
-        try:
-            return int(digits, 8)
-        except ValueError:
-            raise BadArchiveError(f"a header has {text_of(field)!r} in place of a number") from None
-    if field[0] & 0x80:
-        if field[0] & 0x40:
-            raise BadArchiveError("a header has a negative number")
-        return int.from_bytes(field, "big") - (0x80 << 8 * (len(field) - 1))
-    match = _OCTAL.fullmatch(field)
-    if match is None:
-        raise BadArchiveError(f"a header has {text_of(field)!r} in place of a number")
-    return int(match[1] or b"0", 8)
-
-
-def parse_pax(data: bytes) -> dict[bytes, bytes]:
-    """Return the records of a PAX extension, by keyword."""
-    records: dict[bytes, bytes] = {}
-    at = 0
-    while at < len(data) and data[at]:
-        space = data.find(b" ", at, at + _MOST_DIGITS)
-        digits = data[at : max(space, at)]
-        end = at + int(digits) if digits.isdigit() else 0
-        if not space < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise BadArchiveError("a PAX header has a record that is not whole")
-        keyword, equals, value = data[space + 1 : end - 1].partition(b"=")
-        if not equals:
-            raise BadArchiveError("a PAX header has a record without a value")
-        records[keyword] = value
-        at = end
-    return records
-
-
-def text_of(name: bytes) -> str:
-    """Return a name as text, with escapes for bytes that are not UTF-8."""
-    return name.decode(errors="backslashreplace")
 
 
 class Member(NamedTuple):
@@ -120,138 +94,6 @@ class Member(NamedTuple):
     length: int  # Its bytes
 
 
-_LONGEST_EXTENSION = 1 << 20  # bytes of a long name or of a PAX header
-_TAIL = 1 << 20  # bytes after the end that are looked at
-_ZERO = bytes(BLOCK)
-_PLAIN = b"0"
-_REGULAR = b"0\0007"
-_KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
-_PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"xX", b"g", b"L", b"K"
-_EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
-_SPARSE = b"S"
-_SPARSE_CONTINUES = 482  # in a header; 504 in each block that follows it
-_SPARSE_BLOCK_CONTINUES = 504
-_COMPRESSIONS = {
-    b"\x1f\x8b": "gzip -d",
-    b"\x28\xb5\x2f\xfd": "zstd -d",
-    b"\xfd7zXZ\0": "xz -d",
-    b"BZh": "bzip2 -d",
-}
-
-
-def compression(start: bytes) -> str | None:
-    """Return the command that decompresses a file with these first bytes; None for another file."""
-    return next((command for magic, command in _COMPRESSIONS.items() if start.startswith(magic)), None)
-
-
-def find_members(read: Read, size: int) -> Iterator[Member]:
-    """Yield the members of an archive of ``size`` bytes in their order, without folders."""
-    at = start = 0
-    name: bytes | None = None
-    pax: Mapping[bytes, bytes] = {}
-    while (block := read(at, BLOCK)) != _ZERO:
-        if len(block) < BLOCK:
-            raise _cut_short(block)
-        header = parse_header(block)
-        data = at + BLOCK
-        if header.kind in _EXTENSIONS:
-            content = _extension(read, data, header.size)
-            if header.kind in _PAX:
-                pax = {**pax, **parse_pax(content)}
-            elif header.kind == _PAX_GLOBAL:
-                _check_global(parse_pax(content))
-            elif header.kind == _LONG_NAME:
-                name = content.partition(b"\0")[0]
-            at = data + _padded(header.size)
-            continue
-        if name is None and not pax and header.kind in _PLAIN and not header.name.endswith(b"/"):
-            member = Member(start, text_of(header.name), "", data, header.size)  # most members, and fast
-        else:
-            member = _member(read, start, data, header._replace(name=name or header.name), pax)
-        if member.offset + member.length > size:
-            raise BadArchiveError(
-                f"member {member.name} claims {member.length} bytes where {max(size - member.offset, 0)} are "
-                "left"
-            )
-        if member.kind != "folder":
-            yield member
-        at = start = member.offset + _padded(member.length)
-        name, pax = None, {}
-    _check_tail(read, at)
-
-
-def _cut_short(block: bytes) -> BadArchiveError:
-    where = "within a header" if block else "without the two blocks of zeros that end an archive"
-    return BadArchiveError(
-        f"the archive is cut short: it ends {where}",
-        "copy the archive again; if its writer left the end out, append 1024 zero bytes",
-    )
-
-
-def _member(read: Read, start: int, data: int, header: TarHeader, pax: Mapping[bytes, bytes]) -> Member:
-    """Return the member that a header and the extensions before it describe."""
-    name = pax.get(b"GNU.sparse.name", pax.get(b"path", header.name))
-    size = header.size
-    if (stated := pax.get(b"size")) is not None:
-        if not re.fullmatch(rb"\d{1,19}", stated):
-            raise BadArchiveError(f"a PAX header has {text_of(stated)!r} in place of a size")
-        size = int(stated)
-    kind = _KINDS.get(header.kind, "" if header.kind in _REGULAR else "member of another type")
-    if header.kind in _REGULAR and name.endswith(b"/"):  # before POSIX, folders had no type
-        kind = "folder"
-    if header.kind == _SPARSE:
-        data = _behind_sparse_map(read, data, header)
-    if header.kind == _SPARSE or any(keyword.startswith(b"GNU.sparse.") for keyword in pax):
-        kind = "sparse file"
-    if header.kind in _KINDS:
-        size = 0  # as in GNU tar: the size of a link is that of its target
-    return Member(start, text_of(name), kind, data, size)
-
-
-def _extension(read: Read, offset: int, size: int) -> bytes:
-    if size > _LONGEST_EXTENSION:
-        raise BadArchiveError(f"a header of {size} bytes, more than {_LONGEST_EXTENSION}")
-    content = read(offset, size)
-    if len(content) < size:
-        raise BadArchiveError("the archive is cut short: it ends within a header")
-    return content
-
-
-def _check_global(records: Mapping[bytes, bytes]) -> None:
-    """Refuse a global header that changes members; comments and times, as git writes them, do not."""
-    for keyword in records:
-        if keyword in (b"path", b"size") or keyword.startswith(b"GNU.sparse."):
-            raise BadArchiveError(f"a global PAX header sets {text_of(keyword)} of all members")
-
-
-def _behind_sparse_map(read: Read, at: int, header: TarHeader) -> int:
-    """Return the offset after the blocks that continue the map of a sparse file."""
-    goes_on = header.block[_SPARSE_CONTINUES]
-    while goes_on:
-        block = read(at, BLOCK)
-        if len(block) < BLOCK:
-            raise BadArchiveError("the archive is cut short: it ends within a header")
-        goes_on = block[_SPARSE_BLOCK_CONTINUES]
-        at += BLOCK
-    return at
-
-
-def _padded(size: int) -> int:
-    return (size + BLOCK - 1) & -BLOCK
-
-
-def _check_tail(read: Read, at: int) -> None:
-    """Refuse members after the end of an archive, which readers of tar leave out."""
-    if read(at, _TAIL).strip(b"\0"):
-        raise BadArchiveError(
-            "bytes follow the end of the archive, as if archives were joined by cat",
-            "name each archive by itself, or join them by: tar --concatenate",
-        )
-
-
-_META = re.compile(r"__[^/]*__($|/)")
-
-
 class TarSample(NamedTuple):
     """Neighbouring members with one key."""
 
@@ -261,51 +103,98 @@ class TarSample(NamedTuple):
     parts: tuple[RecordPart, ...]  # The members; their offsets count from the offset of the sample
 
 
-def find_samples(read: Read, size: int) -> Iterator[TarSample]:
+def scan(path: Path) -> Iterator[Record]:
+    """Yield the samples of a tar archive; every header is checked."""
+    with open_regular(path) as (descriptor, size):
+        read = partial(read_at, descriptor)
+        for record in scan_headers(read, size, str(path)):
+            if record.length > _LONGEST_SAMPLE:
+                error = BadArchiveError(
+                    f"the members of {record.key.decode()} have {record.length} bytes, more than 2 GiB",
+                    "Leave other members than images and their annotations out of the archive.",
+                )
+                raise _archive_error(error, read(0, _START), str(path), record.number)
+            view = memoryview(read(record.offset, record.length))
+            if len(view) < record.length:
+                error = BadArchiveError("the file became shorter while it was read")
+                raise _archive_error(error, read(0, _START), str(path), record.number)
+            yield record._replace(view=view, read=None)
+
+
+def scan_headers(read: Read, size: int, path: str) -> Iterator[Record]:
+    """Yield the samples of a tar archive of which only headers are read and checked."""
+    number = 0
+    try:
+        for sample in _find_samples(read, size):
+            key, view = sample.key.encode(), memoryview(b"")
+            yield Record(number, key, sample.offset, sample.length, view, sample.parts, read=read)
+            number += 1
+    except BadArchiveError as error:
+        raise _archive_error(error, read(0, _START), path, number) from error
+
+
+def _archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
+    """Return an error about an archive, by its first bytes, its path or URL, and the damaged sample."""
+    name = path.rpartition("/")[2]
+    message, hint = str(error), error.hint
+    if command := _decompress_command(start):
+        plain = f"{name[:-4]}.tar" if name.endswith(".tgz") else name.rpartition(".")[0] or f"{name}.tar"
+        message = "the archive is compressed, which allows no random access"
+        hint = f"Decompress it first: {command} < {shlex.quote(name)} > {shlex.quote(plain)}"
+    return CorruptRecordError(message, path=path, shard=name, record=record, key=error.key, hint=hint)
+
+
+def _decompress_command(start: bytes) -> str | None:
+    """Return the command that decompresses a file with these first bytes; None for another file."""
+    return next((command for magic, command in _COMPRESSIONS.items() if start.startswith(magic)), None)
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a file that starts with the header of a tar, compressed or not."""
+    start = read_start("", _START)
+    if start is None:
+        return False
+    if start[:2] == b"\x1f\x8b":
+        try:
+            start = zlib.decompressobj(31).decompress(start, _BLOCK)
+        except zlib.error:
+            return False
+    elif _decompress_command(start):
+        return True
+    block = start[:_BLOCK]
+    try:
+        parse_header(block)
+    except BadArchiveError:
+        return block == _ZERO  # an empty archive
+    return True
+
+
+def _find_samples(read: Read, size: int) -> Iterator[TarSample]:
     """Yield the samples of an archive in their order."""
-    groups = _Groups()
+    key: str | None = None
+    seen: set[str] = set()
+    members: list[tuple[str, Member]] = []
     try:
         for member in find_members(read, size):
-            if (sample := groups.add(member)) is not None:
-                yield sample
-        if (sample := groups.end()) is not None:
-            yield sample
+            split = _split(member.name)
+            if split is None:
+                continue
+            if split[0] != key:
+                if split[0] in seen:
+                    raise BadArchiveError(
+                        f"the members of {split[0]} are not next to each other",
+                        "Sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
+                    )
+                if key is not None:
+                    yield _sample(key, members)
+                key, members = split[0], []
+                seen.add(key)
+            members.append((split[1], member))
+        if key is not None:
+            yield _sample(key, members)
     except BadArchiveError as error:
-        error.key = groups.key
+        error.key = key
         raise
-
-
-class _Groups:
-    """Gathers neighbouring members with one key."""
-
-    def __init__(self) -> None:
-        self.key: str | None = None
-        self._seen: set[str] = set()
-        self._members: list[tuple[str, Member]] = []
-
-    def add(self, member: Member) -> TarSample | None:
-        """Add a member, and return the sample that ends before it."""
-        split = _split(member.name)
-        if split is None:
-            return None
-        key, suffix = split
-        ended = None
-        if key != self.key:
-            ended = self.end()
-            if key in self._seen:
-                raise BadArchiveError(
-                    f"the members of {key} are not next to each other",
-                    "sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
-                )
-            self._seen.add(key)
-            self.key = key
-            self._members.clear()
-        self._members.append((suffix, member))
-        return ended
-
-    def end(self) -> TarSample | None:
-        """Return the last sample; None before the first."""
-        return None if self.key is None else _sample(self.key, self._members)
 
 
 def _split(name: str) -> tuple[str, str] | None:
@@ -328,18 +217,183 @@ def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
     return TarSample(key, start, last.offset + last.length - start, tuple(parts))
 
 
-_INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
-_JSON = ("json", "jsn")
-_LONGEST = 1 << 26  # bytes of a member with a value
-_NAME_ANOTHER = "name another member for this value, or leave its option out"
+def find_members(read: Read, size: int) -> Iterator[Member]:
+    """Yield the members of an archive of ``size`` bytes in their order, without folders."""
+    at = start = 0
+    name: bytes | None = None
+    pax: Mapping[bytes, bytes] = {}
+    while (block := read(at, _BLOCK)) != _ZERO:
+        header = parse_header(block)
+        data = at + _BLOCK
+        if header.kind in _EXTENSIONS:
+            content = _extension(read, data, header.size)
+            if header.kind in _PAX:
+                pax = {**pax, **parse_pax(content)}
+            elif header.kind == _PAX_GLOBAL:
+                _check_global(parse_pax(content))
+            elif header.kind == _LONG_NAME:
+                name = content.partition(b"\0")[0]
+            at = data + _padded(header.size)
+            continue
+        if name is None and not pax and header.kind in _PLAIN and not header.name.endswith(b"/"):
+            member = Member(start, _text(header.name), "", data, header.size)  # most members, and fast
+        else:
+            member = _member(read, start, data, header._replace(name=name or header.name), pax)
+        if member.offset + member.length > size:
+            raise BadArchiveError(
+                f"member {member.name} claims {member.length} bytes where {max(size - member.offset, 0)} are "
+                "left"
+            )
+        if member.kind != "folder":
+            yield member
+        at = start = member.offset + _padded(member.length)
+        name, pax = None, {}
+    if read(at, _TAIL).strip(b"\0"):  # readers of tar leave out what follows
+        raise BadArchiveError(
+            "bytes follow the end of the archive, as if archives were joined by cat",
+            "Name each archive by itself, or join them by: tar --concatenate",
+        )
 
 
-class SampleParts:
-    """The parts of one sample; ``read`` returns the bytes of a part."""
+def parse_header(block: bytes) -> _Header:
+    """Return the header in a block of 512 bytes; BadArchiveError for a block that is cut short."""
+    if len(block) < _BLOCK:
+        raise BadArchiveError(
+            _CUT_SHORT if block else "the archive is cut short: it ends without two blocks of zeros",
+            "Copy the archive again; if its writer left the end out, append 1024 zero bytes.",
+        )
+    name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
+    stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum
+    # The low half of Adler-32 is one more than the sum of the bytes, modulo 65521, and far faster than a sum.
+    # Old tars sum bytes from -128 to 127.
+    if zlib.adler32(block) & 0xFFFF != (stated + 1) % 65521:
+        signed_sum = sum(block) - 256 * sum(value > 127 for value in block)
+        if stated != signed_sum:
+            raise BadArchiveError("the checksum of a header does not match")
+    name = name.partition(b"\0")[0]
+    if prefix[0] and magic[:6] == _USTAR:
+        name = prefix.partition(b"\0")[0] + b"/" + name
+    return _Header(name, _number(size), kind, block)
 
-    def __init__(self, parts: tuple[RecordPart, ...], read: Callable[[RecordPart], bytes]) -> None:
-        self._parts: Mapping[str, RecordPart] = {part.name: part for part in parts}
-        self._read = read
+
+def _number(field: bytes) -> int:
+    """Return a number: octal digits or, if the first bit is set, the other bits (GNU tar)."""
+    if (digits := field[:-1]).isdigit() and not field[-1]:
+        try:
+            return int(digits, 8)
+        except ValueError:
+            raise BadArchiveError(f"a header has {_text(field)!r} in place of a number") from None
+    if field[0] & 0x80:
+        if field[0] & 0x40:
+            raise BadArchiveError("a header has a negative number")
+        return int.from_bytes(field, "big") - (0x80 << 8 * (len(field) - 1))
+    match = _OCTAL.fullmatch(field)
+    if match is None:
+        raise BadArchiveError(f"a header has {_text(field)!r} in place of a number")
+    return int(match[1] or b"0", 8)
+
+
+def parse_pax(data: bytes) -> dict[bytes, bytes]:
+    """Return the records of a PAX extension, by keyword."""
+    records: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(data) and data[at]:
+        space = data.find(b" ", at, at + _MOST_DIGITS)
+        digits = data[at : max(space, at)]
+        end = at + int(digits) if digits.isdigit() else 0
+        if not space < end <= len(data) or data[end - 1 : end] != b"\n":
+            raise BadArchiveError("a PAX header has a record that is not whole")
+        keyword, equals, value = data[space + 1 : end - 1].partition(b"=")
+        if not equals:
+            raise BadArchiveError("a PAX header has a record without a value")
+        records[keyword] = value
+        at = end
+    return records
+
+
+def _member(read: Read, start: int, data: int, header: _Header, pax: Mapping[bytes, bytes]) -> Member:
+    """Return the member that a header and the extensions before it describe."""
+    name = pax.get(b"GNU.sparse.name", pax.get(b"path", header.name))
+    size = header.size
+    if (stated := pax.get(b"size")) is not None:
+        if not re.fullmatch(rb"\d{1,19}", stated):
+            raise BadArchiveError(f"a PAX header has {_text(stated)!r} in place of a size")
+        size = int(stated)
+    kind = _KINDS.get(header.kind, "" if header.kind in _REGULAR else "member of another type")
+    if header.kind in _REGULAR and name.endswith(b"/"):  # before POSIX, folders had no type
+        kind = "folder"
+    if header.kind == _SPARSE:
+        data = _behind_sparse_map(read, data, header)
+    if header.kind == _SPARSE or any(keyword.startswith(b"GNU.sparse.") for keyword in pax):
+        kind = "sparse file"
+    if header.kind in _KINDS:
+        size = 0  # as in GNU tar: a link states the size of its target
+    return Member(start, _text(name), kind, data, size)
+
+
+def _extension(read: Read, offset: int, size: int) -> bytes:
+    if size > _LONGEST_EXTENSION:
+        raise BadArchiveError(f"a header of {size} bytes, more than {_LONGEST_EXTENSION}")
+    content = read(offset, size)
+    if len(content) < size:
+        raise BadArchiveError(_CUT_SHORT)
+    return content
+
+
+def _check_global(records: Mapping[bytes, bytes]) -> None:
+    """Refuse a global header that changes members; comments and times, as git writes them, do not."""
+    for keyword in records:
+        if keyword in (b"path", b"size") or keyword.startswith(b"GNU.sparse."):
+            raise BadArchiveError(f"a global PAX header sets {_text(keyword)} of all members")
+
+
+def _behind_sparse_map(read: Read, at: int, header: _Header) -> int:
+    """Return the offset after the blocks that continue the map of a sparse file."""
+    goes_on = header.block[_SPARSE_CONTINUES]
+    while goes_on:
+        block = read(at, _BLOCK)
+        if len(block) < _BLOCK:
+            raise BadArchiveError(_CUT_SHORT)
+        goes_on = block[_SPARSE_BLOCK_CONTINUES]
+        at += _BLOCK
+    return at
+
+
+def _padded(size: int) -> int:
+    return (size + _BLOCK - 1) & -_BLOCK
+
+
+def _text(name: bytes) -> str:
+    """Return a name as text, with escapes for bytes that are not UTF-8."""
+    return name.decode(errors="backslashreplace")
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    """Find the image of a sample, with its class and the columns that ``names`` asks for."""
+    values = _Values(record)
+    image = values.first(names.encoded)
+    if image is None:
+        raise LeftOutError(f"sample without an image ({names.encoded})")
+    if image.kind:
+        raise LeftOutError(f"image that is a {image.kind} in the archive")
+    label = values.label(names.label) if names.label else None
+    text = values.value(names.text) if names.text else None
+    key = values.value(names.key) if names.key else None
+    return ExternalSample(
+        payload=image.span,
+        key=record.key.decode() if key is None else str(key),
+        label=label,
+        text="" if text is None else str(text).strip(),
+        columns={name: values.value(part) for name, part in names.columns.items()},
+    )
+
+
+class _Values:
+    """The values in the parts of one sample: numbers and texts, also inside a member with JSON."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._parts = {part.name: part for part in record.parts}
         self._document: Any = None
 
     def first(self, names: str) -> RecordPart | None:
@@ -356,8 +410,8 @@ class SampleParts:
             return int(value) if _INTEGER.fullmatch(value) else value.strip() or None
         if isinstance(value, float):
             raise SourceError(
-                f"{name} is {value}, and a class is an integer or a name",
-                hint="name another member for the label, or none: --label ''",
+                f"{name} must be an integer or a name, as it is a class, found {value}",
+                hint="Name another member for the label, or none.",
             )
         return value
 
@@ -371,24 +425,23 @@ class SampleParts:
 
     def _json(self, suffixes: str) -> Any:
         if self._document is None:
-            part = self.first(suffixes) or self.first(";".join(_JSON))
+            part = self.first(suffixes) or self.first(_JSON)
             try:
                 self._document = {} if part is None else json.loads(self._text(part))
             except (ValueError, RecursionError) as error:
-                raise SourceError(
-                    f"the member .{suffixes} is not JSON: {error}", hint=_NAME_ANOTHER
-                ) from error
+                message = f"the member .{suffixes} is not JSON: {error}"
+                raise SourceError(message, hint=_NAME_ANOTHER) from error
         return self._document
 
     def _text(self, part: RecordPart) -> str:
         if part.kind:
             return ""
-        if part.span.length > _LONGEST:
+        if part.span.length > _LONGEST_VALUE:
             raise SourceError(
                 f"the member .{part.name} has {part.span.length} bytes, too many for a value",
                 hint=_NAME_ANOTHER,
             )
-        return self._read(part).decode(errors="backslashreplace")
+        return self._record.bytes_of(part.span).decode(errors="backslashreplace")
 
 
 @lru_cache(maxsize=64)
@@ -415,132 +468,11 @@ def _plain(value: Any) -> Value | None:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-TAR_NAMES = FeatureNames(
-    encoded="jpg;jpeg;png;webp", label="cls", text=None, key=None, columns={"caption": "txt"}
-)
-"""Default suffixes of the members that are read."""
-
-_START = 1 << 16  # bytes in which a compressed archive shows its first header
-_LONGEST_container = 1 << 31
-
-
-def scan(path: Path) -> Iterator[Record]:
-    """Yield the samples of a tar archive; every header is checked."""
-    number = 0
-    with open_regular(path) as (descriptor, size):
-        read = partial(read_at, descriptor)
-        try:
-            for sample in find_samples(read, size):
-                if sample.length > _LONGEST_container:
-                    raise BadArchiveError(
-                        f"the members of {sample.key} have {sample.length} bytes, more than 2 GiB",
-                        "leave other members than images and their annotations out of the archive",
-                    )
-                view = memoryview(read(sample.offset, sample.length))
-                if len(view) < sample.length:
-                    raise BadArchiveError("the file became shorter while it was read")
-                yield Record(number, sample.key.encode(), sample.offset, sample.length, view, sample.parts)
-                number += 1
-        except BadArchiveError as error:
-            raise archive_error(error, read(0, _START), str(path), number) from error
-
-
-def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
-    """Yield the samples of a tar archive at a URL; only headers are read and checked."""
-    number = 0
-    try:
-        for sample in find_samples(read, size):
-            key, view = sample.key.encode(), memoryview(b"")
-            yield Record(number, key, sample.offset, sample.length, view, sample.parts, read=read)
-            number += 1
-    except BadArchiveError as error:
-        raise archive_error(error, read(0, _START), url, number) from error
-
-
-def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
-    """Return an error about an archive, by its first bytes, its path or URL, and the damaged sample."""
-    name = path.rpartition("/")[2]
-    message, hint = str(error), error.hint
-    if command := compression(start):
-        plain = f"{name[:-4]}.tar" if name.endswith(".tgz") else name.rpartition(".")[0] or f"{name}.tar"
-        message = "the archive is compressed, which allows no random access"
-        hint = f"decompress it first: {command} < {shlex.quote(name)} > {shlex.quote(plain)}"
-    return CorruptRecordError(message, path=path, shard=name, record=record, key=error.key, hint=hint)
-
-
-def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image of a sample, with its class and the columns that ``names`` asks for."""
-    parts = SampleParts(record.parts, partial(_read_part, record))
-    image = image_part(parts, names)
-    header, whole = _read_header(record, image.span)
-    label = parts.label(names.label) if names.label else None
-    text = parts.value(names.text) if names.text else None
-    key = parts.value(names.key) if names.key else None
-    return ExternalSample(
-        payload=image.span,
-        header=header,
-        key=record.key.decode() if key is None else str(key),
-        label=label,
-        text="" if text is None else str(text).strip(),
-        columns={name: parts.value(part) for name, part in names.columns.items()},
-        crc=None if whole is None else crc32c(whole),
-    )
-
-
-def _read_header(record: Record, image: Span) -> tuple[ImageHeader, bytes | None]:
-    """Return the header of an image; and the image, if all of it was fetched for that."""
-    if record.read is None:
-        return read_header(image.of(record.view)), None
-    read, first = record.read, record.offset + image.offset
-    return read_partial_header(lambda offset, length: read(first + offset, length), image.length)
-
-
-def image_part(parts: SampleParts, names: FeatureNames) -> RecordPart:
-    """Return the member of a sample that is its image."""
-    image = parts.first(names.encoded)
-    if image is None:
-        raise LeftOutError(f"sample without an image ({names.encoded})")
-    if image.kind:
-        raise LeftOutError(f"image that is a {image.kind} in the archive")
-    return image
-
-
-def _read_part(record: Record, part: RecordPart) -> bytes:
-    if record.read is not None:
-        return record.read(record.offset + part.span.offset, part.span.length)
-    return bytes(part.span.of(record.view))
-
-
-def _recognizes(read_start: ReadStart) -> bool:
-    """Return whether the shard is a file that starts with the header of a tar, compressed or not."""
-    start = read_start("", _START)
-    if start is None:
-        return False
-    if start[:2] == b"\x1f\x8b":
-        try:
-            start = zlib.decompressobj(31).decompress(start, BLOCK)
-        except zlib.error:
-            return False
-    elif compression(start):
-        return True
-    return _is_header(start[:BLOCK])
-
-
-def _is_header(block: bytes) -> bool:
-    if len(block) < BLOCK:
-        return False
-    try:
-        parse_header(block)
-    except BadArchiveError:
-        return not any(block)  # an empty archive
-    return True
-
-
 WEBDATASET = Container(
     name="webdataset",
     recognizes=_recognizes,
     scan=scan,
     parse_image=parse_image,
     feature_names=TAR_NAMES,
-    scan_at_url=scan_at_url,
+    scan_headers=scan_headers,
 )

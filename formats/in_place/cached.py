@@ -1,14 +1,15 @@
-"""External shards as ``stoker.open`` takes them: their index is kept in the user's cache.
+"""Shards and images as ``stoker.open`` takes them: their indexes are kept in the user's cache.
 
-An index is used again while the shards have the sizes and the times of last change that they had; where a
-storage states no time, their sizes alone decide.
+An index is used again as long as its source is unchanged. Shards have the sizes and the times of last change
+that they had; where a storage states no time, their sizes alone decide. Of images, all folders are checked,
+but at most :data:`_FILES_CHECKED` files, evenly spread. If another file has changed, a loader raises an error
+when it reads the file.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,27 +19,29 @@ from stoker._native import first_changed
 from stoker.log import progress_line
 from stoker.urls import is_url, without_credentials
 
-from ..containers.external import ExternalShard, expand, find_shards, is_pattern
+from ..containers.external import expand, find_shards, is_pattern
 from ..containers.listing import LISTING_NAME, read_listing
 from ..containers.registry import CONTAINERS, is_local_shard
 from ..dataset.columns import Strings, each, number_array
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import write_durably
 from ..index_cache import cached_index
-from ..remote.store import Store
 from ..sources.listing import Listing
 from ..threads import available_cores
 from .images import list_images, write_image_index
 from .shards import index
 
-_CONCURRENT = 32  # requests for the times of shards
+_FILES_CHECKED = 10_000
+_FOLDERS = "folders.arrow"
+_TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
+_SECOND = 1_000_000_000
 
 
 def names_shards(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path or URL is that of external shards.
+    """Return whether a path or URL names external shards.
 
-    On a disk the start of the first shard decides. At a URL the name decides: it must be that of an archive,
-    a list in braces or a pattern.
+    On a disk the start of the first shard decides. At a URL the name decides: it must be an archive, a list
+    in braces or a pattern.
     """
     if is_url(path):
         suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
@@ -47,38 +50,16 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
 
 
 def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of the index of shards; it is made if the cache does not have it.
-
-    Raises: As :func:`.external_index.index`.
-    """
-    url = without_credentials(os.fspath(path)) if is_url(path) else None
-    origin = url or os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
+    """Return the folder of the index of shards; it is made if the cache does not have it."""
+    origin = without_credentials(os.fspath(path)) if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
     container, shards = find_shards([path])
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
-        times = pool.map(_modified, shards)
-        facts = [(shard.source, shard.size, time) for shard, time in zip(shards, times, strict=True)]
-    identity = [value for fact in facts for value in fact]
-    sources = [shard.source for shard in shards]
+    identity = [value for shard in shards for value in (shard.source, shard.size, shard.modified)]
 
     def make(folder: Path) -> None:
         with progress_line(f"indexing {origin}", "bytes") as show:
-            index(sources, folder, container=container.name, progress=show)
+            index([shard.source for shard in shards], folder, container=container.name, progress=show)
 
     return cached_index(origin, [container.name, *identity], make)
-
-
-def _modified(shard: ExternalShard) -> int:
-    """Return the time of the last change of a shard, nanoseconds since 1970; 0 where it is not stated."""
-    if not is_url(shard.file):
-        return Path(shard.file).stat().st_mtime_ns
-    folder, _, name = shard.file.rpartition("/")
-    return Store(folder).modified(name)
-
-
-_FILES_CHECKED = 10_000
-_FOLDERS = "folders.arrow"
-_TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
-_SECOND = 1_000_000_000
 
 
 def index_in_cache(path: Path) -> Path:
@@ -98,6 +79,8 @@ def index_in_cache(path: Path) -> Path:
 
 def _folders_of(listing: Listing, source: str) -> list[str]:
     """Return the paths whose times show new or lost files: folders with files, or the list itself."""
+    if not os.path.isdir(source):  # noqa: PTH112 - a path as text
+        return [source]
     root, folders, last = str(listing.root), {source}, ""
     for key in each(listing.keys):
         folder = key.rpartition("/")[0]
@@ -106,7 +89,7 @@ def _folders_of(listing: Listing, source: str) -> list[str]:
             _add_with_parents(folders, root, folder)
     for skip in listing.skipped:
         _add_with_parents(folders, root, skip.key)
-    return sorted(folders) if os.path.isdir(source) else [source]  # noqa: PTH112 - a path as text
+    return sorted(folders)
 
 
 def _add_with_parents(folders: set[str], root: str, name: str) -> None:

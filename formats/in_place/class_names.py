@@ -85,17 +85,17 @@ def check_class(label: int | str | float | None, classes: Sequence[str]) -> None
     if label is None or isinstance(label, float):
         raise SourceError(
             "the record has no label, and classes are named",
-            hint="name the feature with the label (--label), or name no classes",
+            hint="Name the feature with the label, or name no classes.",
         )
     if isinstance(label, str) and label not in classes:
         raise SourceError(
             f"the record has the class {label!r}, which is not among the {len(classes)} named",
-            hint="add its name to the classes, at the end so that other labels stay",
+            hint="Add its name to the classes, at the end so that other labels stay.",
         )
     if isinstance(label, int) and not 0 <= label < len(classes):
         raise SourceError(
             f"the record has label {label}, and {len(classes)} classes are named",
-            hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
+            hint="The first class has label 0: if labels count from 1, name a class for 0 as well.",
         )
 
 
@@ -107,5 +107,5 @@ def label_type_error(label: Label | None, before: type) -> SourceError:
         words = f"the {'name' if before is int else 'number'} {label} as its label"
     elif tuple in (type(label), before) and label is not None:
         words = "several labels" if isinstance(label, tuple) else "one label"
-        hint = "--label-type several makes a list of every label"
+        hint = "With label_type several, every label is a list."
     return SourceError(f"the record has {words}, unlike those before it", hint=hint)

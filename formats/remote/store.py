@@ -186,14 +186,20 @@ class Store:
             if name and info.get("type", "file") == "file"
         )
 
+    def status(self, name: str) -> tuple[int, int] | None:
+        """Return the bytes of a file and the time of its last change; None if there is no such file.
+
+        The time is in nanoseconds since 1970, and 0 if the storage does not state it.
+        """
+        info = self._info(name)
+        if not info or info.get("type", "file") != "file":
+            return None
+        return int(info.get("size") or 0), modified(info)
+
     def size(self, name: str) -> int | None:
         """Return the bytes of a file; None if there is no such file."""
-        info = self._info(name)
-        return int(info.get("size") or 0) if info and info.get("type", "file") == "file" else None
-
-    def modified(self, name: str) -> int:
-        """Return the time of a file's last change, nanoseconds since 1970; 0 if not stated."""
-        return modified(self._info(name) or {})
+        status = self.status(name)
+        return None if status is None else status[0]
 
     def _links(self, page: str) -> list[str]:
         try:
@@ -354,8 +360,8 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
                 file.parent.mkdir()
                 store = Store(folder)
                 store.download(name, file)
-                if changed := store.modified(name):
-                    os.utime(file, ns=(changed, changed))
+                if (status := store.status(name)) and status[1]:
+                    os.utime(file, ns=(status[1], status[1]))
                 urls[file] = os.fspath(path)
             local.append(file)
         try:

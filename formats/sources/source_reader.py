@@ -168,11 +168,9 @@ def source_status(path: str, what: str) -> tuple[int, int]:
     """
     if is_url(path):
         folder, _, name = path.rpartition("/")
-        store = Store(folder)
-        size = store.size(name)
-        if size is None:
-            raise SourceError(f"there is no such {what}", path=path, hint="check the spelling of its name")
-        return size, store.modified(name)
+        if (there := Store(folder).status(name)) is None:
+            raise SourceError(f"there is no such {what}", path=path, hint="Check the spelling of its name.")
+        return there
     try:
         status = os.stat(path)  # noqa: PTH116 - a path or a string
     except OSError as error:

@@ -3,7 +3,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from stoker.formats.containers.registry import CONTAINERS, ContainerRow
-from stoker.formats.external.external_index import index
+from stoker.formats.in_place.shards import index
 from stoker.formats.sources import registry
 from stoker.formats.sources.registry import SourceFormat
 
@@ -16,7 +16,8 @@ __package__ = "stoker." + next(packages)
 Path("shards.len").write_bytes(
     b"LEN1" + b"".join(struct.pack("<I", photo.stat().st_size) + photo.read_bytes() for photo in photos)
 )
-CONTAINERS["lengths"] = ContainerRow(lambda: LENGTHS, "Lengths files", can_write=False, suffix=".len")
+sys.modules["stoker.formats.containers.lengths"] = SimpleNamespace(LENGTHS=LENGTHS)
+CONTAINERS["lengths"] = ContainerRow("Lengths files", can_write=False, suffix=".len")
 index(["shards.len"], "indexed")
 assert [stoker.open("indexed").read(i) for i in range(2)] == [photo.read_bytes() for photo in photos]
 loaders = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.datasets import flip_bit, rewrite_index
-from helpers.data.shards.toy_container import TOY
+from helpers.data.shards.toy_container import TOY, add_container
 
 import stoker
 from stoker.augment import CenterCrop
@@ -23,7 +23,7 @@ from stoker.formats import sample_checks as payloads
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.protobuf import encode_example
-from stoker.formats.containers.registry import CONTAINERS, ContainerRow, writable
+from stoker.formats.containers.registry import writable
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files import file_digest
@@ -315,7 +315,7 @@ def test_classes_are_compared_in_any_container_whose_records_name_them(
     texts = iter(["cat", "cat", "cat", "bird"])  # indexing reads two records, then verification reads them
     parse = TOY.parse_image
     named = replace(TOY, parse_image=lambda *record: replace(parse(*record), text=next(texts)))
-    monkeypatch.setitem(CONTAINERS, "toy", ContainerRow(lambda: named, "toys"))
+    add_container(monkeypatch, named)
     assert TOY.writing is not None
     with TOY.writing.writer(tmp_path / "a.toy") as writer:
         for number in range(2):

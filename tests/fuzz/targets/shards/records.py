@@ -10,6 +10,7 @@ from helpers.data.datasets import jpeg, wrap
 from mutations import mutate, pick
 
 from stoker.formats.containers.base import Record
+from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
 
@@ -26,9 +27,10 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         data = mutate(message, rng, edits=3)
         record = Record(0, b"key", 0, len(data), memoryview(data))
         sample = find_container(name).parse_image(record, _NAMES)
+        header, _ = image_header(record, sample)
         begin, size = sample.payload
         assert 0 <= begin <= begin + size <= len(data)
-        assert min(sample.header.height, sample.header.width) > 0
+        assert min(header.height, header.width) > 0
         return True
 
     return attack

@@ -13,6 +13,7 @@ from mutations import mutate, pick
 
 from stoker.errors import DecodeError, SourceError
 from stoker.formats.containers.base import Container, Record
+from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
 
@@ -41,8 +42,9 @@ def _is_image(container: Container, scanned: Record, size: int) -> bool:
     assert scanned.pieces > 1 or scanned.offset + scanned.length <= size
     try:
         sample = container.parse_image(scanned, container.feature_names or FeatureNames())
+        header, _ = image_header(scanned, sample)
     except (DecodeError, SourceError):
         return False
     begin, length = sample.payload
     assert 0 <= begin <= begin + length <= scanned.length
-    return min(sample.header.height, sample.header.width) > 0
+    return min(header.height, header.width) > 0

@@ -14,6 +14,7 @@ from mutations import mutate, pick
 
 from stoker.errors import StokerError
 from stoker.formats.containers.base import Record
+from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import LeftOutError
 from stoker.formats.containers.webdataset import TAR_NAMES, WEBDATASET
 from stoker.formats.conversion.convert import convert
@@ -61,8 +62,9 @@ def _is_image(record: Record, size: int) -> bool:
     assert 0 <= record.offset <= record.offset + record.length <= size
     try:
         sample = WEBDATASET.parse_image(record, TAR_NAMES)
+        header, _ = image_header(record, sample)
     except (StokerError, LeftOutError):
         return False
     begin, length = sample.payload
     assert 0 <= begin <= begin + length <= record.length
-    return min(sample.header.height, sample.header.width) > 0
+    return min(header.height, header.width) > 0

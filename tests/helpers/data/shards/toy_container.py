@@ -4,20 +4,22 @@ A record of an image is its label, a line break and the encoded image.
 """
 
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.codecs.header import read_header
+from stoker.formats.containers import registry
 from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
 from stoker.formats.containers.protobuf import Span
-from stoker.formats.containers.registry import ContainerRow
 from stoker.formats.files import file_digests
 
 MAGIC = b"TOY1"
@@ -87,7 +89,7 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     label, _, image = bytes(record.view).partition(b"\n")
     payload = Span(len(label) + 1, len(image))
-    return ExternalSample(payload, read_header(image), record.key.decode(), int(label), "")
+    return ExternalSample(payload, record.key.decode(), int(label))
 
 
 BYTE_RANGES = Sidecar(".ranges", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
@@ -99,5 +101,13 @@ TOY = Container(
     writing=Writing(suffix=".toy", writer=ToyWriter, wrap_image=wrap_image),
     sidecars=(BYTE_RANGES,),
 )
-TOY_ROW = ContainerRow(lambda: TOY, "toys")
 READ_ONLY = replace(TOY, name="read-only", writing=None)
+
+
+def add_container(monkeypatch: pytest.MonkeyPatch, container: Container) -> None:
+    """Add a container to the table for a test, as if its module were in the package."""
+    name = container.name
+    module = SimpleNamespace(**{name.upper(): container})
+    monkeypatch.setitem(sys.modules, f"{registry.__package__}.{name}", module)
+    row = registry.ContainerRow("toys", can_write=container.writing is not None)
+    monkeypatch.setitem(registry.CONTAINERS, name, row)

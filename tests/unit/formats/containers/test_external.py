@@ -222,7 +222,7 @@ def test_shards_on_a_disk_and_at_urls_together_are_refused(
 
 
 def test_a_shard_is_not_in_a_folder_whose_name_its_path_only_begins_with() -> None:
-    shard = external_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
+    shard = external_shards.ExternalShard(*[f"{ROOT}-2/x.tfrecord"] * 2, 1, 0, tfrecord.TFRECORD)
     with pytest.raises(SourceError, match="this one is not in"):
         shard.location(ROOT)
     assert shard.location(f"{ROOT}-2") == "x.tfrecord"
@@ -230,7 +230,7 @@ def test_a_shard_is_not_in_a_folder_whose_name_its_path_only_begins_with() -> No
 
 def test_the_manifest_has_no_credentials_of_urls(tmp_path: Path) -> None:
     url = "https://user:SECRET@host/x.tfrecord?X-Amz-Signature=SECRET"
-    shard = external_shards.ExternalShard(url, url, 10)
+    shard = external_shards.ExternalShard(url, url, 10, 0, tfrecord.TFRECORD)
     assert shard.location(tmp_path) == "https://host/x.tfrecord"
 
 

@@ -175,7 +175,7 @@ DAMAGED: list[tuple[Callable[[Path], Any], int, str]] = [
     (edited(lambda one: one["raw_data"].update(bytes=4)), 0, r"says that it has 4 bytes, and it has \d+"),
     (edited(lambda one: one["column_encodings"].reverse()), 0, r"image \(int, None\).*they are image \(jpeg"),
     (edited(lambda one: one["raw_data"].update(basename="y")), 0, "index.json beside it does not name it"),
-    (flipped, 0, "the sha1 of the file is not that of index.json"),
+    (flipped, 0, "the sha1 of the file differs from index.json"),
     (lambda folder: (folder / "index.json").write_text("{"), 0, "index.json beside it is not JSON"),
     (cut, 0, r"samples end at byte \d+, and the file has \d+ bytes"),
     (overwritten(0, b"\xff"), 0, "claims 255 samples, the first at byte"),
@@ -209,7 +209,7 @@ def test_a_compressed_shard_is_refused_with_the_command(tmp_path: Path, make_jpe
     ) as caught:
         index([folder], tmp_path / "into")
     command = f"{words} < shard.00000.mds.{suffix} > shard.00000.mds"
-    assert caught.value.hint == f"convert it: stoker convert; or decompress it first: {command}"
+    assert caught.value.hint == f"Convert it with stoker.convert, or decompress it first: {command}"
 
 
 def test_shards_at_a_url_are_compared_with_their_index_file(tmp_path: Path, make_jpeg: Jpeg) -> None:

@@ -46,7 +46,7 @@ def test_a_label_that_is_not_whole_is_refused_unless_labels_are_floats(
     tmp_path: Path, make_jpeg: Jpeg
 ) -> None:
     path = write_recordio(tmp_path / "b.rec", [image(make_jpeg(0), 0.5, 0)])
-    with pytest.raises(SourceError, match=r"0\.5 is not whole") as caught:
+    with pytest.raises(SourceError, match=r"must be one integer, found 0\.5") as caught:
         index([path], tmp_path / "b")
     assert (caught.value.shard, caught.value.record, caught.value.key) == ("b.rec", 0, "0")
     index([path], tmp_path / "b", names={"label_type": "float"})
@@ -133,4 +133,4 @@ def test_a_rec_file_with_another_magic_number_is_refused_as_recordio(tmp_path: P
     with pytest.raises(CorruptRecordError, match="the magic number is 0xced72301, not 0xced7230a") as caught:
         index([tmp_path / "x.rec"], tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("x.rec", 0)
-    assert caught.value.hint == "the file is damaged, or it is not a RecordIO file"
+    assert caught.value.hint == "The file is damaged, or it is not a RecordIO file."

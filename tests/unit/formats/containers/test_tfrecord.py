@@ -54,7 +54,7 @@ def test_the_command_for_a_compressed_file_decompresses_it(
     (tmp_path / name).write_bytes(compress(whole))
     with pytest.raises(CorruptRecordError, match=f"compressed with {says}") as caught:
         next(tfrecord.scan(tmp_path / name))
-    command = str(caught.value.hint).removeprefix("decompress it first: ").replace("python", sys.executable)
+    command = str(caught.value.hint).removeprefix("Decompress it first: ").replace("python", sys.executable)
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     (made,) = tmp_path.glob("*-plain.tfrecord")
     assert made.read_bytes() == whole
@@ -63,7 +63,7 @@ def test_the_command_for_a_compressed_file_decompresses_it(
 def test_a_file_of_another_format_is_refused_as_no_tfrecord(tmp_path: Path) -> None:
     path = tmp_path / "s.tfrecord"
     path.write_bytes(b'{"images": [], "annotations": [], "categories": []}')
-    with pytest.raises(CorruptRecordError, match="no TFRecord"):
+    with pytest.raises(CorruptRecordError, match="not a TFRecord"):
         next(tfrecord.scan(path))
 
 

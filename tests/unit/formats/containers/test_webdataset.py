@@ -202,7 +202,7 @@ def damaged(tmp_path: Path) -> dict[str, bytes]:
     [
         ("in-an-image", 1, "member 1.jpg claims"),
         ("in-a-header", 0, "the archive is cut short: it ends within a header"),
-        ("between-members", 0, "the archive is cut short: it ends without the two blocks"),
+        ("between-members", 0, "the archive is cut short: it ends without two blocks"),
         ("checksum", 0, "the checksum of a header does not match"),
         ("binary-size", 0, "member 1.cls claims"),
         ("octal-size", 0, "member 1.cls claims 8589934591 bytes where"),
@@ -234,12 +234,12 @@ def test_a_compressed_archive_is_refused_with_the_command(tmp_path: Path, name: 
     (tmp_path / name).write_bytes(damaged(tmp_path)[name])
     with pytest.raises(CorruptRecordError) as caught:
         index([tmp_path / name], tmp_path / "into")
-    assert caught.value.hint == f"decompress it first: {tool} -d < {name} > packed.tar"
+    assert caught.value.hint == f"Decompress it first: {tool} -d < {name} > packed.tar"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{", "the member .json is not JSON"), (b'{"label": 1.5}', "json:label is 1.5")],
+    [(b"{", "the member .json is not JSON"), (b'{"label": 1.5}', "json:label must be an integer or a name")],
 )
 def test_a_value_that_cannot_be_a_label_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = write_members(tmp_path / "x.tar", [("a.jpg", jpeg(0)), ("a.json", content)])

@@ -19,7 +19,7 @@ from stoker.formats.conversion.options import ConvertOptions, parse_resize, pars
         ({"shards": 0}, "made by one of shard_size, shard_records and shards"),
         ({"shard_records": 1}, "made by one of shard_size, shard_records and shards"),
         ({"shards": -1}, "shards must be an integer from 0"),
-        ({"container": "zip"}, "format must be"),
+        ({"container": "zip"}, "container must be"),
         ({"seed": -1}, "seed must be an integer from 0"),
         ({"seed": 1.5}, "seed must be an integer from 0"),
         ({"shards": 2.0}, "shards must be an integer from 0"),
