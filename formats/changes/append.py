@@ -14,31 +14,22 @@ import pyarrow.compute as pc
 from stoker.errors import ConfigError, DatasetError, StokerError, StorageError, WriteError
 from stoker.urls import without_credentials
 
-from ..containers.registry import CONTAINERS, find_writing
+from ..containers.registry import CONTAINERS
 from ..conversion.convert import convert
 from ..conversion.execution import Summary
-from ..conversion.shard import published_names
 from ..conversion.writer import appended_classes
 from ..dataset.index import BAND_COLUMNS, Index
-from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, Shard, index_name
-from ..dataset.versions import NextVersion, publish_version, read_sha256, with_sha256
-from ..files import move_durably, remove, sync_folder, write_durably
+from ..dataset.joining import Part, add_part, check_parts, join_classes
+from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, published_names
+from ..dataset.versions import ChangeSummary, locked_dataset, read_sha256, staging_folder, with_sha256
+from ..files import remove
 from ..sources.classes import check_classes
 from ..sources.registry import find_format
 from ..sources.source import Source
 from ..sources.yolo import is_data_file
 from ..text.convert import convert_text
-from .joining import (
-    ChangeSummary,
-    JoinedDataset,
-    check_parts,
-    join_classes,
-    join_manifest,
-    locked_dataset,
-    staging_folder,
-    write_joined_index,
-)
 
+_UNFINISHED = ".stoker-append"
 _OF_IMAGES = (
     "make",
     "fields",
@@ -62,7 +53,128 @@ _OF_IMAGES = (
 _OF_TEXT = ("strict", "parallel", "label", "columns")
 
 
-def convert_like(
+def append(
+    dataset: str | os.PathLike[str],
+    src: str | os.PathLike[str] | Iterable[Any],
+    *,
+    classes: Sequence[str] | None = None,
+    num_threads: int | None = None,
+    progress: Callable[[int, int, int, str], None] | None = None,
+    **options: Any,
+) -> ChangeSummary:
+    """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
+
+    The samples are converted as the dataset was: with its container, size, encoding and tokenizer. If
+    the call is killed, the last version stays valid, and the same call resumes. If the dataset already has
+    all samples of the source, with the same keys and bytes, no version is made.
+
+    :class:`stoker.Writer` with ``append=True`` makes such a version from samples of a program.
+
+    Args:
+        dataset: The dataset's folder.
+        src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
+        classes: Names of the classes, those of the dataset first, then new ones. None takes those of the
+            dataset; another class in the source is then an error.
+        num_threads: Number of threads; by default the number of cores that this process may use.
+        progress: Called as by :func:`stoker.convert`.
+        options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
+            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``label``, ``columns``,
+            ``parallel`` and ``strict``.
+
+    Raises:
+        ConfigError: An option is not one of these, or the samples differ in form from those of the dataset.
+        DatasetError: There is no dataset in the folder, or it is at a URL or made of shards of another
+            program.
+        LockedError: Another process changes the dataset.
+        StokerError: As :func:`stoker.convert` and :func:`stoker.convert_text`.
+    """
+    with locked_dataset(dataset, resumes=True) as (folder, last):
+        _check_own_shards(folder, last)
+        names = appended_classes(check_classes(classes), last)
+        unfinished = folder / _UNFINISHED
+        arguments = {**options, "num_threads": num_threads, "progress": progress}
+        try:
+            conversion = _convert_like(last, folder, src, unfinished, classes=names, **arguments)
+            manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
+            new = Part.of(unfinished, _with_meaning(manifest, last, src))
+            already = _has_all(folder, last, new)
+            grown = last if already else _publish(Part.of(folder, last), new, f"append {_name(src)}")
+        except (WriteError, StorageError):
+            raise  # the same call resumes
+        except StokerError:
+            remove(unfinished)
+            raise
+        remove(unfinished)
+    version, samples = grown.dataset_version, grown.index.rows
+    if already:
+        return ChangeSummary(folder, version, samples, already=True)
+    return ChangeSummary(folder, version, samples, added=conversion.written, skipped=conversion.skipped)
+
+
+def _check_own_shards(folder: Path, last: Manifest) -> None:
+    if any(shard.path is not None for shard in last.shards) or not CONTAINERS[last.container].can_write:
+        raise DatasetError(
+            "samples can be added only to a dataset whose shards Stoker wrote into its folder",
+            path=folder,
+            hint="convert the new samples into another dataset, and load both: stoker.mix",
+        )
+
+
+def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
+    """Return the manifest of new samples; those from Python get the dataset's keypoints and mask values."""
+    if isinstance(src, (str, os.PathLike)):
+        return new
+    count, names = len(new.annotations.keypoints), last.annotations.keypoints
+    if count and names and count != len(names):
+        raise ConfigError(
+            f"an object of the samples has {count} keypoints, and one of the dataset has {len(names)}: "
+            f"{', '.join(names)}",
+            hint="give all of them in this order; one with visibility 0 is not labelled",
+        )
+    same = count == len(names) and new.annotations.ignore == last.annotations.ignore
+    return replace(new, annotations=last.annotations) if same else new
+
+
+def _name(src: Any) -> str:
+    if isinstance(src, (list, tuple)) and src and all(isinstance(path, (str, os.PathLike)) for path in src):
+        return " ".join(map(_name, src))
+    if isinstance(src, (str, os.PathLike)):
+        return without_credentials(os.fspath(src))
+    return "samples from Python"
+
+
+def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
+    """Return whether a dataset has every sample of another, in whichever shard and record."""
+    index, added = Index.open(folder / last.index.file), Index.open(new.index)
+    rows = pc.index_in(added.arrow("key"), value_set=index.arrow("key"))
+    if rows.null_count:
+        return False
+    names = [name for name in added.types if name not in ("shard", "record") and not name.endswith("offset")]
+    return all(
+        name in index.types and index.arrow(name).take(rows).equals(added.arrow(name)) for name in names
+    )
+
+
+def _publish(dataset: Part, new: Part, change: str) -> Manifest:
+    parts = (dataset, new)
+    check_parts(parts)
+    files = [
+        {key: new.folder / name for key, name in published_names(shard.name, new.manifest.container).items()}
+        for shard in new.manifest.shards
+    ]
+    with staging_folder(dataset.folder) as staging:
+        return add_part(
+            dataset,
+            new,
+            files,
+            classes=join_classes(parts),
+            skipped=(new.folder / SKIPPED_NAME).read_bytes(),
+            change=change,
+            staging=staging,
+        )
+
+
+def _convert_like(
     last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **arguments: Any
 ) -> Summary:
     """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has.
@@ -154,146 +266,3 @@ def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
             hint="convert the new chats with --vocabulary FOLDER and the same template, then stoker merge",
         )
     return {**arguments, "fields": None, "messages": options["fields"], "chat_template": "chatml"}
-
-
-_UNFINISHED = ".stoker-append"
-
-
-def append(
-    dataset: str | os.PathLike[str],
-    src: str | os.PathLike[str] | Iterable[Any],
-    *,
-    classes: Sequence[str] | None = None,
-    num_threads: int | None = None,
-    progress: Callable[[int, int, int, str], None] | None = None,
-    **options: Any,
-) -> ChangeSummary:
-    """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
-
-    The samples are converted as the dataset was: with its container, size, encoding and tokenizer. If
-    the call is killed, the last version stays valid, and the same call resumes. If the dataset already has
-    all samples of the source, with the same keys and bytes, no version is made.
-
-    :class:`stoker.Writer` with ``append=True`` makes such a version from samples of a program.
-
-    Args:
-        dataset: The dataset's folder.
-        src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
-        classes: Names of the classes, those of the dataset first, then new ones. None takes those of the
-            dataset; another class in the source is then an error.
-        num_threads: Number of threads; by default the number of cores that this process may use.
-        progress: Called as by :func:`stoker.convert`.
-        options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
-            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``label``, ``columns``,
-            ``parallel`` and ``strict``.
-
-    Raises:
-        ConfigError: An option is not one of these, or the samples differ in form from those of the dataset.
-        DatasetError: There is no dataset in the folder, or it is at a URL or made of shards of another
-            program.
-        LockedError: Another process changes the dataset.
-        StokerError: As :func:`stoker.convert` and :func:`stoker.convert_text`.
-    """
-    with locked_dataset(dataset, resumes=True) as (folder, last):
-        _check_own_shards(folder, last)
-        names = appended_classes(check_classes(classes), last)
-        unfinished = folder / _UNFINISHED
-        arguments = {**options, "num_threads": num_threads, "progress": progress}
-        try:
-            conversion = convert_like(last, folder, src, unfinished, classes=names, **arguments)
-            manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
-            new = JoinedDataset(unfinished, _with_meaning(manifest, last, src))
-            already = _has_all(folder, last, new)
-            grown = last if already else _publish(JoinedDataset(folder, last), new, f"append {_name(src)}")
-        except (WriteError, StorageError):
-            raise  # the same call resumes
-        except StokerError:
-            remove(unfinished)
-            raise
-        remove(unfinished)
-    version, samples = grown.dataset_version, grown.index.rows
-    if already:
-        return ChangeSummary(folder, version, samples, already=True)
-    return ChangeSummary(folder, version, samples, added=conversion.written, skipped=conversion.skipped)
-
-
-def _check_own_shards(folder: Path, last: Manifest) -> None:
-    if any(shard.path is not None for shard in last.shards) or not CONTAINERS[last.container].can_write:
-        raise DatasetError(
-            "samples can be added only to a dataset whose shards Stoker wrote into its folder",
-            path=folder,
-            hint="convert the new samples into another dataset, and load both: stoker.mix",
-        )
-
-
-def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
-    """Return the manifest of new samples; those from Python get the dataset's keypoints and mask values."""
-    if isinstance(src, (str, os.PathLike)):
-        return new
-    count, names = len(new.annotations.keypoints), last.annotations.keypoints
-    if count and names and count != len(names):
-        raise ConfigError(
-            f"an object of the samples has {count} keypoints, and one of the dataset has {len(names)}: "
-            f"{', '.join(names)}",
-            hint="give all of them in this order; one with visibility 0 is not labelled",
-        )
-    same = count == len(names) and new.annotations.ignore == last.annotations.ignore
-    return replace(new, annotations=last.annotations) if same else new
-
-
-def _name(src: Any) -> str:
-    if isinstance(src, (list, tuple)) and src and all(isinstance(path, (str, os.PathLike)) for path in src):
-        return " ".join(map(_name, src))
-    if isinstance(src, (str, os.PathLike)):
-        return without_credentials(os.fspath(src))
-    return "samples from Python"
-
-
-def _has_all(folder: Path, last: Manifest, new: JoinedDataset) -> bool:
-    """Return whether a dataset has every sample of another, in whichever shard and record."""
-    index, added = Index.open(folder / last.index.file), Index.open(new.index)
-    rows = pc.index_in(added.arrow("key"), value_set=index.arrow("key"))
-    if rows.null_count:
-        return False
-    names = [name for name in added.types if name not in ("shard", "record") and not name.endswith("offset")]
-    return all(
-        name in index.types and index.arrow(name).take(rows).equals(added.arrow(name)) for name in names
-    )
-
-
-def _publish(dataset: JoinedDataset, new: JoinedDataset, words: str) -> Manifest:
-    """Move the shards of the new samples into the dataset, and make its next version."""
-    folder, last, added = dataset.folder, dataset.manifest, new.manifest.shards
-    parts = (dataset, new)
-    check_parts(parts)
-    classes = join_classes(parts)
-    version = last.dataset_version + 1
-    with staging_folder(folder) as staging:
-        index = staging / "merged.arrow"
-        write_joined_index(parts, classes, index)
-        shards = (*last.shards, *(_moved(new, number, folder, version) for number in range(len(added))))
-        sync_folder(folder)
-        grown = join_manifest(parts, classes, shards, index, name=index_name(version), options=last.options)
-        _append_skipped(folder, new, staging)
-        following = NextVersion(grown, index, words, new.manifest.index.rows)
-        publish_version(folder, last, following, staging)
-    return grown
-
-
-def _moved(new: JoinedDataset, number: int, folder: Path, version: int) -> Shard:
-    """Rename a shard and its sidecar files into the dataset's folder."""
-    shards, container = new.manifest.shards, new.manifest.container
-    shard = shards[number]
-    name = f"shard-v{version}-{number:05d}-of-{len(shards):05d}{find_writing(container).suffix}"
-    before = published_names(shard.name, container)
-    for kind, published in published_names(name, container).items():
-        move_durably(new.folder / before[kind], folder / published)
-    return replace(shard, name=name)
-
-
-def _append_skipped(folder: Path, new: JoinedDataset, staging: Path) -> None:
-    more = (new.folder / SKIPPED_NAME).read_bytes()
-    if more:
-        path = folder / SKIPPED_NAME
-        write_durably(staging / SKIPPED_NAME, (path.read_bytes() if path.exists() else b"") + more)
-        move_durably(staging / SKIPPED_NAME, path)

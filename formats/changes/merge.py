@@ -13,16 +13,20 @@ from stoker.urls import is_url
 
 from ..containers.registry import find_container
 from ..dataset.index import open_index
+from ..dataset.joining import Part, check_parts, join_classes, join_manifest, write_joined_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME, Option, Shard
 from ..dataset.versions import (
     HISTORY_NAME,
     SHA256_NAME,
+    STAGING_NAME,
+    ChangeSummary,
     first_line,
     load_version,
     local_folder,
     read_sha256,
     sha256_content,
     split_version,
+    staging_folder,
     with_sha256,
 )
 from ..files import (
@@ -35,16 +39,6 @@ from ..files import (
     sync,
     sync_folder,
     write_durably,
-)
-from .joining import (
-    STAGING_NAME,
-    ChangeSummary,
-    JoinedDataset,
-    check_parts,
-    join_classes,
-    join_manifest,
-    staging_folder,
-    write_joined_index,
 )
 
 _SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
@@ -91,11 +85,11 @@ def merge(
                 raise
 
 
-def _part(path: str | os.PathLike[str]) -> JoinedDataset:
+def _part(path: str | os.PathLike[str]) -> Part:
     """Return a dataset whose shards and index are whole."""
     plain, version = split_version(path)
     folder = local_folder(plain)
-    part = JoinedDataset(folder, with_sha256(load_version(folder, version), read_sha256(folder), folder))
+    part = Part.of(folder, with_sha256(load_version(folder, version), read_sha256(folder), folder))
     if find_container(part.manifest.container).payload_files is not None:
         raise DatasetError(
             "the dataset is an index of image files, and there are no shards to merge",
@@ -126,7 +120,7 @@ def _remove_unpublished(target: Path) -> None:
 
 
 def _publish(
-    parts: list[JoinedDataset], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
+    parts: list[Part], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
 ) -> ChangeSummary:
     index = staging / INDEX_NAME
     write_joined_index(parts, classes, index)
@@ -155,7 +149,7 @@ def _publish(
     return ChangeSummary(target, 1, manifest.index.rows, added=manifest.index.rows)
 
 
-def _take_shard(part: JoinedDataset, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
+def _take_shard(part: Part, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
     """Link, copy or refer to a shard under a new name without a suffix; return its entry in the manifest."""
     merged = replace(shard, name=name + Path(shard.name).suffix, path=None)
     if shard.path is not None and is_url(shard.path):
@@ -192,7 +186,7 @@ def _copy(source: Path, target: Path, copy_file: Callable[[Path, Path], object])
     sync(target)
 
 
-def _copy_sidecars(part: JoinedDataset, shard: Shard, merged: Shard, target: Path) -> None:
+def _copy_sidecars(part: Part, shard: Shard, merged: Shard, target: Path) -> None:
     for sidecar in find_container(part.manifest.container).sidecars:
         source = part.folder / sidecar.name(shard.name, external=shard.path is not None)
         if source.exists():
@@ -204,7 +198,7 @@ def _content(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
-def _options(parts: list[JoinedDataset]) -> dict[str, Option]:
+def _options(parts: list[Part]) -> dict[str, Option]:
     """Return the options that all datasets have in common."""
     first, *others = (part.manifest.options for part in parts)
     common = {

@@ -14,12 +14,10 @@ import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, SourceError
 
-from ..conversion.publishing import merge_parts
-from ..dataset.index import Index, open_index, write_index
+from ..dataset.index import Index, concat_indexes, open_index, write_index
 from ..dataset.manifest import IndexFile, Manifest, index_name
 from ..dataset.selection import matching
-from ..dataset.versions import NextVersion, publish_version
-from .joining import ChangeSummary, locked_dataset, staging_folder
+from ..dataset.versions import ChangeSummary, NextVersion, locked_dataset, publish_version, staging_folder
 
 
 def read_keys(file: Path) -> list[str]:
@@ -110,7 +108,7 @@ def _words(keys: object, where: object, listed: list[str] | None) -> str:
 def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str) -> Manifest:
     with staging_folder(folder) as staging:
         merged = staging / "merged.arrow"
-        merge_parts(_filtered_parts(index, keep, staging), merged)
+        concat_indexes(_filtered_parts(index, keep, staging), merged)
         name = index_name(last.dataset_version + 1)
         grown = replace(last, index=IndexFile.of(merged, int(keep.sum()), name))
         publish_version(folder, last, NextVersion(grown, merged, words), staging)

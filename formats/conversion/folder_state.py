@@ -17,13 +17,21 @@ from pathlib import Path
 from stoker.errors import DatasetError, SourceError
 
 from ..containers.registry import find_writing
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, TOKENIZER_NAME, Manifest
+from ..dataset.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    SKIPPED_NAME,
+    STATE_NAME,
+    TOKENIZER_NAME,
+    Manifest,
+    published_names,
+)
 from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
 from ..files import file_digest, move_durably, remove, sync_folder, write_durably
 from ..sources.listing import skipped_lines
 from .plan import DatasetPlan
 from .publishing import SplitOutput
-from .shard import ShardResult, finished_shard, published_names, shard_files
+from .shard import ShardResult, finished_shard, shard_files
 
 WRITER_FINGERPRINT = "writer-"
 """Start of the fingerprints of :class:`stoker.Writer`, whose unfinished datasets cannot be resumed."""

@@ -20,13 +20,6 @@ from .plan import DatasetPlan
 from .shard import ShardResult, shard_files
 
 
-def merge_parts(parts: Sequence[Path], merged: Path) -> None:
-    """Write the rows of all parts as one index, and sync it."""
-    remove(merged)
-    concat_indexes(parts, merged)
-    sync(merged)
-
-
 def empty_index(part: Path, merged: Path) -> None:
     """Write the index of a dataset without samples: the columns of a part that has no rows."""
     remove(merged)
@@ -39,12 +32,6 @@ def renumbered_part(part: Path, number: int) -> Path:
     columns = _columns(part)
     columns["shard"] = np.full(len(columns["shard"]), number)
     return _rewritten(part, columns)
-
-
-def ordered_part(part: Path, names: Sequence[str]) -> Path:
-    """Return a part with its columns in the order ``names``."""
-    columns = _columns(part)
-    return part if list(columns) == list(names) else _rewritten(part, {name: columns[name] for name in names})
 
 
 def _rewritten(part: Path, columns: dict[str, Any]) -> Path:
@@ -111,7 +98,7 @@ class SplitOutput:
             moved = number != self.plan.shards[shard.plan_number].number_in_split
             parts.append(renumbered_part(part, number) if moved else part)
         if parts:
-            merge_parts(parts, merged)
+            concat_indexes(parts, merged)
         else:
             first = next(number for number, shard in enumerate(self.plan.shards) if shard.split == self.split)
             empty_index(self._index_part(first), merged)

@@ -56,12 +56,6 @@ def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
     return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}
 
 
-def published_names(name: str, container: str) -> dict[str, str]:
-    """Return the names in a dataset of the shard ``name`` and its sidecar files, with the same keys."""
-    sidecars = find_container(container).sidecars
-    return {"shard": name} | {sidecar.suffix: sidecar.name(name) for sidecar in sidecars}
-
-
 def finished_shard(state: Path, number: int, container: str) -> ShardResult | None:
     """Result of a shard that is finished; None if it is not."""
     try:

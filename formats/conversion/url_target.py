@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
-from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest
+from ..dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, STATE_NAME, Manifest, published_names
 from ..dataset.versions import is_of_version
 from ..remote.store import Store
 from ..threads import thread_map
@@ -26,7 +26,7 @@ from .folder_state import WRITER_FINGERPRINT, FolderState
 from .plan import ConversionPlan, DatasetPlan
 from .publishing import PublishedDatasets, count_published
 from .runners import ConversionRun
-from .shard import ShardContext, ShardResult, published_names, shard_files, write_shard
+from .shard import ShardContext, ShardResult, shard_files, write_shard
 
 _PLAN = "plan.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed

@@ -16,16 +16,16 @@ from stoker.errors import StorageError
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
+from ..dataset.joining import Part, add_part
 from ..dataset.manifest import STATE_NAME, Manifest
 from ..dataset.versions import check_unchanged, remove_remains
 from ..files import check_target, folder_lock, os_errors, remove
 from ..remote.store import Store
-from ..sources.listing import Listing, Skip
-from .appending import AppendedShards
+from ..sources.listing import Listing, Skip, skipped_lines
 from .folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from .options import ConvertOptions
 from .plan import DatasetPlan, EncodedRecord, PlannedShard
-from .publishing import PublishedDatasets, count_published
+from .publishing import PublishedDatasets, SplitOutput, count_published
 from .sample_encoder import SampleEncoder
 from .shard import ShardFile, ShardResult, new_attempt, shard_files
 from .url_target import UrlTarget, upload_files
@@ -111,8 +111,7 @@ class ShardedOutput:
 
     def _finish(self, shard: ShardFile, resources: ExitStack, number: int) -> ShardResult:
         with resources:
-            first = 0 if self._existing is None else len(self._existing.shards)
-            return shard.finish(self._state.folder, first + number)
+            return shard.finish(self._state.folder, number)
 
     def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
         """Make a dataset of all shards and release the folder."""
@@ -120,11 +119,9 @@ class ShardedOutput:
             with os_errors(self.folder, resumes=False):
                 self._finish_shard()
                 results = [result.result() for result in self._results]
-                if self._existing is not None:
-                    return AppendedShards(
-                        self.folder, self._existing, self._state.folder, results, self._skipped, classes
-                    ).publish()
                 plan = self._plan(classes, info)
+                if self._existing is not None:
+                    return self._append(plan, self._existing, results)
                 return self._publish(plan, FolderState(self.folder, plan), results)
         finally:
             self.abandon()
@@ -134,6 +131,23 @@ class ShardedOutput:
     ) -> PublishedDatasets:
         """Make a new dataset of finished shards."""
         return count_published(plan, results, state.publish(results))
+
+    def _append(self, plan: DatasetPlan, existing: Manifest, results: list[ShardResult]) -> PublishedDatasets:
+        """Make the next version of a dataset with finished shards; without one the last version stays."""
+        if results:
+            state = self._state.folder
+            output = SplitOutput(plan, state, "", results)
+            index = output.merge_index()
+            add_part(
+                Part.of(self.folder, existing),
+                Part(state, output.manifest(index), index),
+                [shard_files(state, shard.plan_number, existing.container) for shard in output.shards],
+                classes=plan.listing.classes,
+                skipped=skipped_lines(output.skipped),
+                change="append by a writer",
+                staging=state,
+            )
+        return count_published(plan, results, {"": self.folder})
 
     def abandon(self) -> None:
         """Remove the unpublished files and release the folder. Further calls do nothing."""

@@ -54,6 +54,12 @@ def index_name(version: int) -> str:
     return f"index-v{version}.arrow"
 
 
+def published_names(name: str, container: str) -> dict[str, str]:
+    """Return the names of the files of a shard in a dataset: by "shard", or the suffix of a sidecar file."""
+    sidecars = find_container(container).sidecars
+    return {"shard": name} | {sidecar.suffix: sidecar.name(name) for sidecar in sidecars}
+
+
 @dataclass(frozen=True)
 class Shard:
     """One shard."""

@@ -12,9 +12,9 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from ..files import (
     folder_lock,
     move_durably,
     open_regular,
+    os_errors,
     read_at,
     remove,
     sync,
@@ -38,6 +39,7 @@ from .manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, from_documen
 
 HISTORY_NAME = "versions.jsonl"
 SHA256_NAME = "sha256.json"
+STAGING_NAME = ".stoker-change"
 
 _FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
 _AT_VERSION = re.compile(r"(.+)@([1-9]\d{0,8})", re.DOTALL)
@@ -313,3 +315,60 @@ def remove_remains(folder: Path, last: Manifest) -> None:
     for pattern in (f"shard-v{version}-*", index_name(version)):
         for file in folder.glob(pattern):
             remove(file)
+
+
+@contextmanager
+def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
+    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
+
+    The files of a killed change are removed, except those of a conversion that resumes.
+    """
+    path, version = split_version(path)
+    if version is not None:
+        raise ConfigError(
+            f"the path names version {version}, and changes are made to the last version",
+            path=path,
+            hint=f"Leave out @{version}.",
+        )
+    folder = local_folder(path)
+    Manifest.load(folder)  # first: no lock file in a folder that is not a dataset
+    with os_errors(folder, resumes=resumes), folder_lock(folder):
+        last = Manifest.load(folder)
+        with_sha256(last, read_sha256(folder), folder)  # a damaged file raises before any work
+        remove_remains(folder, last)
+        yield folder, last
+
+
+@contextmanager
+def staging_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder for unfinished files in the folder of a dataset, and remove it at the end."""
+    staging = folder / STAGING_NAME
+    remove(staging)
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        remove(staging)
+
+
+@dataclass(frozen=True)
+class ChangeSummary:
+    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.remove`.
+
+    Attributes:
+        path: The dataset's folder.
+        version: Its last version now.
+        samples: Samples of this version.
+        added: Number of samples that the version before lacks.
+        removed: Number of samples of the version before that this one lacks.
+        skipped: Number of files or samples that were left out, by reason.
+        already: Whether the dataset had all samples before, so that no version was made.
+    """
+
+    path: Path
+    version: int
+    samples: int
+    added: int = 0
+    removed: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    already: bool = False

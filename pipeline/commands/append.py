@@ -22,7 +22,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from stoker.formats.changes.joining import ChangeSummary
+    from stoker.formats.dataset.versions import ChangeSummary
 
 
 def append(

@@ -1,15 +1,14 @@
-"""Joining of several datasets: one index, one list of classes and one manifest.
+"""Samples of several datasets as one: its index, classes and manifest, and the next version with new shards.
 
-Classes are joined by their names. The callers, :mod:`.append` and :mod:`.merge`, move or link the shards.
+``stoker.merge`` makes a dataset of several. ``stoker.append`` and a writer that appends add the shards of a
+new dataset to one. Classes are joined by their names.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,12 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError
 
-from ..conversion.publishing import merge_parts
-from ..dataset.columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
-from ..dataset.index import KNOWN_COLUMNS, Index, write_index
-from ..dataset.manifest import IndexFile, Manifest, Option, Shard
-from ..dataset.versions import local_folder, read_sha256, remove_remains, split_version, with_sha256
-from ..files import folder_lock, os_errors, remove
+from ..containers.registry import find_writing
+from ..files import move_durably, sync_folder, write_durably
+from .columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
+from .index import KNOWN_COLUMNS, Index, concat_indexes, write_index
+from .manifest import SKIPPED_NAME, IndexFile, Manifest, Option, Shard, index_name, published_names
+from .versions import NextVersion, publish_version
 
 _EMPTY_LISTS = frozenset(
     ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
@@ -33,19 +32,20 @@ _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
 
 
 @dataclass(frozen=True)
-class JoinedDataset:
+class Part:
     """A dataset that is joined with others."""
 
-    folder: Path  # Its folder
-    manifest: Manifest  # The manifest of its version
+    folder: Path
+    manifest: Manifest
+    index: Path
 
-    @property
-    def index(self) -> Path:
-        """Its index."""
-        return self.folder / self.manifest.index.file
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> Part:
+        """Return a dataset with its index in its folder."""
+        return cls(folder, manifest, folder / manifest.index.file)
 
 
-def check_parts(parts: Sequence[JoinedDataset]) -> None:
+def check_parts(parts: Sequence[Part]) -> None:
     """Check that the samples of datasets have one form."""
     first, *others = parts
     for other in others:
@@ -54,7 +54,7 @@ def check_parts(parts: Sequence[JoinedDataset]) -> None:
                 raise ConfigError(
                     f"the datasets differ in {name}: {value} in {first.folder}, "
                     f"and {other_value} in {other.folder}",
-                    hint="convert one of them again as the other was, or load both: stoker.mix",
+                    hint="Convert one of them again as the other was, or load both: stoker.mix.",
                 )
 
 
@@ -78,7 +78,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
     return compared
 
 
-def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
+def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the names of all classes: those of the first dataset, then the new ones of the others."""
     lists = [part.manifest.classes for part in parts]
     if len(set(lists)) == 1:
@@ -88,28 +88,25 @@ def join_classes(parts: Sequence[JoinedDataset]) -> tuple[str, ...]:
             raise ConfigError(
                 "the labels have no names, and classes are joined by name",
                 path=part.folder,
-                hint="convert the source again with names: --classes",
+                hint="Convert the source again with names of classes.",
             )
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ConfigError(f"two classes have the name {twice[0]!r}", path=part.folder)
     return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
-def write_joined_index(parts: Sequence[JoinedDataset], classes: tuple[str, ...], out: Path) -> None:
+def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
     columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
     first_shard = 0
     files = []
     for number, part in enumerate(parts):
-        file = out.with_name(f"{number}.arrow")
-        files.append(_rewritten(part, columns, first_shard, classes, file))
+        files.append(_rewritten(part, columns, first_shard, classes, out.with_name(f"{number}.arrow")))
         first_shard += len(part.manifest.shards)
-    merge_parts(files, out)
+    concat_indexes(files, out)
 
 
-def _rewritten(
-    part: JoinedDataset, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path
-) -> Path:
+def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path) -> Path:
     """Write an index with new numbers of shards and classes; return its path, or the old one if it fits."""
     index = Index.open(part.index)
     label_of = _label_of(part.manifest.classes, classes)
@@ -143,7 +140,7 @@ def _filled(name: str, index: Index) -> pa.Array:
 
 
 def join_manifest(
-    parts: Sequence[JoinedDataset],
+    parts: Sequence[Part],
     classes: tuple[str, ...],
     shards: Sequence[Shard],
     index: Path,
@@ -178,7 +175,7 @@ def join_manifest(
     )
 
 
-def _joined_ids(parts: Sequence[JoinedDataset], classes: tuple[str, ...]) -> tuple[int | str, ...]:
+def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
     """Return the source's id of each class; -1 if datasets have none or another one for it."""
     ids: dict[str, set[int | str]] = {name: set() for name in classes}
     for part in parts:
@@ -188,61 +185,43 @@ def _joined_ids(parts: Sequence[JoinedDataset], classes: tuple[str, ...]) -> tup
     return joined if any(number != -1 for number in joined) else ()
 
 
-STAGING_NAME = ".stoker-change"
+def add_part(
+    dataset: Part,
+    new: Part,
+    files: Sequence[Mapping[str, Path]],
+    *,
+    classes: tuple[str, ...],
+    skipped: bytes,
+    change: str,
+    staging: Path,
+) -> Manifest:
+    """Make the next version of a dataset, whose lock the caller holds, with the samples of another.
 
-
-@contextmanager
-def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
-    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
-
-    The files of a killed change are removed, except those of a conversion that resumes.
+    ``files`` has the files of each shard of ``new`` by the keys of ``published_names``; they are moved.
+    ``skipped`` are its lines of ``skipped.jsonl``. ``staging`` is a folder for unfinished files.
     """
-    path, version = split_version(path)
-    if version is not None:
-        raise ConfigError(
-            f"the path names version {version}, and changes are made to the last version",
-            path=path,
-            hint=f"leave out @{version}",
-        )
-    folder = local_folder(path)
-    Manifest.load(folder)  # first: no lock file in a folder that is not a dataset
-    with os_errors(folder, resumes=resumes), folder_lock(folder):
-        last = Manifest.load(folder)
-        with_sha256(last, read_sha256(folder), folder)  # a damaged file raises before any work
-        remove_remains(folder, last)
-        yield folder, last
-
-
-@contextmanager
-def staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder for unfinished files in the folder of a dataset, and remove it at the end."""
-    staging = folder / STAGING_NAME
-    remove(staging)
-    staging.mkdir()
-    try:
-        yield staging
-    finally:
-        remove(staging)
-
-
-@dataclass(frozen=True)
-class ChangeSummary:
-    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.remove`.
-
-    Attributes:
-        path: The dataset's folder.
-        version: Its last version now.
-        samples: Samples of this version.
-        added: Number of samples that the version before lacks.
-        removed: Number of samples of the version before that this one lacks.
-        skipped: Number of files or samples that were left out, by reason.
-        already: Whether the dataset had all samples before, so that no version was made.
-    """
-
-    path: Path
-    version: int
-    samples: int
-    added: int = 0
-    removed: int = 0
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    already: bool = False
+    folder, last = dataset.folder, dataset.manifest
+    version = last.dataset_version + 1
+    index = staging / "merged.arrow"
+    write_joined_index((dataset, new), classes, index)
+    suffix, count = find_writing(last.container).suffix, len(files)
+    names = [f"shard-v{version}-{number:05d}-of-{count:05d}{suffix}" for number in range(count)]
+    for name, old in zip(names, files, strict=True):
+        for key, published in published_names(name, last.container).items():
+            move_durably(old[key], folder / published)
+    sync_folder(folder)
+    added = (replace(shard, name=name) for shard, name in zip(new.manifest.shards, names, strict=True))
+    grown = join_manifest(
+        (dataset, new),
+        classes,
+        (*last.shards, *added),
+        index,
+        name=index_name(version),
+        options=last.options,
+    )
+    if skipped:
+        path = folder / SKIPPED_NAME
+        write_durably(staging / SKIPPED_NAME, (path.read_bytes() if path.exists() else b"") + skipped)
+        move_durably(staging / SKIPPED_NAME, path)
+    publish_version(folder, last, NextVersion(grown, index, change, new.manifest.index.rows), staging)
+    return grown
