@@ -29,10 +29,10 @@ LINES = 2_000_000
 PART_OF_CHATS = 10
 WORDS = 20_000
 SMALL = 1000
-CHATS = {"messages": "messages", "chat_template": "chatml", "vocabulary": "pieces"}
+CHATS = {"messages": "messages", "chat_template": "chatml", "tokenizer": "pieces.json"}
 CASES: dict[str, dict[str, Any]] = {
-    "words": {"tokenizer": "whitespace"},
-    "words, shuffled": {"tokenizer": "whitespace", "seed": 0},
+    "words": {"tokenizer": "words.json"},
+    "words, shuffled": {"tokenizer": "words.json", "seed": 0},
     "bytes": {"tokenizer": "bytes"},
     "chats, in turns": {**CHATS, "processes": 0, "num_threads": 1},
     "chats, threads": {**CHATS, "processes": 0},
@@ -65,11 +65,27 @@ def write_chats(lines: Path, path: Path) -> None:
             file.write(json.dumps({"messages": chat}) + "\n")
 
 
+def train_tokenizers(folder: Path) -> None:
+    """Write a tokenizer of words and one of pieces of words, trained on few.txt."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    special, few = ["[UNK]", "[PAD]", "[BOS]", "[EOS]"], [str(folder / "few.txt")]
+    words = Tokenizer(models.WordLevel(unk_token="[UNK]"))  # noqa: S106 - a token
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.train(few, trainers.WordLevelTrainer(special_tokens=special, show_progress=False))
+    words.save(str(folder / "words.json"))
+    pieces = Tokenizer(models.BPE())
+    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    pieces.train(few, trainers.BpeTrainer(vocab_size=8000, special_tokens=special, initial_alphabet=alphabet))
+    pieces.save(str(folder / "pieces.json"))
+
+
 def convert(case: str, source: Path, target: str) -> None:
     """Convert in this process, and print its peak memory in MB and its times in seconds."""
     options = dict(CASES[case])
-    if "vocabulary" in options:
-        options["vocabulary"] = source.parent / options["vocabulary"]
+    if options["tokenizer"] != "bytes":
+        options["tokenizer"] = source.parent / options["tokenizer"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
     stoker.convert_text(source, target, **{"num_threads": 2, **options})
     peak = peak_rss(os.getpid()) / 1e6  # getrusage would count the memory of the parent process
@@ -128,7 +144,7 @@ def main() -> None:
         write_lines(folder / "few.txt", SMALL)
         for name in ("all", "few"):
             write_chats(folder / f"{name}.txt", folder / f"{name}.jsonl")
-        stoker.convert_text(folder / "few.txt", folder / "pieces", tokenizer="bpe", max_size=8000)
+        train_tokenizers(folder)
         for case in (name for name in CASES if name.startswith(arguments.only)):
             figures[case] = measure_case(case, folder)
     write_json(arguments.json, {"lines": arguments.lines, "MB and s": figures})

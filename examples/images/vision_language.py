@@ -42,8 +42,8 @@ def main(shards: str = "shards/described", epochs: str = "8") -> None:
     photos = Path(__file__).absolute().parents[1].glob("photos/train/*/*.jpg")
     lines = [f"{photo},this is {photo.parent.name}" for photo in sorted(photos)]
     Path("described.csv").write_text("\n".join(["path,text", *lines]))
-    stoker.convert("described.csv", shards, caption_column="text", bos=True, eos=True)
-    sizes, caption = stoker.Patches(size=8, most=64, row=256), stoker.Tokens(12, form="packed", row=24)
+    stoker.convert("described.csv", shards, caption_column="text", tokenizer="bytes", bos=True, eos=True)
+    sizes, caption = stoker.Patches(size=8, most=64, row=256), stoker.Tokens(40, form="packed", row=80)
     options: Any = {"transforms": [Normalize()], "shuffle": True, "output": "torch"}
     loader = stoker.ImageLoader(shards, batch_size=4, sizes=sizes, caption=caption, **options)
     model = Captioner(3 * 8 * 8, words=int(loader.dataset.manifest.options["vocab_size"]), most=64)

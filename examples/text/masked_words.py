@@ -1,14 +1,17 @@
-"""Train a small encoder to find masked words, as BERT does (Devlin et al., 2019).
+"""Train a small encoder to find masked tokens, as BERT does (Devlin et al., 2019).
 
 python examples/text/masked_words.py [SHARDS] [EPOCHS]
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import sys
 from pathlib import Path
 
 import torch
+from tokenizers import ByteLevelBPETokenizer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -31,16 +34,19 @@ class Encoder(nn.Module):
 
 
 def main(shards: str = "shards/words", epochs: str = "5") -> None:
-    stoker.convert_text(TEXT, shards, fields=["question"], max_size=500)
-    short = stoker.open(shards).select("question_length <= 32")
+    questions = [json.loads(line)["question"] for line in gzip.decompress(TEXT.read_bytes()).splitlines()]
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(questions, vocab_size=500, special_tokens=["[PAD]"])
+    tokenizer.save("pieces.json")
+    stoker.convert_text(TEXT, shards, fields=["question"], tokenizer="pieces.json")
+    short = stoker.open(shards).select("question_length <= 80")
     words = int(short.manifest.options["vocab_size"])
-    # The id of [MASK] follows those of the words. Each epoch masks other words.
+    # The id of [MASK] follows those of the pieces of words. Each epoch masks others.
     loader = stoker.TextLoader(
         short, batch_size=32, shuffle=True, seed=0, output="torch",
         mask=MaskTokens(0.15, mask_id=words, vocabulary=words + 1), columns=("input_ids", "labels"),
     )  # fmt: skip
-    model = Encoder(words + 1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.AdamW((model := Encoder(words + 1)).parameters(), lr=5e-3)
     for epoch in range(int(epochs)):
         for ids, labels in loader:
             loss = cross_entropy(model(ids).flatten(0, 1), labels.flatten())

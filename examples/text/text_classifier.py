@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
+from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -22,10 +23,15 @@ TEXT = Path(__file__).with_name("gsm8k-1000.jsonl.gz")
 
 def main(shards: str = "shards/steps", epochs: str = "10") -> None:
     with gzip.open(TEXT, "rt") as lines, Path("steps.jsonl").open("w") as file:
-        for row in map(json.loads, lines):
+        rows = list(map(json.loads, lines))
+        for row in rows:
             kind = "few" if row["answer"].count("\n") < 4 else "many"
             print(json.dumps({"question": row["question"], "steps": kind}), file=file)
-    stoker.convert_text("steps.jsonl", shards, fields=["question"], label="steps", min_count=2, val="20%")
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator([row["question"] for row in rows], vocab_size=2000)
+    tokenizer.save("pieces.json")
+    options = {"label": "steps", "tokenizer": "pieces.json", "val": "20%"}
+    stoker.convert_text("steps.jsonl", shards, fields=["question"], **options)
     common = {"batch_size": 25, "output": "torch", "columns": ("input_ids", "attention_mask", "label")}
     # Half of a batch are questions with few steps, and half with many.
     train = stoker.TextLoader(f"{shards}/train", seed=0, sampler=ClassBalanced(), **common)

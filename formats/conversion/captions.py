@@ -3,32 +3,81 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
+from ..dataset.columns import ListColumn
 from ..dataset.manifest import Manifest
 from ..sources.listing import Listing, Skip
 from ..threads import thread_map
-from ..tokenization.captions import (
-    CAPTION,
-    CAPTION_COLUMNS,
-    CaptionOptions,
-    CaptionTokens,
-    encode_captions,
-    split_captions,
-)
-from ..tokenization.tokenizers import SourceTexts, Tokenizer, TokenizerChoice, make_tokenizer
-from .options import ConvertRequest
+from ..token_columns import CAPTION, CAPTION_COLUMNS, IDS_COLUMN, LENGTHS_COLUMN, split_captions
+from ..tokenization import Tokenizer, TokenizerChoice, tokenizer_options
 
+_CHUNK = 1024  # samples that a task tokenizes
 _LEFT_OUT = "no caption"
+
+
+@dataclass(frozen=True)
+class CaptionOptions:
+    """The options of a dataset about its captions; datasets of text have all but the first as well."""
+
+    caption_column: str  # Column of the source that had the captions
+    tokenizer: str  # whitespace, bytes, bpe, or the name of the tokenizer's file
+    tokenizer_digest: str  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
+    vocab_size: int  # All token ids are less than this
+    pad_id: int  # Token id for padding
+    dtype: str  # Type of the token ids: uint16 or int32
+    bos: bool  # Whether each caption begins with a token that the tokenizer alone does not add
+    eos: bool  # Whether each caption ends with such a token
+
+    @classmethod
+    def of(cls, column: str, tokenizer: Tokenizer, choice: TokenizerChoice) -> CaptionOptions:
+        """The options of captions that a tokenizer encodes."""
+        return cls(column, **tokenizer_options(tokenizer, choice))
+
+
+class CaptionTokens(NamedTuple):
+    """The captions of N samples."""
+
+    ids: npt.NDArray[Any]  # (T,) uint16 or int32, token ids of all captions, end to end
+    lengths: npt.NDArray[np.int32]  # (C,) int32, tokens of each caption
+    counts: npt.NDArray[np.int64]  # (N,) int64, captions of each sample
+
+    @classmethod
+    def join(cls, parts: Sequence[CaptionTokens]) -> CaptionTokens:
+        """The captions of several groups of samples, one after the other; at least one group."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns of the index of the samples that have a caption."""
+        counts = self.counts[self.counts > 0]
+        lengths = ListColumn.of_counts(counts, self.lengths)
+        ends = np.concatenate(([0], np.cumsum(self.lengths, dtype=np.int64)))
+        ids = ListColumn(ends[lengths.starts], self.ids)
+        return {IDS_COLUMN: ids.to_arrow(), LENGTHS_COLUMN: lengths.to_arrow()}
+
+
+def encode_captions(tokenizer: Tokenizer, samples: Sequence[Sequence[str]], dtype: str) -> CaptionTokens:
+    """Tokenize the captions of N samples; a caption without a token is left out."""
+    counts = np.array([len(captions) for captions in samples], np.int64)
+    texts = [text for captions in samples for text in captions]
+    if not texts:
+        return CaptionTokens(np.zeros(0, dtype), np.zeros(0, np.int32), counts)
+    ids, lengths = tokenizer.encode(texts)
+    if not lengths.all():
+        sample = np.repeat(np.arange(len(samples)), counts)
+        counts = np.bincount(sample[lengths > 0], minlength=len(samples)).astype(np.int64)
+        lengths = lengths[lengths > 0]
+    return CaptionTokens(ids.astype(dtype), lengths.astype(np.int32), counts)
 
 
 class ListedCaptions(NamedTuple):
@@ -46,18 +95,11 @@ class WrittenCaptions(NamedTuple):
     options: CaptionOptions  # The options of the captions, for the manifest
 
 
-def caption_choice(request: ConvertRequest) -> TokenizerChoice | None:
+def caption_choice(request: Any) -> TokenizerChoice | None:
     """The tokenizer that a request asks for; None if it names no column of captions."""
     if request.caption_column is not None:
-        return TokenizerChoice(
-            request.tokenizer or "whitespace",
-            request.vocabulary,
-            request.min_count,
-            request.max_size,
-            request.bos,
-            request.eos,
-        )
-    for name in ("tokenizer", "vocabulary", "min_count", "max_size", "bos", "eos"):
+        return TokenizerChoice(request.tokenizer, request.vocabulary, request.bos, request.eos)
+    for name in ("tokenizer", "vocabulary", "bos", "eos"):
         if getattr(request, name):
             raise ConfigError(
                 f"{name} is for captions, and the conversion reads none",
@@ -94,13 +136,8 @@ def written_captions(
                     hint="name the argument of write() that has them with caption_column=",
                 )
         return None
-    if vocabulary is None and tokenizer in (None, "whitespace", "bpe"):
-        raise ConfigError(
-            "a writer tokenizes each sample at once, and cannot first count the words of all captions",
-            hint="give tokenizer='bytes', the path of a tokenizers JSON, or vocabulary=FOLDER of a dataset",
-        )
-    choice = TokenizerChoice(tokenizer or "whitespace", vocabulary, None, None, bos, eos)
-    chosen = make_tokenizer(choice, SourceTexts(0, lambda _: []), 1)
+    choice = TokenizerChoice(tokenizer, vocabulary, bos, eos)
+    chosen = choice.make()
     return WrittenCaptions(chosen, CaptionOptions.of(column, chosen, choice))
 
 
@@ -110,11 +147,11 @@ def tokenize_captions(
     """Return a listing with token ids in place of a column of captions; samples without one are left out."""
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
-    source_texts = SourceTexts(len(listing), lambda rows: list(chain(*_samples(texts, rows))))
-    tokenizer = make_tokenizer(choice, source_texts, threads)
+    tokenizer = choice.make()
     options = CaptionOptions.of(column, tokenizer, choice)
     encode = partial(_encode, texts, tokenizer, options.dtype)
-    encoded = thread_map(encode, source_texts.chunks(), "caption", threads, 2 * threads)
+    chunks = (range(a, min(a + _CHUNK, len(listing))) for a in range(0, len(listing), _CHUNK))
+    encoded = thread_map(encode, chunks, "caption", threads, 2 * threads)
     tokens = CaptionTokens.join([part for _, part in encoded])
     kept = np.flatnonzero(tokens.counts > 0)
     if not len(kept):

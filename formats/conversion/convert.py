@@ -44,7 +44,7 @@ from .runners import no_progress
 _FILE_OPTIONS = (
     "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",
     "path_column", "label_column", "suffix", "skip_other_classes", "min_per_class", "max_per_class",
-    "allow_loss", "mask_map", "class_map", "min_count", "max_size",
+    "allow_loss", "mask_map", "class_map",
 )  # fmt: skip
 _WRITER_OPTIONS = (
     "classes", "format", "resize", "encoding", "quality", "subsampling", "restarts", "shard_size",
@@ -224,8 +224,6 @@ def convert(
     caption_column: str | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
-    min_count: int | None = None,
-    max_size: int | None = None,
     bos: bool = False,
     eos: bool = False,
     progress: Progress | None = None,
@@ -329,11 +327,9 @@ def convert(
             or name among the values of samples from Python, that has the caption of each image, or a list of
             several. Captions become token ids beside the images; an image without one is left out. The images
             of a list then need no labels.
-        tokenizer: Tokenizer of captions; it and the next five arguments are as for
-            :func:`stoker.convert_text`. None is "whitespace".
+        tokenizer: Tokenizer of captions; it and the next three arguments are as for
+            :func:`stoker.convert_text`.
         vocabulary: Folder of a dataset whose tokenizer to use, such as that of the training data.
-        min_count: Least number of times that a word must occur to be in the vocabulary.
-        max_size: Largest number of words in the vocabulary.
         bos: Whether each caption begins with the tokenizer's token for it.
         eos: Whether each caption ends with the tokenizer's token for it.
         progress: Called about ten times a second.

@@ -21,7 +21,7 @@ from ..containers.registry import DEFAULT_CONTAINER, find_writing
 from ..files import parse_byte_size
 from ..sources.classes import parse_class_map
 from ..sources.options import SourceFormatName
-from ..tokenization.captions import CaptionOptions
+from .captions import CaptionOptions
 from .mask_values import parse_mask_map
 
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
@@ -346,8 +346,6 @@ class ConvertRequest:
     caption_column: str | None
     tokenizer: str | os.PathLike[str] | None
     vocabulary: str | os.PathLike[str] | None
-    min_count: int | None
-    max_size: int | None
     bos: bool
     eos: bool
     progress: Progress | None

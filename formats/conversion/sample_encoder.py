@@ -18,8 +18,8 @@ from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.coco import swap_of
 from ..sources.listing import Skip
 from ..sources.source_reader import SkippedError
-from ..tokenization.captions import CaptionTokens, encode_captions
-from ..tokenization.tokenizers import Tokenizer
+from ..tokenization import Tokenizer
+from .captions import CaptionTokens, encode_captions
 from .image_record import (
     ImageColumns,
     ImageSample,

@@ -28,7 +28,7 @@ from ..files import check_named
 from ..sources.classes import check_classes
 from ..sources.listing import Skip
 from ..threads import check_threads
-from ..tokenization.captions import CAPTION_COLUMNS
+from ..token_columns import CAPTION_COLUMNS
 from .captions import WrittenCaptions, written_captions
 from .execution import Summary
 from .options import WriterOptions, parse_resize, shard_bytes

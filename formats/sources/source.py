@@ -16,7 +16,7 @@ from stoker.urls import is_url
 from ..files import leaves_folder, open_regular, read_at
 from ..remote.store import Store, StoredFile
 from ..threads import thread_map
-from ..tokenization.captions import CAPTION
+from ..token_columns import CAPTION
 from .image_files import FileEntry, find_images, find_remote_images, walk_folder
 from .listing import ListedFiles, Skip
 from .options import SourceOptions

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError, optional_import
 
-from ..tokenization.tokenizers import token_text, tokenizer_settings
+from ..tokenization import token_text, tokenizer_settings
 
 _NAMED = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"

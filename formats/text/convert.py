@@ -6,10 +6,9 @@ import glob
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any, ClassVar, SupportsIndex, cast
@@ -30,9 +29,9 @@ from ..conversion.runners import no_progress
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import Skip
-from ..tokenization.tokenizers import SourceTexts, TokenizerChoice, make_tokenizer, tokenizer_options
+from ..tokenization import TokenizerChoice, tokenizer_options
 from ..worker_processes import can_fork, worker_processes
-from .chats import TemplateError, TextComposer, find_composer
+from .chats import TextComposer, find_composer
 from .listing import RowColumns, SampleLines, TextListing, open_text
 from .records import IDS_FEATURE, TextEncoder, TextRecords
 from .row_values import read_row_columns
@@ -94,7 +93,7 @@ class TextOptions(ShardOptions):
     most_records: ClassVar[int] = 1 << 18
 
     fields: str = "tokens"  # Names of the sequences of a sample, with commas between
-    tokenizer: str = "whitespace"  # whitespace, bytes, or the name of the tokenizer's file
+    tokenizer: str = "bytes"  # bytes, or the name of the tokenizer's file
     tokenizer_digest: str = ""  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
     vocab_size: int = 0  # All token ids are less than this
     pad_id: int = 0  # Token id for padding
@@ -147,8 +146,7 @@ def convert_listing(
     workers = choose_processes(processes, composer, int(listing.sizes.sum()), threads)
     if (choice.bos or choice.eos) and composer is not None and not composer.adds_special_tokens:
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
-    texts = SourceTexts(len(listing), partial(_texts, listing, composer))
-    tokenizer = make_tokenizer(choice, texts, threads)
+    tokenizer = choice.make()
     values: dict[str, Any] = {**vars(shards), **tokenizer_options(tokenizer, choice)}
     values |= {} if composer is None else composer.options
     options = TextOptions(fields=",".join(fields), **values)
@@ -156,18 +154,6 @@ def convert_listing(
     with record_maker(records, workers) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
         return execute(plan, dst, max(threads, workers), overwrite=overwrite, report=report)
-
-
-def _texts(listing: TextListing, composer: TextComposer | None, rows: range) -> list[str]:
-    """All texts of some lines, without those that the conversion skips."""
-    samples = [values for values in listing.texts(np.asarray(rows)) if not isinstance(values, Skip)]
-    if composer is None:
-        return [text for values in samples for text in values]
-    composed = []
-    for values in samples:
-        with suppress(TemplateError):
-            composed.append(composer.compose(values).text)
-    return composed
 
 
 def check_fields(fields: tuple[str, ...]) -> None:
@@ -186,7 +172,7 @@ def convert_text(
     src: Paths | Sequence[Paths] | Iterable[str] | Iterable[Mapping[str, Any]],
     dst: Paths,
     *,
-    tokenizer: str | os.PathLike[str] = "whitespace",
+    tokenizer: str | os.PathLike[str] | None = None,
     fields: Sequence[str] | None = None,
     label: str | None = None,
     columns: Sequence[str] | None = None,
@@ -195,8 +181,6 @@ def convert_text(
     chat_template: str | os.PathLike[str] | None = None,
     train_on: str | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
-    min_count: int | None = None,
-    max_size: int | None = None,
     bos: bool = False,
     eos: bool = False,
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
@@ -229,9 +213,8 @@ def convert_text(
             http, ... as fsspec knows them), from which it is copied first. Or an iterable of texts, or of
             dicts with the fields, such as a dataset of Hugging Face; a list of strings names files.
         dst: Folder to write; made if missing. It may be such a URL, too.
-        tokenizer: "whitespace" (words; their vocabulary is counted first), "bytes" (of UTF-8), "bpe"
-            (pieces of words, which are found first), or the path of a Hugging Face tokenizers JSON. The
-            dataset holds it as ``tokenizer.json``.
+        tokenizer: "bytes" (of UTF-8), or the path of a Hugging Face tokenizers JSON, which the dataset holds
+            as ``tokenizer.json``. It or ``vocabulary`` must be given.
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
             name of the field, by default ``tokens``; for parallel files, a name for each.
         label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
@@ -249,10 +232,6 @@ def convert_text(
             after field. The column "labels" of loaders has -100 for all other tokens.
         vocabulary: Folder of a dataset whose tokenizer to use, in place of ``tokenizer``, so that validation
             data has the ids of training data.
-        min_count: Least number of times that a word must occur to be in the vocabulary; for "bpe", that a
-            pair must occur to be joined (by default 2).
-        max_size: Largest number of words of the vocabulary, the most frequent ones, besides the special
-            tokens; for "bpe" the largest number of token ids (by default 30,000).
         bos: Whether each sequence begins with the tokenizer's token for it, such as [BOS] or <s>.
         eos: Whether each sequence ends with the tokenizer's token for it, such as [EOS] or </s>.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
@@ -291,12 +270,12 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
-    composer = find_composer(fields, messages, chat_template, train_on, tokenizer)
+    composer = find_composer(fields, messages, chat_template, train_on, tokenizer or "")
     if is_chat := messages is not None:
         fields = [str(messages)]
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
     options: dict[str, Any] = {
-        "choice": TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos),
+        "choice": TokenizerChoice(tokenizer, vocabulary, bos, eos),
         "shards": shard_options(format, seed, shard_size, shard_records, shards, val, test, strict=strict),
         "num_threads": num_threads,
         "overwrite": overwrite,

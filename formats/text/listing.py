@@ -297,10 +297,6 @@ class TextListing(Listing):
             samples.append(SampleLines(key, self.left_out.get(row, content)))
         return samples
 
-    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
-        """Read the values of samples as :meth:`read` reads lines; see :meth:`LineFormat.values`."""
-        return list(map(self.format.values, self.read(rows)))
-
     @property
     def format(self) -> LineFormat:
         """The format of the lines."""

@@ -23,7 +23,8 @@ from ..conversion.plan import EncodedRecord
 from ..dataset.columns import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.listing import Skip
-from ..tokenization.tokenizers import Ids, Lengths, Tokenizer
+from ..token_columns import length_column, trained_column
+from ..tokenization import Ids, Lengths, Tokenizer
 from .chats import TemplateError, TextComposer, trained_runs
 from .listing import LineFormat, SampleLines, TextListing
 
@@ -94,16 +95,6 @@ class TextRecords:
 
 # With so many, the overhead of a tokenizer's call is small.
 _CHUNK_SAMPLES = 1024
-
-
-def length_column(field: str) -> str:
-    """Name of the index column with the number of tokens of a field."""
-    return f"{field}_length"
-
-
-def trained_column(field: str) -> str:
-    """Name of the index column with the runs of a field's trained tokens: first token and end of each."""
-    return f"{field}_trained"
 
 
 @dataclass(frozen=True)

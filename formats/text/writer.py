@@ -22,7 +22,7 @@ from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
 from ..sources.classes import check_classes
-from ..tokenization.tokenizers import TokenizerChoice
+from ..tokenization import TokenizerChoice
 from .convert import check_fields, convert_listing
 from .listing import RowColumns
 from .row_values import read_row_columns
@@ -40,11 +40,9 @@ class TextWriter(WriterContext):
 
     Args:
         target: Folder to write; made if missing.
-        tokenizer: "whitespace", "bytes", "bpe", or the path of a Hugging Face tokenizers JSON; this and the
-            next five as for :func:`stoker.convert_text`.
+        tokenizer: "bytes", or the path of a Hugging Face tokenizers JSON; this and the next three as for
+            :func:`stoker.convert_text`.
         vocabulary: Folder of a dataset whose tokenizer is taken.
-        min_count: Words that occur less often are unknown.
-        max_size: Largest number of words.
         bos: Whether each sequence begins with the tokenizer's token for it.
         eos: Whether each sequence ends with the tokenizer's token for it.
         fields: Names of the sequences of a sample, such as ("source", "target") for translations.
@@ -72,10 +70,8 @@ class TextWriter(WriterContext):
         self,
         target: str | os.PathLike[str],
         *,
-        tokenizer: str | os.PathLike[str] = "whitespace",
+        tokenizer: str | os.PathLike[str] | None = None,
         vocabulary: str | os.PathLike[str] | None = None,
-        min_count: int | None = None,
-        max_size: int | None = None,
         bos: bool = False,
         eos: bool = False,
         fields: Sequence[str] = ("text",),
@@ -97,7 +93,7 @@ class TextWriter(WriterContext):
         self._classes = check_classes(classes)
         self._labelled: bool | None = None
         self._options: dict[str, Any] = {
-            "choice": TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos),
+            "choice": TokenizerChoice(tokenizer, vocabulary, bos, eos),
             "shards": shard_options(
                 format, seed, shard_size, shard_records, shards, val, test, strict=strict
             ),

@@ -22,8 +22,6 @@ from .options import (
     Images,
     Instances,
     Masks,
-    MaxSize,
-    MinCount,
     Overwrite,
     ShardRecords,
     Shards,
@@ -173,12 +171,8 @@ def convert(
             "an image, which become token ids. The images of a list then need no labels."
         ),
     ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help=f"Tokenizer of captions: {TOKENIZERS}; by default whitespace.")
-    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(help=f"Tokenizer of captions: {TOKENIZERS}.")] = None,
     vocabulary: Vocabulary = None,
-    min_count: MinCount = None,
-    max_size: MaxSize = None,
     bos: Bos = False,
     eos: Eos = False,
     allow_loss: Annotated[

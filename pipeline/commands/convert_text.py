@@ -19,8 +19,6 @@ from .options import (
     Classes,
     Container,
     Eos,
-    MaxSize,
-    MinCount,
     Overwrite,
     Parallel,
     ShardRecords,
@@ -45,7 +43,7 @@ def convert_text(
         ),
     ],
     target: Target,
-    tokenizer: Annotated[str, typer.Option(help=f"{TOKENIZERS}.")] = "whitespace",
+    tokenizer: Annotated[str | None, typer.Option(help=f"{TOKENIZERS}.")] = None,
     fields: Annotated[
         str | None,
         typer.Option(
@@ -79,8 +77,6 @@ def convert_text(
         ),
     ] = None,
     vocabulary: Vocabulary = None,
-    min_count: MinCount = None,
-    max_size: MaxSize = None,
     bos: Bos = False,
     eos: Eos = False,
     parallel: Parallel = False,

@@ -30,19 +30,8 @@ Shards = Annotated[int | None, typer.Option(help="Number of shards, instead of -
 Val = Annotated[
     str, typer.Option(help="Share of the samples of each class to hold out for validation, such as 10%.")
 ]
-TOKENIZERS = "whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json)"
+TOKENIZERS = "bytes, or a file of Hugging Face tokenizers (.json)"
 Vocabulary = Annotated[str | None, typer.Option(help="Folder of another dataset, whose tokenizer to use.")]
-MinCount = Annotated[
-    int | None,
-    typer.Option(
-        help="Least number of times that a word must occur to be in the vocabulary; for bpe, that a pair "
-        "must occur to be joined."
-    ),
-]
-MaxSize = Annotated[
-    int | None,
-    typer.Option(help="Largest number of words in the vocabulary; for bpe, of token ids (by default 30000)."),
-]
 MinVisible = Annotated[
     float,
     typer.Option(

@@ -14,8 +14,7 @@ from stoker.formats.containers.registry import find_container
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions import Version
-from stoker.formats.text.records import length_column, trained_column
-from stoker.formats.tokenization.captions import LENGTHS_COLUMN
+from stoker.formats.token_columns import LENGTHS_COLUMN, length_column, trained_column
 from stoker.formats.verify import Report
 
 from .console import human_bytes, plain, table

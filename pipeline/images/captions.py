@@ -18,13 +18,11 @@ from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn, expand_ranges
-from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
-from stoker.formats.tokenization.tokenizers import (
-    SourceTexts,
+from stoker.formats.token_columns import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
+from stoker.formats.tokenization import (
     Tokenizer,
     TokenizerChoice,
     count_special_tokens,
-    make_tokenizer,
 )
 from stoker.random import derive_key, uniform
 
@@ -85,11 +83,6 @@ class Tokens:
             raise ConfigError(
                 f"Tokens: column={self.column!r} has texts, and no tokenizer is given",
                 hint="Give tokenizer='tokenizer.json', or leave column out for captions that are token ids.",
-            )
-        if self.tokenizer in ("whitespace", "bpe"):
-            raise ConfigError(
-                f"Tokens: {self.tokenizer!r} makes its vocabulary of all texts, which a loader does not read",
-                hint="Convert with --caption-column and --tokenizer, or give the path of a tokenizers JSON.",
             )
 
     def _check_row(self) -> None:
@@ -310,8 +303,8 @@ def find_captions(dataset: SampleSource, tokens: Tokens | None, *, mixes: bool) 
         )
     if not isinstance(tokens.tokenizer, str) and callable(tokens.tokenizer):
         return Captions(dataset, tokens, None, tokens.pad_id or 0, 0)
-    tokenizer = make_tokenizer(TokenizerChoice(tokens.tokenizer), SourceTexts(0, lambda _: []), 1)
-    closing = 0 if tokenizer.file is None else count_special_tokens(tokenizer.file).closing
+    tokenizer = TokenizerChoice(tokens.tokenizer).make()
+    closing = count_special_tokens(tokenizer.file).closing
     return _checked(Captions(dataset, tokens, tokenizer, _or(tokens.pad_id, tokenizer.pad_id), closing))
 
 

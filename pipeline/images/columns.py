@@ -20,7 +20,7 @@ from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
 from stoker.errors import ConfigError, SampleError
 from stoker.formats.dataset.columns import Origins, shape_column
-from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
+from stoker.formats.token_columns import CAPTION, IDS_COLUMN
 from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat

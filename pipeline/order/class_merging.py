@@ -14,8 +14,7 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import Manifest
-from stoker.formats.text.records import trained_column
-from stoker.formats.tokenization.captions import IDS_COLUMN
+from stoker.formats.token_columns import IDS_COLUMN, trained_column
 
 Int64 = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ Trained tokens are marked, and the packed row is shown as a bar.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -19,19 +19,19 @@ from stoker.bucketing import pack
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.formats.text.records import length_column, trained_column
-from stoker.formats.tokenization.tokenizers import Decode, make_decoder
+from stoker.formats.token_columns import length_column, trained_column
+from stoker.formats.tokenization import make_decoder
 
 from ..text.config import TextLoaderConfig
 from ..text.schedule import TextSchedule
 from .page import html_page, spread_positions
 
 
-def dataset_decoder(dataset: Dataset) -> Decode:
+def dataset_decoder(dataset: Dataset) -> Callable[[Sequence[int]], str]:
     """Return a function that makes the text of token ids of a dataset, with the dataset's tokenizer."""
     options = dataset.manifest.options
     file = dataset.tokenizer_file() if options.get("tokenizer_digest") else None
-    return make_decoder(options, file)
+    return make_decoder(file)
 
 
 _STYLE = """

@@ -19,8 +19,8 @@ from stoker.bucketing.masking import WordParts
 from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn
-from stoker.formats.text.records import length_column, trained_column
-from stoker.formats.tokenization.tokenizers import (
+from stoker.formats.token_columns import length_column, trained_column
+from stoker.formats.tokenization import (
     NO_SPECIAL_TOKENS,
     ByteTokenizer,
     SpecialTokens,

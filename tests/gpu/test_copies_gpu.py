@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.words import WORDS
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
 
 import stoker
@@ -57,7 +58,7 @@ def test_copies_are_complete_when_the_consumer_uses_them(dataset: Path, prefetch
 
 def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 300) for i in range(4000)))
-    stoker.convert_text(tmp_path / "t.txt", tmp_path / "text")
+    stoker.convert_text(tmp_path / "t.txt", tmp_path / "text", tokenizer=WORDS)
     given: dict[str, Any] = {"max_tokens": 1 << 14, "shuffle": True, "output": "torch"}
     with (
         stoker.TextLoader(tmp_path / "text", device="cpu", **given) as plain,

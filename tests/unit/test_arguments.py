@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import ConfigError
@@ -18,7 +19,7 @@ from stoker.formats.remote.stage import stage
     "call",
     [
         lambda folder: stoker.convert(folder, folder / "d", progress=True),
-        lambda folder: stoker.convert_text(folder / "t.txt", folder / "d", progress=True),
+        lambda folder: stoker.convert_text(folder / "t.txt", folder / "d", progress=True, tokenizer=WORDS),
         lambda folder: make_index([folder / "t.tfrecord"], folder / "d", progress=True),
         lambda folder: stage(folder, folder / "d", progress=True),
         lambda folder: stoker.verify(folder, progress=True),

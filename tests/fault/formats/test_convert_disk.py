@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 from helpers.processes.disk_calls import DiskFault, FailingConversion, full_disk, os_error
 
 import stoker
@@ -39,7 +40,7 @@ def test_a_replacement_resumes_after_a_fault_in_any_rename_or_removal(
     """Files of the old dataset and of the new one have the same names, and must not be mixed up."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     (tmp_path / "text").write_text("one\ntwo\nthree\n")
-    stoker.convert_text(tmp_path / "text", tmp_path / "old", shards=3)
+    stoker.convert_text(tmp_path / "text", tmp_path / "old", shards=3, tokenizer=WORDS)
     stoker.convert(photos, tmp_path / "fresh", shards=2, seed=1)
     expected = read_files(tmp_path / "fresh")
     for n in range(1, 1000):

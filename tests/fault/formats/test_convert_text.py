@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 from helpers.processes.disk_calls import full_disk
 
 import stoker
@@ -25,7 +26,7 @@ def write_durably(path, content):
         os.kill(os.getpid(), signal.SIGKILL)
     real(path, content)
 shard.write_durably = write_durably
-stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=1)
+stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=1, tokenizer=sys.argv[3])
 """
 
 
@@ -39,29 +40,29 @@ def source(tmp_path: Path) -> Path:
 def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: Path) -> None:
     target = tmp_path / "d"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", SCRIPT, str(source), str(target)]
+    command = [sys.executable, "-c", SCRIPT, str(source), str(target), str(WORDS)]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     assert 0 < len(list((target / ".stoker-convert").glob("[0-9]*.json"))) < 6
     assert not (target / "dataset.json").exists()
-    stoker.convert_text(source, target, seed=5, shards=6)
-    stoker.convert_text(source, tmp_path / "whole", seed=5, shards=6)
+    stoker.convert_text(source, target, seed=5, shards=6, tokenizer=WORDS)
+    stoker.convert_text(source, tmp_path / "whole", seed=5, shards=6, tokenizer=WORDS)
     assert read_files(target) == read_files(tmp_path / "whole")
 
 
 def test_a_source_that_changed_is_not_mixed_with_finished_shards(tmp_path: Path, source: Path) -> None:
     with full_disk(), pytest.raises(WriteError, match="disk is full"):
-        stoker.convert_text(source, tmp_path / "d", shards=3)
+        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
     source.write_text(source.read_text().replace("w1 ", "w2 "))
     with pytest.raises(DatasetError, match="unfinished conversion"):
-        stoker.convert_text(source, tmp_path / "d", shards=3)
+        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
 
 
 def test_a_full_disk_leaves_no_dataset_and_the_next_run_completes_it(tmp_path: Path, source: Path) -> None:
     with full_disk(1), pytest.raises(WriteError, match="disk is full") as error:
-        stoker.convert_text(source, tmp_path / "d", shards=3)
+        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
     assert "resumes" in str(error.value)
     assert not (tmp_path / "d" / "dataset.json").exists()
-    stoker.convert_text(source, tmp_path / "d", shards=3)
+    stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
     assert stoker.verify(tmp_path / "d").ok
 
 
@@ -77,5 +78,5 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
     # No code of the caller runs between the listing and the reading.
     monkeypatch.setattr("stoker.formats.conversion.execution.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
-        stoker.convert_text(source, tmp_path / "d")
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
     assert not (tmp_path / "d" / "dataset.json").exists()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.words import WORDS
 from helpers.processes.waiting import wait_until
 from helpers.processes.warm_python import WarmPython
 
@@ -178,7 +179,7 @@ def test_a_trained_model_evaluates_and_predicts(thumbnails: Path) -> None:
 @needs_tensorflow_backend
 def test_a_loader_of_text_trains_a_language_model(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join("one two three four five"[: 4 + i % 20] for i in range(60)))
-    stoker.convert_text(tmp_path / "text.txt", tmp_path / "shards")
+    stoker.convert_text(tmp_path / "text.txt", tmp_path / "shards", tokenizer=WORDS)
     model = keras.Sequential([keras.layers.Embedding(300, 8), keras.layers.Dense(300)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-100))
     columns = ("input_ids", "labels")

@@ -7,6 +7,7 @@ from typing import Any
 import lmdb
 import numpy as np
 import pytest
+from helpers.data.words import WORDS
 
 import stoker
 
@@ -20,7 +21,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     folder = tmp_path_factory.mktemp("text")
     lines = [" ".join(f"w{(i * j) % 11}" for j in range(1 + i % 23)) for i in range(150)]
     (folder / "t.txt").write_text("\n".join(lines))
-    stoker.convert_text(folder / "t.txt", folder / "d", seed=2, shards=2, format=request.param)
+    stoker.convert_text(
+        folder / "t.txt", folder / "d", seed=2, shards=2, format=request.param, tokenizer=WORDS
+    )
     return folder / "d"
 
 

@@ -11,7 +11,7 @@ from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 from pyarrow import parquet
 
-from stoker.formats.tokenization.tokenizers import WhitespaceTokenizer
+from helpers.data.words import write_words
 
 # A folder with classes for training, and one for validation.
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))
@@ -122,7 +122,7 @@ Path("captions.jsonl").write_text(
         for n, name in enumerate(names)
     )
 )
-Path("tokenizer.json").write_bytes(WhitespaceTokenizer(("a", "dog", "number", "photo")).file)
+write_words(Path("tokenizer.json"), ("a", "dog", "number", "photo"))
 Path("laion").mkdir()
 write_samples(
     Path("laion/00000.tar"),

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 import pyarrow
 from helpers.data.chats import FOLDER, make_chats
+from helpers.data.words import write_words
 from pyarrow import parquet
 
 for name, count in (("questions", 60), ("more", 20)):
@@ -13,6 +14,7 @@ for name, count in (("questions", 60), ("more", 20)):
     Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
 for name in ("tokenizer.json", "tokenizer_config.json"):
     Path(name).write_bytes((FOLDER / name).read_bytes())
+write_words(Path("words.json"), ("how", "many", "word"))
 Path("chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
 for name in ("part-1.txt", "part-2.txt", "train.en", "train.de"):
     Path(name).write_text("to be or not to be\n" * 9)

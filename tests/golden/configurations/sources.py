@@ -8,11 +8,14 @@ import shutil
 import struct
 import zlib
 from base64 import b64decode
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.words import count_words
 
 import stoker
 
@@ -194,11 +197,23 @@ class Sandbox:
         lines[7:7] = [b'{"question": "", "answer": "no question"}', b"no JSON", b'{"question": "alone"}']
         return self.write("text/questions.jsonl", b"\n".join(lines) + b"\n")
 
+    def words(self, name: str, source: Path, fields: Sequence[str] = ()) -> Path:
+        """A tokenizer of the words in a source, or in the fields of its objects."""
+        texts = []
+        for line in source.read_text(encoding="utf-8").split("\n"):
+            with suppress(ValueError, KeyError):
+                texts.append([json.loads(line)[field] for field in fields] if fields else [line])
+        return count_words(
+            self.path(f"words/{name}/whitespace"), (text for sample in texts for text in sample)
+        )
+
     @cached_property
     def text(self) -> Path:
         """A dataset of ``questions``."""
         fields = ("question", "answer")
-        stoker.convert_text(self.questions, self.path("sets/text"), fields=fields, seed=2, shards=2)
+        words = self.words("sets", self.questions, fields)
+        options = {"tokenizer": words, "fields": fields, "seed": 2, "shards": 2}
+        stoker.convert_text(self.questions, self.path("sets/text"), **options)
         return self.root / "sets/text"
 
 

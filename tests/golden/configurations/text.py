@@ -50,11 +50,14 @@ def text_shards(sandbox: Sandbox) -> dict[str, Any]:
         ("bytes-named", parallel, {"parallel": True, "tokenizer": "bytes", "fields": ["a", "b"]}),
     ):
         folder = sandbox.removed(f"texts/{name}")
+        if "tokenizer" not in options:
+            options["tokenizer"] = sandbox.words(name, source, options["fields"])
         summary = stoker.convert_text(source, folder, **options)
         results |= {**files(sandbox, folder), **prefixed(name, content(folder))}
         results[f"{name}/summary"] = [summary.written, summary.skipped, summary.shards]
     folder = sandbox.removed("texts/splits")
-    stoker.convert_text(parallel[0], folder, val="20%", test="10%", seed=4)
+    tokenizer = sandbox.words("splits", parallel[0])
+    stoker.convert_text(parallel[0], folder, tokenizer=tokenizer, val="20%", test="10%", seed=4)
     return {**results, **files(sandbox, folder)}
 
 

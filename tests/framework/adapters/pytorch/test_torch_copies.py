@@ -15,6 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from helpers.data.words import WORDS  # noqa: E402 - after the skip
+
 from stoker import ImageLoader, TextLoader, convert_text  # noqa: E402 - after the skip
 from stoker.augment import Normalize, Resize  # noqa: E402
 from stoker.errors import ConfigError  # noqa: E402
@@ -154,7 +156,7 @@ def test_other_frameworks_have_no_page_locked_memory(thumbnails: Path) -> None:
 def load_text(tmp_path: Path) -> Callable[[], TextLoader]:
     """``load_text()``: a loader of text in page-locked memory."""
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(20)))
-    convert_text(tmp_path / "t.txt", tmp_path / "text")
+    convert_text(tmp_path / "t.txt", tmp_path / "text", tokenizer=WORDS)
     options: dict[str, Any] = {"batch_size": 4, "output": "torch", "pin_memory": True, "prefetch": 1}
     return lambda: TextLoader(tmp_path / "text", **options)
 

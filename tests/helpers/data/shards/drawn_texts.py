@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from helpers.data.words import WORDS
+
 import stoker
 
 
@@ -15,7 +17,7 @@ def write(folder: Path, name: str, number: int, **options: Any) -> Path:
     ]
     (folder / f"{name}.txt").write_text("\n".join(lines))
     arguments = {"tokenizer": "bytes", "shards": 2, **options}
-    stoker.convert_text(folder / f"{name}.txt", folder / name, **arguments)
+    stoker.convert_text(folder / f"{name}.txt", folder / name, **{"tokenizer": WORDS, **arguments})
     return folder / name
 
 

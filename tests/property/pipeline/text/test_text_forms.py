@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.data.chats import FOLDER, make_chats
 from helpers.data.shards.text_shards import make, read_sequences, write_shards
+from helpers.data.words import WORDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,7 +68,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     for name, (samples, given_options) in options.items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, samples)))
-        stoker.convert_text(folder / f"{name}.jsonl", folder / name, **given_options)
+        stoker.convert_text(folder / f"{name}.jsonl", folder / name, **{"tokenizer": WORDS, **given_options})
     return {"texts": write_shards(folder), **{name: folder / name for name in options}}
 
 

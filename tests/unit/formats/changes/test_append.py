@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations import coco_files
+from helpers.data.words import WORDS
 from PIL import Image
 
 import stoker
@@ -191,8 +192,8 @@ def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the
     for name, part in (("all", rows), ("first", rows[:3]), ("more", rows[3:])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
     options = {"fields": ["q", "a"], "train_on": "a", "tokenizer": "bytes", "eos": True, "label": "kind"}
-    stoker.convert_text(tmp_path / "all.jsonl", tmp_path / "whole", **options)
-    stoker.convert_text(tmp_path / "first.jsonl", tmp_path / "grown", **options)
+    stoker.convert_text(tmp_path / "all.jsonl", tmp_path / "whole", **{"tokenizer": WORDS, **options})
+    stoker.convert_text(tmp_path / "first.jsonl", tmp_path / "grown", **{"tokenizer": WORDS, **options})
     stoker.append(tmp_path / "grown", tmp_path / "more.jsonl", label="kind")
     whole, grown = (stoker.open(tmp_path / name) for name in ("whole", "grown"))
     assert [grown.read(row) for row in range(6)] == [whole.read(row) for row in range(6)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.words import write_words
 
 import stoker
 from stoker.augment import Resize
@@ -77,7 +78,8 @@ def test_datasets_of_different_form_are_refused(tmp_path: Path, make_dataset: Ca
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.txt").write_text("two\n")
     for name in "ab":
-        stoker.convert_text(tmp_path / f"{name}.txt", tmp_path / name)
+        tokenizer = write_words(tmp_path / f"{name}.json", [name])
+        stoker.convert_text(tmp_path / f"{name}.txt", tmp_path / name, tokenizer=tokenizer)
     images = make_dataset()
     with pytest.raises(ConfigError, match="the datasets differ in kind: image in"):
         stoker.merge([images, tmp_path / "a"], tmp_path / "all")

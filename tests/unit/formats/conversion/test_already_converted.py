@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import encode
+from helpers.data.words import WORDS
 from PIL import Image
 
 import stoker
@@ -143,9 +144,11 @@ def test_a_list_without_a_column_is_not_already_converted(photos: Path, tmp_path
 def test_text_without_a_column_is_not_already_converted(tmp_path: Path) -> None:
     (tmp_path / "lines.jsonl").write_text('{"text": "one", "score": 1}\n')
     options: dict[str, Any] = {"fields": ("text",), "tokenizer": "bytes"}
-    stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), **options)
+    stoker.convert_text(
+        tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), **{"tokenizer": WORDS, **options}
+    )
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", **options)
+        stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", **{"tokenizer": WORDS, **options})
 
 
 def test_a_list_with_other_names_of_classes_is_not_already_converted(photos: Path, tmp_path: Path) -> None:

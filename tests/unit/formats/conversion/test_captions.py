@@ -14,6 +14,7 @@ import pytest
 from helpers.command_line import run
 from helpers.data.pictures import encode
 from helpers.data.shards.tar_shards import write_samples
+from helpers.data.words import write_words
 from PIL import Image
 
 import stoker
@@ -89,7 +90,10 @@ def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(
 ) -> None:
     train, val = ([{"__key__": "1", "png": _image(1), "txt": text}] for text in ("a red cat", "a green cat"))
     options = {"caption_column": "txt", "eos": True}
-    stoker.convert(write_samples(tmp_path / "t.tar", train), tmp_path / "train", **options)
+    tokenizer = write_words(tmp_path / "words.json", ("a", "cat", "red"))
+    stoker.convert(
+        write_samples(tmp_path / "t.tar", train), tmp_path / "train", tokenizer=tokenizer, **options
+    )
     stoker.convert(
         write_samples(tmp_path / "v.tar", val), tmp_path / "val", vocabulary=tmp_path / "train", **options
     )
@@ -128,12 +132,19 @@ def test_append_tokenizes_captions_as_those_of_the_dataset(folder: Path, tmp_pat
     assert _captions(tmp_path / "out") == [["photo 0"], ["photo 1"], ["photo 2"]]
 
 
+BYTES = {"caption_column": "text", "tokenizer": "bytes"}
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
         ([{"path": "0.png", "label": 1}], {"caption_column": "text"}, "no captions in 'text'"),
         ([{"path": "0.png", "text": 7}], {"caption_column": "text"}, "captions are texts"),
-        ([{"path": "0.png", "text": " "}], {"caption_column": "text"}, "no sample has a caption"),
+        (
+            [{"path": "0.png", "text": " "}],
+            {"caption_column": "text", "tokenizer": "bytes"},
+            "no sample has a caption",
+        ),
         ([{"path": "0.png", "text": "a"}], {}, "has no label"),
         ([{"path": "0.png", "label": 1}], {"tokenizer": "bytes"}, "tokenizer is for captions"),
         (
@@ -150,10 +161,10 @@ def test_captions_that_cannot_be_read_are_refused(
         stoker.convert(_jsonl(folder, rows), tmp_path / "out", **options)
 
 
-def test_a_writer_refuses_a_vocabulary_that_it_cannot_count_and_samples_without_captions(
+def test_a_writer_refuses_captions_without_a_tokenizer_and_samples_without_captions(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match="cannot first count the words"):
+    with pytest.raises(ConfigError, match="need a tokenizer"):
         stoker.Writer(tmp_path / "a", caption_column="text")
     with pytest.raises(ConfigError, match="bos is for captions"):
         stoker.Writer(tmp_path / "a", bos=True)

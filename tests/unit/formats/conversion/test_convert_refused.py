@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
@@ -116,7 +117,7 @@ def test_an_option_under_its_former_name_is_refused_with_the_new_one(photos: Pat
     with pytest.raises(TypeError, match="no option 'num_workers': it is now called 'num_threads'"):
         stoker.convert(photos, tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # the former name
     with pytest.raises(TypeError, match="it is now called 'num_threads'"):
-        stoker.convert_text(photos / "x.txt", tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # likewise
+        stoker.convert_text(photos / "x.txt", tmp_path / "out", num_workers=2, tokenizer=WORDS)  # type: ignore[call-arg]  # likewise
 
 
 def test_class_depth_is_refused_for_a_list(photos: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError
@@ -174,12 +175,12 @@ def test_a_storage_that_fails_is_not_taken_for_another_dataset(
 def test_text_at_a_url_is_already_converted_until_it_changes(memory: Any) -> None:
     memory.pipe("/bucket/text.txt", b"one two\n \nthree\n")
     source, target = "memory://bucket/text.txt", "memory://bucket/out"
-    first = stoker.convert_text(source, target, val="50%")
-    second = stoker.convert_text(source, target, val="50%")
+    first = stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
+    second = stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
     assert second == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     memory.pipe("/bucket/text.txt", b"one TWO\n \nthree\n")
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, target, val="50%")
+        stoker.convert_text(source, target, val="50%", tokenizer=WORDS)
 
 
 def test_another_unfinished_conversion_is_refused(photos: Path, memory: Any) -> None:
@@ -263,9 +264,11 @@ def test_text_at_urls_gives_the_bytes_of_local_files(tmp_path: Path, memory: Any
         (tmp_path / names[-1]).write_bytes(gzip.compress(content) if compressed else content)
         memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
     options: dict[str, Any] = {"parallel": True, "shards": 2, "seed": 1, "val": "20%"}
-    stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
+    stoker.convert_text(
+        [tmp_path / name for name in names], tmp_path / "out", **{"tokenizer": WORDS, **options}
+    )
     urls = [f"memory://bucket/{name}" for name in names]
-    stoker.convert_text(urls, "memory://bucket/out", **options)
+    stoker.convert_text(urls, "memory://bucket/out", **{"tokenizer": WORDS, **options})
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
 
 
@@ -274,7 +277,7 @@ def test_the_error_of_parallel_files_of_different_lengths_names_the_url(memory: 
     memory.pipe("/bucket/text.a", b"one\ntwo\n")
     memory.pipe("/bucket/text.b", b"one\n")
     with pytest.raises(SourceError, match="lines") as caught:
-        stoker.convert_text(urls, tmp_path / "out", parallel=True)
+        stoker.convert_text(urls, tmp_path / "out", parallel=True, tokenizer=WORDS)
     assert caught.value.path == urls[1]
 
 

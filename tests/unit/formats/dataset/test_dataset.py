@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.data.datasets import flip_bit, jpeg, rewrite_index
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, StaleIndexError
@@ -290,7 +291,7 @@ def test_a_sample_with_a_flipped_bit_is_named(make_dataset: Callable[..., Path])
 
 
 def test_a_sample_of_text_is_refused(tmp_path: Path) -> None:
-    with stoker.TextWriter(tmp_path / "text") as writer:
+    with stoker.TextWriter(tmp_path / "text", tokenizer=WORDS) as writer:
         writer.write("a b")
     with pytest.raises(DatasetError, match="a sample of text has no image"):
         stoker.open(tmp_path / "text")[0]

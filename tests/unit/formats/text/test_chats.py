@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data.chats import FOLDER, make_chats, make_pairs
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import ConfigError
@@ -121,7 +122,7 @@ def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -
 
 def test_the_trained_words_of_joined_fields_are_in_the_index(tmp_path: Path) -> None:
     pairs = [{"q": "one two ", "a": "three one"}, {"q": "four ", "a": " four five"}]
-    stoker.convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a")
+    stoker.convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a", tokenizer=WORDS)
     dataset = stoker.open(tmp_path / "d")
     assert dataset.lists("text_trained", [0, 1]).values.tolist() == [2, 4, 1, 3]
 
@@ -130,8 +131,8 @@ def test_a_mixture_trains_in_each_dataset_what_that_dataset_trains(
     datasets: dict[str, Path], tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"tokenizer": TOKENIZER, "messages": "messages"}
-    stoker.convert_text(make_chats(), tmp_path / "all", train_on="all", **options)
-    stoker.convert_text(make_chats(), tmp_path / "last", train_on="last", **options)
+    stoker.convert_text(make_chats(), tmp_path / "all", train_on="all", **{"tokenizer": WORDS, **options})
+    stoker.convert_text(make_chats(), tmp_path / "last", train_on="last", **{"tokenizer": WORDS, **options})
     with pytest.raises(ConfigError, match="which tokens a model is trained on"):  # one has all, one some
         stoker.mix([(datasets["chats"], 0.5), (tmp_path / "all", 0.5)])
     mixture = stoker.mix([(datasets["chats"], 0.5), (tmp_path / "last", 0.5)])
@@ -170,7 +171,7 @@ def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_l
 )
 def test_contradicting_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text(make_chats(), tmp_path / "d", **options)
+        stoker.convert_text(make_chats(), tmp_path / "d", **{"tokenizer": WORDS, **options})
 
 
 def test_chats_that_cannot_be_trained_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS, count_words
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
-from stoker.formats import threads as bounded_map
 from stoker.formats.containers.protobuf import parse_example
 from stoker.formats.containers.registry import find_container
-from stoker.formats.tokenization import tokenizers as choice
 
-WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
-LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven"]
+LINES = [" ".join(NUMBERS[: 1 + i % 7]) for i in range(50)]
 
 
 @pytest.fixture
@@ -40,27 +37,6 @@ def ids_of(folder: Path) -> dict[str, list[int]]:
     dtype = str(dataset.manifest.options["dtype"])
     keys = dataset.keys(np.arange(len(dataset)))
     return {key: np.frombuffer(dataset.read(row), dtype).tolist() for row, key in enumerate(keys)}
-
-
-def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted: list[range] = []
-    real = bounded_map.bounded_map
-
-    def interrupted(*arguments: Any) -> Iterator[Any]:
-        with closing(real(*arguments)) as results:
-            yield next(results)
-            raise KeyboardInterrupt
-
-    # A signal would come at any time; here the interrupt comes after the first of many tasks.
-    monkeypatch.setattr(choice, "_COUNTED_LINES", 1)
-    monkeypatch.setattr(choice, "_count", lambda counts, texts, chunk: counted.append(chunk))
-    monkeypatch.setattr(bounded_map, "bounded_map", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        stoker.convert_text(source, tmp_path / "d", num_threads=1)
-    assert len(counted) < 5 < len(LINES)
-    assert sorted(tmp_path.iterdir()) == [source]
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
@@ -91,12 +67,15 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
 
 def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
     for name, threads in (("a", 1), ("b", 4)):
-        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=threads)
+        stoker.convert_text(
+            source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=threads, tokenizer=WORDS
+        )
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
 
 
 def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "d", val="20%", test="10%")
+    tokenizer = count_words(tmp_path / "words.json", LINES)
+    stoker.convert_text(source, tmp_path / "d", val="20%", test="10%", tokenizer=tokenizer)
     train, val, test = (ids_of(tmp_path / "d" / split) for split in ("train", "val", "test"))
     assert (len(train), len(val), len(test)) == (35, 10, 5)
     samples = {**train, **val, **test}
@@ -108,8 +87,8 @@ def test_splits_share_one_vocabulary_and_no_samples(tmp_path: Path, source: Path
 
 
 def test_a_seed_changes_the_order_of_samples_and_nothing_else(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "a")
-    stoker.convert_text(source, tmp_path / "b", seed=1)
+    stoker.convert_text(source, tmp_path / "a", tokenizer=WORDS)
+    stoker.convert_text(source, tmp_path / "b", seed=1, tokenizer=WORDS)
     plain, shuffled = ids_of(tmp_path / "a"), ids_of(tmp_path / "b")
     assert plain == shuffled
     assert list(plain) != list(shuffled)
@@ -118,13 +97,14 @@ def test_a_seed_changes_the_order_of_samples_and_nothing_else(tmp_path: Path, so
 def test_ids_of_more_than_65536_words_are_int32(tmp_path: Path) -> None:
     source = tmp_path / "many.txt"
     source.write_text("\n".join(" ".join(f"w{i}_{j}" for j in range(100)) for i in range(700)))
-    stoker.convert_text(source, tmp_path / "d")
+    tokenizer = count_words(tmp_path / "words.json", [source.read_text()])
+    stoker.convert_text(source, tmp_path / "d", tokenizer=tokenizer)
     assert stoker.open(tmp_path / "d").manifest.options["dtype"] == "int32"
     assert max(max(ids) for ids in ids_of(tmp_path / "d").values()) == 70_003
 
 
 def test_the_dataset_holds_the_tokenizers_file(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "words")
+    stoker.convert_text(source, tmp_path / "words", tokenizer=WORDS)
     (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
     stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
     assert ids_of(tmp_path / "d") == ids_of(tmp_path / "words")
@@ -158,18 +138,21 @@ def test_a_strict_error_names_the_file_of_a_corpus(tmp_path: Path) -> None:
 def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_bytes(b"one\n\n  \nb\xff\ntwo")
-    summary = stoker.convert_text(source, tmp_path / "d")
+    summary = stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
     assert summary.skipped == {"no tokens": 2, "not UTF-8": 1}
     skipped = [json.loads(line) for line in (tmp_path / "d" / "skipped.jsonl").read_text().splitlines()]
     assert [line["key"] for line in skipped] == ["a.txt:2", "a.txt:3", "a.txt:4"]
     with pytest.raises(SourceError, match=r"no tokens[\s\S]*a\.txt:2"):
-        stoker.convert_text(source, tmp_path / "strict", strict=True)
+        stoker.convert_text(source, tmp_path / "strict", strict=True, tokenizer=WORDS)
 
 
 def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     stoker.convert_text(
-        source, tmp_path / "d", progress=lambda done, total, _, stage: seen.append((done, total, stage))
+        source,
+        tmp_path / "d",
+        progress=lambda done, total, _, stage: seen.append((done, total, stage)),
+        tokenizer=WORDS,
     )
     assert seen[0] == (0, 0, "listing")
     assert seen[-1] == (50, 50, "publishing")
@@ -178,7 +161,7 @@ def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tokenizer": "wordpiece"}, "whitespace, bytes, bpe, or a tokenizers JSON"),
+        ({"tokenizer": "wordpiece"}, "bytes or the path of a tokenizers JSON"),
         ({"format": "zip"}, "format"),
         ({"num_threads": 0}, "num_threads"),
         ({"fields": "answer"}, "fields must be a list of names, found 'answer'"),
@@ -192,14 +175,14 @@ def test_invalid_options_are_refused(
     tmp_path: Path, source: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text(source, tmp_path / "d", **options)
+        stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
     assert not (tmp_path / "d" / "dataset.json").exists()
 
 
 def test_a_json_file_is_refused_with_a_hint_to_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
     with pytest.raises(SourceError, match="json file is no text source") as caught:
-        stoker.convert_text(tmp_path / "a.json", tmp_path / "d")
+        stoker.convert_text(tmp_path / "a.json", tmp_path / "d", tokenizer=WORDS)
     assert ".jsonl" in str(caught.value)
 
 
@@ -207,17 +190,17 @@ def test_a_file_without_a_line_that_has_tokens_is_refused(tmp_path: Path) -> Non
     source = tmp_path / "a.txt"
     source.write_text("\n \n")
     with pytest.raises(SourceError, match="no text could be converted"):
-        stoker.convert_text(source, tmp_path / "d")
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
 
 
-@pytest.mark.parametrize("tokenizer", ["whitespace", "bytes"])
+@pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
 def test_the_same_command_on_a_finished_target_says_so(tmp_path: Path, source: Path, tokenizer: str) -> None:
     options: dict[str, Any] = {"tokenizer": tokenizer, "shards": 3, "seed": 2, "val": "20%"}
     with gzip.open(source, "at") as file:
         file.write("\n \nlast\n")  # a line without words is skipped
-    first = stoker.convert_text(source, tmp_path / "d", **options)
+    first = stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
     files = read_files(tmp_path / "d")
-    again = stoker.convert_text(source, tmp_path / "d", **options)
+    again = stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
     assert again == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     assert read_files(tmp_path / "d") == files
 
@@ -238,7 +221,7 @@ def test_a_changed_text_is_not_already_converted_even_if_its_time_is_the_same(
 
 
 def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "d", shards=4)
+    stoker.convert_text(source, tmp_path / "d", shards=4, tokenizer=WORDS)
     with pytest.raises(DatasetError, match="already"):
         stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
     stoker.convert_text(source, tmp_path / "d", tokenizer="bytes", overwrite=True)
@@ -266,7 +249,9 @@ def write_corpus(form: str, folder: Path) -> Path:
 @pytest.mark.parametrize("form", ["parquet", "zst"])
 def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: str) -> None:
     for name in (form, "jsonl"):
-        stoker.convert_text(write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
+        stoker.convert_text(
+            write_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"], tokenizer=WORDS
+        )
     converted, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
     assert [converted.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
 
@@ -274,10 +259,10 @@ def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: s
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / f"part-{name}.txt").write_text(f"one {name}\n")
-    stoker.convert_text(tmp_path / "part-*.txt", tmp_path / "shards")
+    stoker.convert_text(tmp_path / "part-*.txt", tmp_path / "shards", tokenizer=WORDS)
     assert stoker.open(tmp_path / "shards").keys([0, 1]) == ["part-a.txt:1", "part-b.txt:1"]
     with pytest.raises(SourceError, match="no file matches"):
-        stoker.convert_text(tmp_path / "nothing-*.txt", tmp_path / "other")
+        stoker.convert_text(tmp_path / "nothing-*.txt", tmp_path / "other", tokenizer=WORDS)
 
 
 @pytest.mark.parametrize("form", ["parquet", "zst"])
@@ -285,10 +270,10 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> No
     file = write_corpus(form, tmp_path)
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(SourceError, match=r"cannot be (unpacked|read)"):
-        stoker.convert_text(file, tmp_path / "shards")
+        stoker.convert_text(file, tmp_path / "shards", tokenizer=WORDS)
 
 
 def test_a_table_without_texts_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="no column of texts, but n"):
-        stoker.convert_text(tmp_path / "a.parquet", tmp_path / "shards")
+        stoker.convert_text(tmp_path / "a.parquet", tmp_path / "shards", tokenizer=WORDS)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.words import WORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,11 @@ from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.sources.listing import Skip
 from stoker.formats.text import listing as text_listing
 from stoker.formats.text.lines import open_lines
-from stoker.formats.text.listing import open_text
+from stoker.formats.text.listing import TextListing, open_text
+
+
+def texts_of(listing: TextListing, rows: Any) -> list[Any]:
+    return list(map(listing.format.values, listing.read(rows)))
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -34,7 +39,7 @@ def write(path: Path, content: bytes) -> Path:
 
 def all_texts(paths: list[Path], fields: tuple[str, ...] | None = None) -> list[tuple[str, ...] | Skip]:
     with open_text(paths, fields, paths[0].parent) as listing:
-        return listing.texts(np.arange(len(listing)))
+        return texts_of(listing, np.arange(len(listing)))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -89,7 +94,7 @@ def test_lines_of_one_number_in_parallel_files_are_one_sample(tmp_path: Path) ->
     with open_text(paths, None, tmp_path, parallel=True) as listing:
         assert listing.fields == ("en", "de")
         assert list(listing.names()) == ["train.en.gz:1", "train.en.gz:2"]
-        assert listing.texts(np.array([1])) == [("two", "zwei")]
+        assert texts_of(listing, np.array([1])) == [("two", "zwei")]
 
 
 def test_parallel_files_with_different_numbers_of_lines_are_refused(tmp_path: Path) -> None:
@@ -109,8 +114,8 @@ def test_several_files_are_one_corpus_in_the_order_given(tmp_path: Path) -> None
         assert listing.fields == ("tokens",)
         keys = [f"{name}:{number + 1}" for name, content in lines.items() for number in range(len(content))]
         assert list(listing.names()) == keys
-        assert listing.texts(np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
-        assert listing.texts(np.array([4, 0, 2])) == [("five",), ("one",), ("three",)]
+        assert texts_of(listing, np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
+        assert texts_of(listing, np.array([4, 0, 2])) == [("five",), ("one",), ("three",)]
         assert listing.path_of("d.txt:2") == paths[3]
         assert listing.sizes.tolist() == [4, 3, 5, 5, 4]
         first = listing.fingerprint()
@@ -239,7 +244,7 @@ def test_a_file_that_changes_while_it_is_open_is_refused(tmp_path: Path, content
         path.write_bytes(content)
         os.utime(path, ns=(time, time))
         with pytest.raises(SourceError, match="changed"):
-            listing.texts(np.array([0]))
+            texts_of(listing, np.array([0]))
 
 
 def test_the_fingerprint_follows_the_content_and_the_fields(tmp_path: Path) -> None:
@@ -334,7 +339,7 @@ def test_labels_and_columns_reach_the_batches(tmp_path: Path, source: str) -> No
 def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_path: Path) -> None:
     rows = [{"text": "a", "y": 4}, {"text": "b"}, {"text": "c", "y": None}, {"text": "d", "y": 7, "n": 1}]
     (tmp_path / "t.jsonl").write_text("\n".join([*map(json.dumps, rows), "no object"]))
-    summary = stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y")
+    summary = stoker.convert_text(tmp_path / "t.jsonl", tmp_path / "d", label="y", tokenizer=WORDS)
     assert summary.skipped == {"no label in 'y'": 2, "not JSON": 1}
     dataset = stoker.open(tmp_path / "d")
     assert (dataset.labels.tolist(), dataset.classes) == ([4, 7], ())
@@ -342,21 +347,28 @@ def test_a_line_without_a_label_is_skipped_and_integers_stay_as_they_are(tmp_pat
 
 def test_a_conversion_with_another_label_is_another_conversion(tmp_path: Path) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", [{"text": "a", "y": 4}, {"text": "b", "y": 7}])
-    stoker.convert_text(source, tmp_path / "d", label="y")
-    assert stoker.convert_text(source, tmp_path / "d", label="y").already
+    stoker.convert_text(source, tmp_path / "d", label="y", tokenizer=WORDS)
+    assert stoker.convert_text(source, tmp_path / "d", label="y", tokenizer=WORDS).already
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(source, tmp_path / "d")
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
 
 
 def test_labels_are_numbered_in_the_order_of_the_classes_option(tmp_path: Path) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", ROWS)
     stoker.convert_text(
-        source, tmp_path / "d", fields=["review"], label="stars", classes=["good", "fine", "bad"]
+        source,
+        tmp_path / "d",
+        fields=["review"],
+        label="stars",
+        classes=["good", "fine", "bad"],
+        tokenizer=WORDS,
     )
     names = [("good", "fine", "bad")[label] for label in stoker.open(tmp_path / "d").labels]
     assert names == [row["stars"] for row in ROWS]
     with pytest.raises(SourceError, match="fine"):
-        stoker.convert_text(source, tmp_path / "e", fields=["review"], label="stars", classes=["good", "bad"])
+        stoker.convert_text(
+            source, tmp_path / "e", fields=["review"], label="stars", classes=["good", "bad"], tokenizer=WORDS
+        )
 
 
 @pytest.mark.parametrize(
@@ -374,17 +386,17 @@ def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
 ) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", ROWS)
     with pytest.raises(error, match=message):
-        stoker.convert_text(source, tmp_path / "d", fields=["review"], **options)
+        stoker.convert_text(source, tmp_path / "d", fields=["review"], **{"tokenizer": WORDS, **options})
 
 
 def test_a_label_of_plain_lines_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one\ntwo")
     with pytest.raises(ConfigError, match="files of lines"):
-        stoker.convert_text(tmp_path / "t.txt", tmp_path / "d", label="y")
+        stoker.convert_text(tmp_path / "t.txt", tmp_path / "d", label="y", tokenizer=WORDS)
 
 
 def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
-    with stoker.TextWriter(tmp_path / "d", val="50%") as writer:
+    with stoker.TextWriter(tmp_path / "d", val="50%", tokenizer=WORDS) as writer:
         for i in range(8):
             writer.write("one two", ("no", "yes")[i % 2], score=np.float32(i))
         with pytest.raises(ConfigError, match="both have a label"):
@@ -398,7 +410,7 @@ def test_a_writer_takes_labels_and_splits_each_class(tmp_path: Path) -> None:
 
 def test_packed_rows_name_the_sample_of_each_segment(tmp_path: Path) -> None:
     rows = [{"text": f"w{i} " * (1 + i % 5)} for i in range(40)]
-    stoker.convert_text(rows, tmp_path / "d")
+    stoker.convert_text(rows, tmp_path / "d", tokenizer=WORDS)
     dataset = stoker.open(tmp_path / "d")
     loader = stoker.TextLoader(
         dataset, batch_size=3, pack=12, shuffle=True, columns=("input_ids", "segment_ids", "row")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.chats import FOLDER, make_chats
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from stoker.formats.text.chats import find_composer
 from stoker.formats.text.convert import choose_processes
 from stoker.formats.text.listing import open_text
 from stoker.formats.text.records import TextRecords
-from stoker.formats.tokenization.tokenizers import ByteTokenizer, FileTokenizer, WhitespaceTokenizer
+from stoker.formats.tokenization import ByteTokenizer, FileTokenizer
 
 # The smallest and the largest numbers whose varints have each number of bytes.
 EDGES = [0, *(number for bits in (7, 14, 21, 28) for number in ((1 << bits) - 1, 1 << bits)), 2**31 - 1]
@@ -83,7 +84,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("tokenizer", [TOKENIZER, "whitespace"])
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, "bytes"])
 def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tokenizer: Any) -> None:
     options: dict[str, Any] = {
         "tokenizer": tokenizer,
@@ -93,7 +94,9 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
         "shards": 3,
     }
     for number in (0, 2):
-        summary = stoker.convert_text(source, tmp_path / str(number), processes=number, **options)
+        summary = stoker.convert_text(
+            source, tmp_path / str(number), processes=number, **{"tokenizer": WORDS, **options}
+        )
         assert summary.skipped == {"a message without a role in 'messages'": 1, "not JSON": 1}
     assert read_files(tmp_path / "0") == read_files(tmp_path / "2")
     for number in (0, 2):
@@ -101,13 +104,15 @@ def test_processes_change_no_byte_and_no_error(source: Path, tmp_path: Path, tok
             SourceError, match=r"without a role.*chats\.jsonl:6|chats\.jsonl:6.*without a role"
         ):
             stoker.convert_text(
-                source, tmp_path / "strict", processes=number, strict=True, **options | {"seed": None}
+                source,
+                tmp_path / "strict",
+                processes=number,
+                strict=True,
+                **{"tokenizer": WORDS, **(options | {"seed": None})},
             )
 
 
-@pytest.mark.parametrize(
-    "make", [ByteTokenizer, lambda: WhitespaceTokenizer(("how", "many")), lambda: FileTokenizer(TOKENIZER)]
-)
+@pytest.mark.parametrize("make", [ByteTokenizer, lambda: FileTokenizer(TOKENIZER)])
 def test_a_pickled_encoder_makes_the_same_records(source: Path, make: Callable[[], Any]) -> None:
     composer, tokenizer = find_composer(None, "messages", "chatml", None, "bytes"), make()
     with open_text([source], ["messages"], source.parent, messages=True) as listing:
@@ -146,4 +151,4 @@ def test_a_number_of_processes_that_is_no_integer_from_0_to_4096_is_refused(
     tmp_path: Path, number: Any
 ) -> None:
     with pytest.raises(ConfigError, match="processes must be an integer from 0 to 4096, not"):
-        stoker.convert_text(["x.txt"], tmp_path / "d", processes=number)
+        stoker.convert_text(["x.txt"], tmp_path / "d", processes=number, tokenizer=WORDS)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
@@ -23,7 +24,7 @@ def ids(target: Path, position: int) -> list[int]:
     return np.frombuffer(dataset.read(position), str(dataset.manifest.options["dtype"])).tolist()
 
 
-@pytest.mark.parametrize("tokenizer", ["whitespace", "bytes"])
+@pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
 def test_written_texts_have_the_tokens_of_the_same_lines_in_a_file(tmp_path: Path, tokenizer: str) -> None:
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, shards=2)
@@ -51,7 +52,9 @@ def test_columns_and_keys_are_in_the_dataset_and_its_batches(tmp_path: Path) -> 
 
 
 def test_each_split_has_the_lengths_of_every_field(tmp_path: Path) -> None:
-    with stoker.TextWriter(tmp_path / "out", fields=("source", "target"), val="25%") as writer:
+    with stoker.TextWriter(
+        tmp_path / "out", fields=("source", "target"), val="25%", tokenizer=WORDS
+    ) as writer:
         for text in TEXTS:
             writer.write(source=text, target=text[::-1])
     train, val = (stoker.open(tmp_path / "out" / split) for split in ("train", "val"))
@@ -77,7 +80,7 @@ def test_an_iterable_of_texts_or_of_dicts_is_converted(tmp_path: Path, source: C
 
 def test_a_list_of_strings_names_files(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No such file"):
-        stoker.convert_text(TEXTS, tmp_path / "out")
+        stoker.convert_text(TEXTS, tmp_path / "out", tokenizer=WORDS)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +108,16 @@ def test_an_error_in_the_block_leaves_nothing_behind(tmp_path: Path) -> None:
         writer.write("a")
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), stoker.TextWriter(tmp_path / "out") as writer:
+    with pytest.raises(ZeroDivisionError), stoker.TextWriter(tmp_path / "out", tokenizer=WORDS) as writer:
         write_and_fail(writer)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_folder_has_one_writer_at_a_time_and_no_dataset_until_it_is_closed(tmp_path: Path) -> None:
-    with stoker.TextWriter(tmp_path / "out") as writer:
+    with stoker.TextWriter(tmp_path / "out", tokenizer=WORDS) as writer:
         writer.write("a b")
         with pytest.raises(LockedError):
-            stoker.TextWriter(tmp_path / "out")
+            stoker.TextWriter(tmp_path / "out", tokenizer=WORDS)
         with pytest.raises(DatasetError):
             stoker.open(tmp_path / "out")
     assert len(stoker.open(tmp_path / "out")) == 1
@@ -125,12 +128,12 @@ def test_a_writer_replaces_a_dataset_only_with_overwrite(tmp_path: Path) -> None
         with stoker.TextWriter(tmp_path / "out", tokenizer="bytes", overwrite=text == "c") as writer:
             writer.write(text)
         with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
-            stoker.TextWriter(tmp_path / "out")
+            stoker.TextWriter(tmp_path / "out", tokenizer=WORDS)
     assert ids(tmp_path / "out", 0) == [ord("c")]
 
 
 def test_a_writer_without_texts_or_with_contradicting_options_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no text was written"):
-        stoker.TextWriter(tmp_path / "empty").close()
+        stoker.TextWriter(tmp_path / "empty", tokenizer=WORDS).close()
     with pytest.raises(ConfigError, match="shards are made by one of"):
-        stoker.TextWriter(tmp_path / "other", shards=2, shard_records=3)
+        stoker.TextWriter(tmp_path / "other", shards=2, shard_records=3, tokenizer=WORDS)

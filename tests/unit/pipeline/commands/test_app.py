@@ -218,7 +218,7 @@ def test_bench_refuses_wrong_targets_options_and_datasets(
     output = run_main("bench", tmp_path / "shards", "--min-visible", "0.1", status=1)
     assert "name a recipe, such as --transforms coco-ssd" in output
     (tmp_path / "text").write_text("a few words\n")
-    run_main("convert-text", tmp_path / "text", tmp_path / "words")
+    run_main("convert-text", tmp_path / "text", tmp_path / "words", "--tokenizer", "bytes")
     assert "images with one label each, or boxes" in run_main("bench", tmp_path / "words", status=1)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import run
+from helpers.data.words import WORDS
 
 import stoker
 from stoker.pipeline.commands.buckets import compare_lengths
@@ -20,7 +21,7 @@ def pairs(tmp_path: Path) -> list[Path]:
 
 
 def test_parallel_files_become_fields_of_a_sample(tmp_path: Path, pairs: list[Path]) -> None:
-    options = ("--parallel", "--seed", 1, "--val", "10%", "--fields", "en, de")
+    options = ("--parallel", "--seed", 1, "--val", "10%", "--fields", "en, de", "--tokenizer", WORDS)
     output = run("convert-text", *pairs, tmp_path / "d", *options)
     assert "200 samples" in output
     assert len(stoker.open(tmp_path / "d" / "val")) == 20
@@ -37,7 +38,7 @@ def test_skipped_lines_are_counted(tmp_path: Path) -> None:
 
 
 def test_buckets_compares_methods_and_writes_both_files(tmp_path: Path, pairs: list[Path]) -> None:
-    run("convert-text", pairs[0], tmp_path / "d")
+    run("convert-text", pairs[0], tmp_path / "d", "--tokenizer", WORDS)
     output = run("buckets", tmp_path / "d", "--buckets", 4, "--pack", 26, "--batch-size", 10, "--ranks", 2,
                "--json", tmp_path / "b.json", "--png", tmp_path / "b.png")  # fmt: skip
     figures = json.loads((tmp_path / "b.json").read_text())
@@ -48,7 +49,7 @@ def test_buckets_compares_methods_and_writes_both_files(tmp_path: Path, pairs: l
 
 
 def test_buckets_of_two_fields_have_two_lengths(tmp_path: Path, pairs: list[Path]) -> None:
-    stoker.convert_text(pairs, tmp_path / "d", parallel=True)
+    stoker.convert_text(pairs, tmp_path / "d", parallel=True, tokenizer=WORDS)
     lengths = text_lengths(stoker.open(tmp_path / "d"))
     reports = compare_lengths(lengths, batch_size=10, buckets=4)
     assert len(reports["optimal"].buckets[0].length) == 2
@@ -61,7 +62,7 @@ def test_three_fields_are_compared_without_the_optimum_of_two(tmp_path: Path) ->
         for i in range(40)
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
-    run("convert-text", tmp_path / "t.jsonl", tmp_path / "d", "--fields", "x,y,z")
+    run("convert-text", tmp_path / "t.jsonl", tmp_path / "d", "--fields", "x,y,z", "--tokenizer", WORDS)
     output = run("buckets", tmp_path / "d", "--batch-size", 4)
     assert "sorted" in output
     assert "optimal  " not in output
@@ -74,7 +75,7 @@ def test_three_fields_are_compared_without_the_optimum_of_two(tmp_path: Path) ->
 def test_wrong_options_of_buckets_are_refused(
     tmp_path: Path, pairs: list[Path], options: list[str], message: str
 ) -> None:
-    stoker.convert_text(pairs, tmp_path / "d", parallel=True)
+    stoker.convert_text(pairs, tmp_path / "d", parallel=True, tokenizer=WORDS)
     with pytest.raises(stoker.errors.ConfigError, match=message):
         run("buckets", tmp_path / "d", *options)
 

@@ -155,7 +155,6 @@ def test_captions_that_cannot_be_handed_out_are_refused(
         ({"max_length": 0}, "max_length"),
         ({"max_length": 4, "form": "dense"}, "form must be one of"),
         ({"max_length": 4, "column": "text"}, "no tokenizer is given"),
-        ({"max_length": 4, "tokenizer": "whitespace"}, "makes its vocabulary of all texts"),
     ],
 )
 def test_a_form_of_captions_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:

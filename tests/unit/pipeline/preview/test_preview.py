@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers.command_line import run
+from helpers.data.words import WORDS
 from PIL import Image
 
 import stoker
@@ -210,7 +211,7 @@ def test_invalid_options_are_refused(coco, tmp_path, monkeypatch, arguments, mes
 
 def test_a_dataset_of_text_is_refused(tmp_path):
     (tmp_path / "lines.txt").write_text("one\ntwo\n")
-    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "shards")
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "shards", tokenizer=WORDS)
     with pytest.raises(ConfigError, match="preview shows images, and this dataset holds text"):
         preview(tmp_path / "shards", tmp_path / "page.png")
 

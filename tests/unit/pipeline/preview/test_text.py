@@ -24,7 +24,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "t.jsonl").write_text("\n".join(map(json.dumps, PAIRS)))
     options = {"fields": ["q", "a"], "tokenizer": "bytes", "eos": True, "label": "kind"}
     stoker.convert_text(root / "t.jsonl", root / "sft", train_on="a", **options)
-    stoker.convert_text(root / "t.jsonl", root / "words", fields=["q"])
+    stoker.convert_text(root / "t.jsonl", root / "words", fields=["q"], tokenizer="bytes")
     return root
 
 

@@ -13,6 +13,7 @@ import pytest
 from helpers.command_line import run
 from helpers.data.annotations import annotated_scenes
 from helpers.data.shards import text_shards
+from helpers.data.words import WORDS
 from PIL import Image
 
 import stoker
@@ -108,11 +109,11 @@ def test_a_replay_of_text_shows_decoded_sequences(tmp_path: Path) -> None:
 
 
 def test_a_replay_decodes_tokens_with_the_tokenizer_of_the_dataset(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("one two\nthree four\n")
-    stoker.convert_text(tmp_path / "t.txt", tmp_path / "words", tokenizer="whitespace")
+    (tmp_path / "t.txt").write_text("one two\nthree two\n")
+    stoker.convert_text(tmp_path / "t.txt", tmp_path / "words", tokenizer=WORDS)
     state = write_description(stoker.TextLoader(tmp_path / "words", batch_size=2), tmp_path / "state.json")
     sequences: Any = replay(state, 0).samples
-    assert {sequence.fields["tokens"] for sequence in sequences} == {"one two", "three four"}
+    assert {sequence.fields["tokens"] for sequence in sequences} == {"one two", "three two"}
 
 
 @pytest.fixture

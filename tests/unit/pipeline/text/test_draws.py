@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.shards.drawn_texts import load, rows, write
 from helpers.data.shards.text_shards import same
+from helpers.data.words import WORDS
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix
@@ -107,7 +108,7 @@ def test_a_mixture_has_its_shares_in_every_kind_of_batch(mixture: Mixture, optio
 
 
 def test_datasets_with_different_fields_or_tokens_are_not_mixed(folder: Path, tmp_path: Path) -> None:
-    words = write(tmp_path, "words", 9, tokenizer="whitespace")
+    words = write(tmp_path, "words", 9, tokenizer=WORDS)
     with pytest.raises(ConfigError, match="differ in tokenizer") as caught:
         mix([(folder / "a", 1), (words, 1)])
     assert caught.value.path == str(words)

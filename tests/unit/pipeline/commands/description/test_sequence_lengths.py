@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import run
+from helpers.data.words import WORDS
 
 import stoker
 
@@ -19,7 +20,7 @@ def info(*arguments: object) -> str:
 
 def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
     rows = [{"q": "w " * (i + 1), "a": "one two"} for i in range(100)]
-    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"])
+    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], tokenizer=WORDS)
     tokens = json.loads(info(tmp_path / "d", "--json"))["tokens"]
     assert tokens["q"] == {
         "tokens": 5050,
@@ -36,5 +37,5 @@ def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
 
 def test_info_has_the_share_of_trained_tokens(tmp_path: Path) -> None:
     rows = [{"q": "one two three ", "a": "four"}] * 3
-    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], train_on="a")
+    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], train_on="a", tokenizer=WORDS)
     assert "trained, text 3, 25.0% of the tokens" in info(tmp_path / "d")

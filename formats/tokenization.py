@@ -1,0 +1,362 @@
+"""Tokenizers, which turn texts into token ids: UTF-8 bytes, or a JSON file of the library ``tokenizers``.
+
+Conversions of text and captions choose one here; loaders and previews ask about the tokenizer of a dataset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError, DatasetError, SourceError, optional_import
+
+from .dataset.manifest import TOKENIZER_NAME, Manifest
+from .options import check_options, option
+
+Ids = npt.NDArray[np.int32]
+Lengths = npt.NDArray[np.int64]
+
+_TRAINED = ("whitespace", "words", "bpe")
+_PADS = ("[PAD]", "<pad>", "<|endoftext|>")
+_ENDS = {
+    "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
+    "eos": ("[EOS]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+}
+_BYTE_TOKENS = {"[PAD]": 256, "[BOS]": 257, "[EOS]": 258}
+
+
+def _check_tokenizer(name: str, value: Any) -> Any:
+    if value in _TRAINED:
+        raise ConfigError(
+            f"{name} must be bytes or the path of a tokenizers JSON, found {value!r}",
+            hint="Train a tokenizer with the library tokenizers and save it as JSON: "
+            "t = Tokenizer(models.WordLevel(unk_token='[UNK]')); "
+            "t.pre_tokenizer = pre_tokenizers.WhitespaceSplit(); "
+            "t.train(files, trainers.WordLevelTrainer(special_tokens=['[UNK]', '[PAD]'])); t.save(path).",
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """The tokenizer that a conversion uses."""
+
+    tokenizer: str | os.PathLike[str] | None = option(
+        None,
+        "Tokenizer: bytes (of UTF-8), or the path of a tokenizers JSON, which the dataset keeps.",
+        "Tokens",
+        check=_check_tokenizer,
+    )
+    vocabulary: str | os.PathLike[str] | None = option(
+        None, "Folder of another dataset, whose tokenizer to use.", "Tokens"
+    )
+    bos: bool = option(False, "Begin each sequence with the tokenizer's special token for it.", "Tokens")
+    eos: bool = option(False, "End each sequence with the tokenizer's special token for it.", "Tokens")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.vocabulary is not None and self.tokenizer is not None:
+            raise ConfigError(
+                "tokenizer and vocabulary both say what makes the tokens", hint="Leave out one of them."
+            )
+
+    def make(self) -> Tokenizer:
+        """Return the tokenizer."""
+        if self.vocabulary is not None:
+            path: str | os.PathLike[str] = Path(self.vocabulary) / TOKENIZER_NAME
+            tokenizer = _tokenizer_of(Path(self.vocabulary))
+        elif self.tokenizer is None:
+            raise ConfigError(
+                "token ids need a tokenizer",
+                hint="Give tokenizer='bytes', the path of a tokenizers JSON, or vocabulary=FOLDER of a "
+                "dataset that has one.",
+            )
+        else:
+            path = self.tokenizer
+            tokenizer = ByteTokenizer() if path == "bytes" else FileTokenizer(path)
+        tokenizer.add_ends(path, bos=self.bos, eos=self.eos)
+        return tokenizer
+
+
+class Tokenizer(ABC):
+    """A tokenizer of a conversion; several threads use it at once."""
+
+    name: str  # Its name in the options of a dataset
+    vocab_size: int  # All token ids are less than this
+    pad_id: int  # Token id for padding
+    file: bytes | None = None  # Its JSON; None if it has none
+    bos: int | None = None  # Token id before each text that has tokens
+    eos: int | None = None  # Token id after each text that has tokens
+
+    @abstractmethod
+    def id_of(self, token: str) -> int | None:
+        """Id of a special token; None if there is no such token."""
+
+    @abstractmethod
+    def _tokens(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """Token ids without ``bos`` and ``eos``."""
+
+    @abstractmethod
+    def _tokens_with_offsets(self, texts: Sequence[str], special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """Token ids without ``bos`` and ``eos``, and the first character and the end of each."""
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """Token ids of N texts, end to end, (T,) int32, and the number of each text, (N,) int64."""
+        ids, lengths = self._tokens(texts)
+        if self.bos is None and self.eos is None:
+            return ids, lengths
+        at, tokens = self._insertions(lengths)
+        return np.insert(ids, at, tokens), self._longer(lengths)
+
+    def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """As :meth:`encode`, with the first character and the end of each token in its text."""
+        ids, lengths, starts, ends = self._tokens_with_offsets(texts, special)
+        if not special or (self.bos is None and self.eos is None):
+            return ids, lengths, starts, ends
+        at, tokens = self._insertions(lengths)
+        inserted = np.insert(ids, at, tokens), np.insert(starts, at, 0), np.insert(ends, at, 0)
+        return inserted[0], self._longer(lengths), inserted[1], inserted[2]
+
+    def _longer(self, lengths: Lengths) -> Lengths:
+        more = (self.bos is not None) + (self.eos is not None)
+        return lengths + np.where(lengths > 0, more, 0)
+
+    def _insertions(self, lengths: Lengths) -> tuple[Any, Any]:
+        """The indices before which tokens are inserted, ascending, and these tokens."""
+        bounds = np.concatenate(([0], np.cumsum(lengths)))
+        begins, ends = bounds[:-1][lengths > 0], bounds[1:][lengths > 0]
+        # The end of a text and the beginning of the next one have one index: the end comes first.
+        added = [(at, token) for at, token in ((ends, self.eos), (begins, self.bos)) if token is not None]
+        indices = np.concatenate([at for at, _ in added])
+        tokens = np.concatenate([np.full(len(at), token, np.int32) for at, token in added])
+        order = np.argsort(indices, kind="stable")
+        return indices[order], tokens[order]
+
+    def add_ends(self, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> None:
+        """Put the tokenizer's own first and last token around each text.
+
+        ``path`` is its file, beside which ``tokenizer_config.json`` may name the two tokens.
+        """
+        special = count_special_tokens(self.file) if bos or eos else NO_SPECIAL_TOKENS
+        for name, wanted, already in (("bos", bos, special.opening), ("eos", eos, special.closing)):
+            if wanted and already:
+                raise ConfigError(
+                    f"the tokenizer puts special tokens there itself, and {name} would add another",
+                    path=path,
+                    hint=f"Leave out {name}.",
+                )
+            if wanted:
+                setattr(self, name, self._end(name, path))
+
+    def _end(self, name: str, path: str | os.PathLike[str]) -> int:
+        token = token_text(tokenizer_settings(path).get(f"{name}_token"))
+        for text in _ENDS[name] if token is None else [token]:
+            if (number := self.id_of(text)) is not None:
+                return number
+        raise ConfigError(
+            f"the tokenizer has no token for {name}",
+            path=path,
+            hint=f'Name it as "{name}_token" in tokenizer_config.json beside the file, or leave out {name}.',
+        )
+
+
+class ByteTokenizer(Tokenizer):
+    """UTF-8 bytes are the ids 0 to 255; 256, 257 and 258 are free for padding, start and end of a text."""
+
+    name = "bytes"
+    vocab_size = 259
+    pad_id = 256
+
+    def id_of(self, token: str) -> int | None:
+        return _BYTE_TOKENS.get(token)
+
+    def _tokens(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        encoded = [text.encode() for text in texts]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), lengths
+
+    def _tokens_with_offsets(self, texts: Sequence[str], special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        ids, lengths = self._tokens(texts)
+        characters = np.cumsum((ids & 0xC0) != 0x80)  # all bytes but the later ones of a character
+        before = np.cumsum([0, *map(len, texts)])[:-1]
+        ends = (characters - np.repeat(before, lengths)).astype(np.int32)
+        return ids, lengths, ends - 1, ends
+
+
+class FileTokenizer(Tokenizer):
+    """A JSON file of the library ``tokenizers``, with its special tokens, but no truncation and padding."""
+
+    def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        try:
+            self.file = Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"tokenizer must be bytes or the path of a tokenizers JSON; the file cannot be read: "
+                f"{error.strerror}",
+                path=path,
+            ) from error
+        self.name = Path(path).name if name is None else name
+        try:
+            self._tokenizer = _load(self.file)
+        except ValueError as error:
+            raise SourceError(f"the file is not a tokenizers JSON: {error}", path=path) from error
+        padding = self._tokenizer.padding
+        found = (self.id_of(token) for token in _PADS)
+        self.pad_id = int(padding["pad_id"]) if padding else next((i for i in found if i is not None), 0)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.vocab_size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    def id_of(self, token: str) -> int | None:
+        number: int | None = self._tokenizer.token_to_id(token)
+        return number
+
+    def _tokens(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        ids = np.fromiter((token for one in encoded for token in one), np.int32, int(lengths.sum()))
+        return ids, lengths
+
+    def _tokens_with_offsets(self, texts: Sequence[str], special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=special)
+        lengths = np.fromiter((len(one.ids) for one in encoded), np.int64, len(encoded))
+        ids = np.fromiter((token for one in encoded for token in one.ids), np.int32, int(lengths.sum()))
+        offsets = np.array([span for one in encoded for span in one.offsets], np.int32).reshape(-1, 2)
+        return ids, lengths, offsets[:, 0], offsets[:, 1]
+
+
+def _load(file: bytes) -> Any:
+    """The library's tokenizer of a file's content; ValueError for other content."""
+    with optional_import("a tokenizer from a file needs the package tokenizers", "tokenizers"):
+        import tokenizers
+    try:
+        return tokenizers.Tokenizer.from_buffer(file)
+    except Exception as error:  # the package raises plain Exception
+        raise ValueError(str(error)) from error
+
+
+def _load_stored(file: bytes) -> Any:
+    try:
+        return _load(file)
+    except ValueError as error:
+        raise DatasetError(
+            f"tokenizer.json cannot be read: {error}", hint="Convert the text again."
+        ) from error
+
+
+def _tokenizer_of(folder: Path) -> Tokenizer:
+    """The tokenizer of a dataset."""
+    manifest = Manifest.load(folder)
+    name = manifest.options.get("tokenizer")
+    if not name:
+        raise ConfigError(
+            f"vocabulary must be a dataset of text, found one of {manifest.sample_type}s", path=folder
+        )
+    if not manifest.options.get("tokenizer_digest"):
+        return ByteTokenizer()
+    return FileTokenizer(folder / TOKENIZER_NAME, str(name))
+
+
+def tokenizer_options(tokenizer: Tokenizer, choice: TokenizerChoice) -> dict[str, Any]:
+    """The options of a dataset about the tokenizer that made its token ids."""
+    return {
+        "tokenizer": tokenizer.name,
+        "tokenizer_digest": "" if tokenizer.file is None else hashlib.sha256(tokenizer.file).hexdigest(),
+        "vocab_size": tokenizer.vocab_size,
+        "pad_id": tokenizer.pad_id,
+        "dtype": "uint16" if tokenizer.vocab_size <= 1 << 16 else "int32",
+        "bos": choice.bos,
+        "eos": choice.eos,
+    }
+
+
+def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings in ``tokenizer_config.json`` beside a tokenizer's file; empty if there are none."""
+    config = Path(path).parent / "tokenizer_config.json"
+    if not Path(path).is_file() or not config.is_file():
+        return {}
+    try:
+        document = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=config) from error
+    return document if isinstance(document, dict) else {}
+
+
+def token_text(value: Any) -> str | None:
+    """The text of a special token, which settings have as a text or as an object."""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
+
+
+class SpecialTokens(NamedTuple):
+    """Numbers of special tokens before and after the tokens of a text: 1 and 1 for [CLS] and [SEP]."""
+
+    opening: int
+    closing: int
+
+
+NO_SPECIAL_TOKENS = SpecialTokens(0, 0)
+
+
+def count_special_tokens(file: bytes | None) -> SpecialTokens:
+    """The special tokens that a tokenizer adds around a single sequence, from the content of its file."""
+    if file is None:
+        return NO_SPECIAL_TOKENS
+    tokenizer = _load_stored(file)
+    if not tokenizer.num_special_tokens_to_add(False):
+        return NO_SPECIAL_TOKENS
+    for text in ("a", *tokenizer.get_vocab()):
+        mask = tokenizer.encode(text).special_tokens_mask
+        if 0 in mask:
+            return SpecialTokens(mask.index(0), mask[::-1].index(0))
+    return NO_SPECIAL_TOKENS  # a vocabulary of special tokens alone
+
+
+def read_word_parts(file: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.bool_] | None]:
+    """Ids of special tokens; and (V,) bool, the ids that continue the word before them.
+
+    A piece of WordPiece continues a word if it begins with "##". With Metaspace and ByteLevel, as of
+    SentencePiece, Llama and GPT-2, it does unless it begins with the sign for a space; punctuation then
+    belongs to the word before it. A vocabulary of words has no parts. The second is None for other
+    tokenizers.
+    """
+    tokenizer = _load_stored(file)
+    special = tuple(number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special)
+    vocabulary = tokenizer.get_vocab(with_added_tokens=False)
+    table = np.zeros(max(vocabulary.values(), default=-1) + 1, np.bool_)
+    model = type(tokenizer.model).__name__
+    if model == "WordLevel":
+        return special, table
+    if model == "WordPiece":
+        prefix = tokenizer.model.continuing_subword_prefix
+        table[[number for piece, number in vocabulary.items() if piece.startswith(prefix)]] = True
+        return special, table
+    pieces = tokenizer.pre_tokenizer.pre_tokenize_str("a b") if tokenizer.pre_tokenizer else []
+    sign = "".join(piece for piece, _ in pieces).partition("a")[2].removesuffix("b")  # of the space
+    if not sign.strip():
+        return special, None
+    table[[number for piece, number in vocabulary.items() if not piece.startswith(sign)]] = True
+    return special, table
+
+
+def make_decoder(file: bytes | None) -> Callable[[Sequence[int]], str]:
+    """Return a function that makes the text of token ids, special tokens included; None stands for bytes."""
+    if file is None:
+        return _decode_bytes
+    tokenizer = _load_stored(file)
+    return lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False))
+
+
+def _decode_bytes(ids: Sequence[int]) -> str:
+    names = {number: token.encode() for token, number in _BYTE_TOKENS.items()}
+    data = b"".join(bytes([token]) if token < 256 else names.get(token, b"") for token in ids)
+    return data.decode(errors="replace")

@@ -1,1 +1,0 @@
-"""Tokenizers of text and captions: the choice of one, vocabularies, and special tokens."""

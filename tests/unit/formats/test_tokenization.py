@@ -1,0 +1,219 @@
+"""Tokenizers of bytes and files, their first and last tokens, and what loaders ask about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.data.chats import FOLDER
+from helpers.data.words import WORDS, write_words
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.tokenization import (
+    ByteTokenizer,
+    FileTokenizer,
+    count_special_tokens,
+    make_decoder,
+    read_word_parts,
+)
+
+TEXTS = ["b b b a a", "", "c a", "b d naïve"]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+pytest.importorskip("tokenizers")
+
+
+@given(st.lists(st.text(max_size=9), max_size=5))
+def test_byte_tokens_are_those_of_utf8(texts: list[str]) -> None:
+    ids, lengths = ByteTokenizer().encode(texts)
+    parts = np.split(ids, np.cumsum(lengths))[:-1]
+    assert [bytes(part.tolist()).decode() for part in parts] == texts
+    assert ByteTokenizer().pad_id >= 256
+
+
+def test_a_tokenizer_of_a_file_neither_pads_nor_truncates(tmp_path: Path) -> None:
+    import tokenizers
+
+    padded = tokenizers.Tokenizer.from_file(str(write_words(tmp_path / "t.json", ("a", "b"))))
+    padded.enable_padding(pad_id=3, pad_token="[EOS]", length=6)
+    padded.enable_truncation(2)
+    padded.save(str(tmp_path / "t.json"))
+    tokenizer = FileTokenizer(tmp_path / "t.json")
+    _, lengths = tokenizer.encode(["a b a b a", "a"])
+    assert lengths.tolist() == [5, 1]
+    assert tokenizer.pad_id == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokenizer": None}, "need a tokenizer"),
+        ({"tokenizer": "whitespace"}, "must be bytes or the path of a tokenizers JSON, found 'whitespace'"),
+        ({"tokenizer": "bpe"}, "library tokenizers"),
+        ({"tokenizer": "lost.json"}, "the file cannot be read"),
+        ({"vocabulary": "x", "tokenizer": "bytes"}, "Leave out one"),
+        ({"messages": "m", "chat_template": "chatml", "eos": True}, "chat template has"),
+    ],
+)
+def test_arguments_that_name_no_tokenizer_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    if "chat_template" in options:
+        pytest.importorskip("jinja2")
+    with pytest.raises(ConfigError, match=message):
+        stoker.convert_text([{"text": "a", "m": []}], tmp_path / "d", **{"tokenizer": WORDS, **options})
+
+
+def test_a_file_that_is_not_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    with pytest.raises(SourceError, match="not a tokenizers JSON"):
+        FileTokenizer(tmp_path / "t.json")
+
+
+def ids_of(folder: Path) -> list[list[int]]:
+    dataset = stoker.open(folder)
+    dtype = str(dataset.manifest.options["dtype"])
+    return [np.frombuffer(dataset.read(row), dtype).tolist() for row in range(len(dataset))]
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
+def test_validation_takes_the_vocabulary_of_training(tmp_path: Path, tokenizer: Any) -> None:
+    stoker.convert_text(iter(TEXTS), tmp_path / "train", tokenizer=tokenizer)
+    stoker.convert_text(iter(reversed(TEXTS)), tmp_path / "val", vocabulary=tmp_path / "train")
+    assert ids_of(tmp_path / "val") == ids_of(tmp_path / "train")[::-1]
+    train, val = (stoker.open(tmp_path / name).manifest.options for name in ("train", "val"))
+    assert train == {**val, "strict": False}
+    stoker.mix([(tmp_path / "train", 0.5), (tmp_path / "val", 0.5)])
+
+
+@pytest.mark.parametrize(("bos", "eos"), [(True, True), (False, True), (True, False)])
+def test_bos_begins_and_eos_ends_each_sequence_even_one_that_is_truncated(
+    tmp_path: Path, bos: bool, eos: bool
+) -> None:
+    stoker.convert_text(iter(TEXTS), tmp_path / "plain", tokenizer="bytes")
+    summary = stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer="bytes", bos=bos, eos=eos)
+    assert summary.skipped == {"no tokens": 1}  # an empty text does not become a lone token
+    expected = [[*[257] * bos, *ids, *[258] * eos] for ids in ids_of(tmp_path / "plain")]
+    assert ids_of(tmp_path / "d") == expected
+    loader = stoker.TextLoader(
+        tmp_path / "d", batch_size=1, buckets=None, max_length=4, too_long="truncate", columns=("input_ids",)
+    )
+    cut = [ids if len(ids) <= 4 else [*ids[: 4 - eos], *ids[len(ids) - eos :]] for ids in expected]
+    assert [batch.input_ids[0].tolist() for batch in loader] == cut
+
+
+def test_eos_after_a_trained_field_is_trained_and_bos_is_not(tmp_path: Path) -> None:
+    pairs = [{"q": "one ", "a": "two"}, {"q": "three", "a": " four five"}]
+    stoker.convert_text(
+        pairs, tmp_path / "d", fields=["q", "a"], train_on="a", eos=True, bos=True, tokenizer=WORDS
+    )
+    (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=2, buckets=None, columns=("labels",))
+    ids = ids_of(tmp_path / "d")
+    assert batch.labels.tolist() == [[-100, -100, *ids[0][2:], -100], [-100, -100, *ids[1][2:]]]
+
+
+def test_the_settings_beside_a_tokenizer_name_its_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_bytes((FOLDER / "tokenizer.json").read_bytes())
+    with pytest.raises(ConfigError, match="no token for eos"):
+        stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
+    stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
+    assert {ids[-1] for ids in ids_of(tmp_path / "d")} == {2}
+
+
+def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((FOLDER / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(SourceError, match="settings cannot be read"):
+        stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=tmp_path / "tokenizer.json", eos=True)
+
+
+IDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "word": 3}
+
+
+def processors() -> dict[str, Any]:
+    """Post-processors by name, and None."""
+    from tokenizers import processors as package
+
+    sep, cls = ("[SEP]", 2), ("[CLS]", 1)
+    around = package.TemplateProcessing(single="[CLS] $A [SEP] [SEP]", special_tokens=[cls, sep])
+    return {
+        "none": None,
+        "bytes": package.ByteLevel(),
+        "template": around,
+        "opening": package.TemplateProcessing(single="[CLS] $A", special_tokens=[cls]),
+        "bert": package.BertProcessing(sep, cls),
+        "roberta": package.RobertaProcessing(sep, cls),
+        "sequence": package.Sequence([package.ByteLevel(), around]),
+    }
+
+
+@pytest.mark.parametrize("name", ["none", "bytes", "template", "opening", "bert", "roberta", "sequence"])
+def test_the_counts_are_those_of_the_tokens_that_the_tokenizer_adds(name: str) -> None:
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(IDS, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    if processor := processors()[name]:
+        tokenizer.post_processor = processor
+    ids = tokenizer.encode("word").ids
+    opening = ids.index(IDS["word"])
+    assert count_special_tokens(tokenizer.to_str().encode()) == (opening, len(ids) - opening - 1)
+
+
+PIECES = {"[CLS]": 0, "play": 1, "##ing": 2}
+SPACED = {"[CLS]": 0, "\u0120play": 1, "ing": 2}
+UNIGRAM = [("[CLS]", 0.0), ("\u2581play", -1.0), ("ing", -2.0)]
+
+
+def word_parts() -> dict[str, tuple[Any, Any, list[bool] | None]]:
+    """Models, pre-tokenizers, and the ids that continue a word."""
+    from tokenizers import models
+    from tokenizers import pre_tokenizers as before
+
+    spaced = models.BPE(SPACED, [])
+    return {
+        "WordPiece": (models.WordPiece(PIECES, unk_token="[CLS]"), None, [False, False, True]),
+        "ByteLevel": (spaced, before.ByteLevel(), [True, False, True]),
+        "Metaspace": (models.Unigram(UNIGRAM, 0), before.Metaspace(), [True, False, True]),
+        "Sequence": (
+            models.Unigram(UNIGRAM, 0),
+            before.Sequence([before.WhitespaceSplit(), before.Metaspace()]),
+            [True, False, True],
+        ),
+        "WordLevel": (models.WordLevel(PIECES, unk_token="[CLS]"), before.Whitespace(), [False] * 3),
+        "BPE alone": (spaced, None, None),
+        "BPE of words": (spaced, before.Whitespace(), None),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["WordPiece", "ByteLevel", "Metaspace", "Sequence", "WordLevel", "BPE alone", "BPE of words"]
+)
+def test_continuations_follow_the_kind_of_tokenizer(name: str) -> None:
+    import tokenizers
+
+    model, pre_tokenizer, expected = word_parts()[name]
+    tokenizer = tokenizers.Tokenizer(model)
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.add_special_tokens(["[CLS]"])
+    tokenizer.add_tokens(["word"])
+    special, continuations = read_word_parts(tokenizer.to_str().encode())
+    assert special == (0,)
+    assert (None if continuations is None else continuations.tolist()) == expected
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b"no json"])
+@pytest.mark.parametrize("read", [count_special_tokens, read_word_parts, make_decoder])
+def test_a_damaged_file_of_a_dataset_is_named(read: Callable[[bytes], object], content: bytes) -> None:
+    with pytest.raises(DatasetError, match=r"tokenizer.json cannot be read"):
+        read(content)
