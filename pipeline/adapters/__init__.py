@@ -60,20 +60,6 @@ FRAMEWORKS = {
 """All frameworks by name."""
 
 
-class CopyStream(Protocol):
-    """A stream of a GPU that batches are copied on, beside the stream on which the consumer computes.
-
-    Entered by the thread that makes batches: what it starts inside runs on the stream.
-    """
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def ready(self, batch: Any) -> Callable[[], None]:
-        """Mark the end of the copies of ``batch``, the columns as the adapter made them."""
-
-
 class Adapter(Protocol):
     """Makes arrays of one framework, on one device, for one loader.
 
@@ -81,8 +67,8 @@ class Adapter(Protocol):
     adapter holds no threads or files, so nothing closes it.
     """
 
-    copy_stream: CopyStream | None = None
-    """Stream on which batches are put together; None for the thread's own."""
+    copy_stream: Any = None
+    """Stream of a GPU on which batches are put together, or None; see ``torch.CopyStream``."""
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
     """Makes the array of a shape and dtype that an engine on the CPU writes into; None for its own memory."""
 

@@ -21,6 +21,7 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Color
 
 from .base import Status
+from .shards import matches_checksum
 
 
 class PayloadError(ValueError):
@@ -51,6 +52,17 @@ def decode(
         raise PayloadError(Status.SIZE_MISMATCH, str(error)) from error
     except Exception as error:  # Pillow's parsers raise almost anything on damaged data
         raise PayloadError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
+
+
+def checked_payload(shards: Shards, samples: Samples, i: int, *, verify: bool) -> Any:
+    """The payload of a sample, compared with its checksum if ``verify``."""
+    try:
+        data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+    except (ValueError, OSError, MemoryError) as error:
+        raise PayloadError(Status.READ_ERROR, str(error) or "no memory to read it") from error
+    if verify and not matches_checksum(shards, data, samples, i):
+        raise PayloadError(Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
+    return data
 
 
 def describe_failure(

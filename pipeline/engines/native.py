@@ -1,4 +1,4 @@
-"""A batch in the native engine, from submit to collect."""
+"""The native engine: one pass in C++ from bytes on disk to the finished batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,241 +24,15 @@ from stoker.augment.steps import BatchStep, Step, split_last_custom
 from stoker.errors import EngineError, StokerError
 from stoker.formats.codecs.decode import engine_decodes
 from stoker.formats.dataset.index import Samples
-from stoker.types import Layout
+from stoker.types import DType, Layout
 
 from .base import Engine, EngineSettings, ImageFormat, Result, Status, Work
-from .decoding import PayloadError, decode, describe_failure
-from .shards import matches_checksum, open_shards, pack
-
-
-@dataclass
-class PendingBatch:
-    """A batch from submit to collect."""
-
-    work: Work  # Samples and parameters of the batch
-    # Arrays that the images are written into, one for each of the work's columns
-    images: tuple[npt.NDArray[Any], ...]
-    status: npt.NDArray[np.uint8]  # (N,) uint8, the :class:`Status` of each sample, which C++ writes
-    waiting: int = 1  # Samples that Pillow has not decoded, and one more until all of them are handed to it
-    # Pixels that Pillow has decoded, by index in the batch
-    decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
-    # Status and message of each bad sample, from Pillow or C++, by index in the batch
-    failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
-    # Errors of custom steps, by index in the batch
-    step_errors: dict[int, StokerError] = field(default_factory=dict)
-    job: _native.Job | None = None  # The batch in C++; None until it starts
-    error: BaseException | None = None  # What kept the batch from starting
-    # Set once ``job`` or ``error`` has a value
-    started: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)  # Guards ``waiting``
-
-
-Pixels = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.int64]
-
-
-def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
-    """Split the parameters of a column into what C++ executes, and the custom steps at its end that apply."""
-    steps, custom = split_last_custom(params.steps or ())
-    return replace(params, steps=steps or None), tuple(step for step in custom if step.where.any())
-
-
-class CustomSteps:
-    """The custom steps of a column of images, run one after the other."""
-
-    def __init__(self, steps: tuple[Step, ...], batch: PendingBatch, *, one_size: bool) -> None:
-        self._steps = steps
-        self._samples = len(batch.status)
-        # Errors refer to frames that refer to the batch in C++, which refers to this object.
-        self._batch = weakref.ref(batch)
-        self.together = one_size and any(isinstance(step, BatchStep) for step in steps)
-
-    def for_cpp(self, memory: _native.BufferPool) -> _native.PythonSteps:
-        """The steps as an argument for C++, which keeps their pixels in ``memory``."""
-        where = reduce(np.logical_or, (step.where for step in self._steps))
-        function = self._run_together if self.together else self._run_one
-        return _native.PythonSteps(where, function, memory, takes_several=self.together)
-
-    def _run_one(self, i: int, image: Pixels) -> Pixels:
-        """Change image ``i``, (H, W, 3) uint8, and record the error of a step."""
-        try:
-            for step in self._steps:
-                image = step.run(i, image)
-        except BaseException as error:
-            self._record(i, error)
-        return np.ascontiguousarray(image)
-
-    def _record(self, i: int, error: BaseException, *, only: bool = False) -> None:
-        """Record the error of image ``i``, which C++ must not see; ``only`` if there is no other error."""
-        if not isinstance(error, StokerError):
-            ended = EngineError(f"a custom step ended with {type(error).__name__}: {error}")
-            ended.__cause__, error = error, ended
-        batch = self._batch()
-        if batch and not (only and batch.step_errors):
-            batch.step_errors.setdefault(i % self._samples, error)
-
-    def _run_together(self, rows: Rows, pixels: Pixels) -> Pixels:
-        """Change the images ``rows``, (M,), with one call of each :class:`BatchStep`; (M, H, W, 3) uint8.
-
-        If a step fails, the images are run one by one, to find the sample on which it fails.
-        """
-        images = pixels
-        try:
-            for step in self._steps:
-                if isinstance(step, BatchStep):
-                    images = step.run_batch(rows, images)
-                else:
-                    images = np.stack([step.run(*pair) for pair in zip(rows.tolist(), images, strict=True)])
-        except BaseException as error:
-            for i, image in zip(rows.tolist(), pixels, strict=True):
-                self._run_one(i, image)
-            self._record(int(rows[0]), error, only=True)
-            return pixels
-        return np.ascontiguousarray(images)
-
-
-class ImageMemory:
-    """Makes the arrays of batches, each as large as the largest so far of its column of images.
-
-    The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
-    """
-
-    def __init__(
-        self, image_format: ImageFormat, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]
-    ) -> None:
-        self._image_format = image_format
-        self._empty = empty
-        self._most: dict[int, int] = {}
-
-    def arrays(self, work: Work) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays of a batch, C-contiguous, with undefined contents."""
-        shapes = [self._image_format.shape(params.image_count, params.size) for params in work.columns]
-        return tuple(self._array(column, shape) for column, shape in enumerate(shapes))
-
-    def _array(self, column: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        count, dtype = math.prod(shape), self._image_format.numpy_dtype
-        self._most[column] = most = max(count, self._most.get(column, 0))
-        if count == most:
-            return self._empty(shape, dtype)
-        return self._empty((most,), dtype)[:count].reshape(shape)
-
-
-def clear_images(work: Work, arrays: Sequence[npt.NDArray[Any]], i: int) -> None:
-    """Write zeros into all images of sample ``i`` of a batch, or into the image that it is a part of."""
-    if composition := work.params.composition:
-        arrays[0][composition.image[i]] = 0
-        return
-    for array in arrays:
-        array[i :: len(work.samples)] = 0
-
-
-Images = npt.NDArray[np.float32]
-
-_SHARE = 8
-"""Images that a thread does at a time."""
-
-
-def subtract_means(
-    columns: Sequence[ImageParams], arrays: Sequence[Images], layout: Layout, pool: Executor
-) -> None:
-    """Subtract the mean images of all columns of a batch in place, on the threads of a pool."""
-
-    def share(params: ImageParams, images: Images, first: int) -> None:
-        for i in range(first, min(first + _SHARE, len(params))):
-            subtract_mean(params, i, images[i], layout)
-
-    running = [
-        pool.submit(share, params, images, first)
-        for params, images in zip(columns, arrays, strict=True)
-        if params.mean_image is not None
-        for first in range(0, len(params), _SHARE)
-    ]
-    for future in running:
-        future.result()
-
-
-def subtract_mean(params: ImageParams, i: int, image: npt.NDArray[Any], layout: Layout) -> None:
-    """Subtract the mean image of image ``i`` in place, if the parameters have one."""
-    mean, chosen = params.mean_image, params.interpolation
-    if mean is None or not mean.where[i]:
-        return
-    _native.subtract_mean(
-        mean.levels,
-        image,
-        planar=layout == "NCHW",
-        crop=mean.crop[i],
-        region=mean.region[i],
-        dest=params.dest[i],
-        flip=params.flip[i],
-        interpolation=int(Interpolation.BILINEAR if chosen is None else chosen[i]),
-        scale=mean.units.scale,
-    )
-
+from .decoding import PayloadError, checked_payload, decode, describe_failure
+from .shards import open_shards, pack
 
 Int64 = npt.NDArray[np.int64]
-
-GAP = 16 << 10
-"""Bytes that an SSD reads in about the time of one more request."""
-
-_MCU_HEIGHTS = (8, 16)  # the index does not say which one an image has
-
-
-class ByteRanges(NamedTuple):
-    """Ranges of bytes of data files."""
-
-    shard: npt.NDArray[np.int32]  # (M,) int32, index of the data file
-    offset: Int64  # (M,) int64, first byte
-    length: Int64  # (M,) int64, number of bytes
-
-
-def needed_bytes(samples: Samples, columns: Sequence[ImageParams]) -> ByteRanges:
-    """Return the bytes that images need: parts of JPEGs with bands, other payloads whole."""
-    whole = ByteRanges(samples.shard, samples.offset, samples.length)
-    if samples.bands is None or not samples.bands.size or not columns:
-        return whole
-    starts = samples.bands[:, ::2].astype(np.int64)
-    count = np.count_nonzero(starts[:, 1:], axis=1)  # the headers begin at 0
-    at = np.flatnonzero((count > 1) & (samples.orientation == 1))
-    count, starts = count[at], np.column_stack((starts[at], np.zeros(len(at), np.int64)))
-    starts[np.arange(len(at)), count + 1] = samples.length[at]
-    first, last = _bands(samples.height[at], count, *_rows(samples, columns, at))
-    begin, end = (np.take_along_axis(starts, band[:, None] + 1, 1)[:, 0] for band in (first, last))
-    offset, length = whole.offset.copy(), whole.length.copy()
-    offset[at] += begin
-    length[at] = end - begin
-    return ByteRanges(
-        np.concatenate((whole.shard, whole.shard[at])),
-        np.concatenate((offset, whole.offset[at])),
-        np.concatenate((length, starts[:, 1])),
-    )
-
-
-def _rows(samples: Samples, columns: Sequence[ImageParams], at: Int64) -> tuple[Int64, Int64]:
-    """The rows of pixels that the images of samples need: the first, and the one after the last."""
-    top = np.full(len(at), np.iinfo(np.int64).max)
-    bottom = np.zeros(len(at), np.int64)
-    for params in columns:
-        crop = params.crop.reshape(-1, len(samples), 4)[:, at].astype(np.int64)
-        # Rows beside the crop, of the size at which it is decoded, that colour upsampling looks at.
-        height: npt.NDArray[np.integer[Any]] = np.array(params.size[0])
-        if params.image_size is not None:
-            height = params.image_size[:, 0].reshape(-1, len(samples))[:, at]
-        margin = 4 + 2 * (crop[..., 2] // height)
-        top = np.minimum(top, (crop[..., 0] - margin).min(0))
-        bottom = np.maximum(bottom, (crop[..., 0] + crop[..., 2] + margin).max(0))
-    return np.maximum(top, 0), np.minimum(bottom, samples.height[at])
-
-
-def _bands(height: npt.NDArray[np.int32], count: Int64, top: Int64, bottom: Int64) -> tuple[Int64, Int64]:
-    """The bands [first, last) that hold rows of pixels; see ``Bands`` in native/restarts/bands.h."""
-    first, last = count.copy(), np.zeros_like(count)
-    for mcu in _MCU_HEIGHTS:
-        rows = (height + mcu - 1) // mcu
-        per_band = mcu * ((rows + count - 1) // count)
-        first = np.minimum(first, top // per_band)
-        last = np.maximum(last, (bottom - 1) // per_band + 1)
-    return np.minimum(first, count - 1), np.clip(last, 1, count)
-
+Pixels = npt.NDArray[np.uint8]
+Images = npt.NDArray[np.float32]
 
 _STEPS = frozenset(
     kind
@@ -321,7 +95,7 @@ def _pack_erase(erase: Erase) -> dict[str, npt.NDArray[Any]]:
     return columns
 
 
-LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
+_LAYOUTS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 """The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
 _DECODES = engine_decodes("native", np.arange(256, dtype=np.uint8))  # by the numbers of codecs
@@ -329,7 +103,7 @@ _SPARE_BUFFERS = 2  # beside those of the batches in flight
 
 
 class NativeEngine:
-    """Executes batches in C++, on threads of its own. Pillow decodes the codecs that C++ does not decode.
+    """Executes batches in C++, on its own threads. Pillow decodes the codecs that C++ does not decode.
 
     C++ calls custom steps that come last, before it writes an image. Such a batch is executed on threads of
     Python.
@@ -342,7 +116,7 @@ class NativeEngine:
         self.max_in_flight = settings.depth
         self._settings = settings
         self._is_grey = settings.image_format.color == "gray"
-        self._layout = _GREY if self._is_grey else LAYOUT_NUMBERS[settings.image_format.layout]
+        self._layout = _GREY if self._is_grey else _LAYOUTS[settings.image_format.layout]
         self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
         self._reads_parts = settings.mapped and _native.jpeg_decoder() == "stoker"
         self._pool = _native.Pool(settings.num_threads, settings.cached_samples)
@@ -358,11 +132,10 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
-        images = self._memory.arrays(work)
-        batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
-        on_host = self._on_host(work.samples)
-        batch.waiting += len(on_host)
-        for i in on_host:
+        batch = PendingBatch(work, self._memory.arrays(work), np.empty(len(work.samples), np.uint8))
+        by_pillow = np.flatnonzero(~_DECODES[work.samples.codec]).tolist()
+        batch.waiting += len(by_pillow)
+        for i in by_pillow:
             self._python.submit(self._decode, batch, i)
         self._count_ready(batch)
         self._in_flight.append(batch)
@@ -380,7 +153,7 @@ class NativeEngine:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
         subtract_means(batch.work.columns, batch.images, self._settings.image_format.layout, self._python)
         for i, (status, _) in batch.failed.items():
-            clear_images(batch.work, batch.images, i)
+            batch.clear(i)
             batch.status[i] = status
         reason = {i: text for i, (_, text) in batch.failed.items()}
         images, *others = batch.images
@@ -388,7 +161,7 @@ class NativeEngine:
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
         """Ask the kernel to read what the images need, neighbouring ranges in one request."""
-        self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=GAP)
+        self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=_GAP)
 
     def close(self) -> None:
         """Stop the threads and close the files; batches in flight are lost."""
@@ -401,24 +174,14 @@ class NativeEngine:
         self._in_flight.clear()
         self._shards.close()
 
-    def _on_host(self, samples: Samples) -> Sequence[int]:
-        """Indices of the samples whose pixels Python hands to C++."""
-        indices: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
-        return indices
-
     def _decode(self, batch: PendingBatch, i: int) -> None:
         samples, settings = batch.work.samples, self._settings
         try:
-            view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-            if settings.verify and not matches_checksum(self._shards, view, samples, i):
-                batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
-            else:
-                color = settings.image_format.color
-                batch.decoded[i] = decode(view, samples, i, max_pixels=settings.max_pixels, color=color)
+            data = checked_payload(self._shards, samples, i, verify=settings.verify)
+            color = settings.image_format.color
+            batch.decoded[i] = decode(data, samples, i, max_pixels=settings.max_pixels, color=color)
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
-        except (ValueError, OSError, MemoryError) as error:
-            batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")
         finally:
             self._count_ready(batch)
 
@@ -480,10 +243,226 @@ class NativeEngine:
         return pack_images(params, images, self._layout, exact=self._settings.exact)
 
 
-_PART_BYTES = 1 << 20  # for larger arrays Ray starts threads, which cost more than they gain on busy cores
+@dataclass
+class PendingBatch:
+    """A batch from submit to collect."""
 
-PIXELS_DTYPE: Final = "uint8"
-PIXELS_LAYOUT: Final = "NCHW"
+    work: Work  # Samples and parameters of the batch
+    # Arrays that the images are written into, one for each of the work's columns
+    images: tuple[npt.NDArray[Any], ...]
+    status: npt.NDArray[np.uint8]  # (N,) uint8, the :class:`Status` of each sample, which C++ writes
+    waiting: int = 1  # Samples that Pillow has not decoded, and one more until all of them are handed to it
+    # Pixels that Pillow has decoded, by index in the batch
+    decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    # Status and message of each bad sample, from Pillow or C++, by index in the batch
+    failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    # Errors of custom steps, by index in the batch
+    step_errors: dict[int, StokerError] = field(default_factory=dict)
+    job: _native.Job | None = None  # The batch in C++; None until it starts
+    error: BaseException | None = None  # What kept the batch from starting
+    # Set once ``job`` or ``error`` has a value
+    started: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)  # Guards ``waiting``
+
+    def clear(self, i: int) -> None:
+        """Write zeros into all images of sample ``i``, or into the image that it is a part of."""
+        if composition := self.work.params.composition:
+            self.images[0][composition.image[i]] = 0
+            return
+        for array in self.images:
+            array[i :: len(self.work.samples)] = 0
+
+
+class ImageMemory:
+    """Makes the arrays of batches, each as large as the largest so far of its column of images.
+
+    The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
+    """
+
+    def __init__(
+        self, image_format: ImageFormat, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]
+    ) -> None:
+        self._image_format = image_format
+        self._empty = empty
+        self._most: dict[int, int] = {}
+
+    def arrays(self, work: Work) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays of a batch, C-contiguous, with undefined contents."""
+        shapes = [self._image_format.shape(params.image_count, params.size) for params in work.columns]
+        return tuple(self._array(column, shape) for column, shape in enumerate(shapes))
+
+    def _array(self, column: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        count, dtype = math.prod(shape), self._image_format.numpy_dtype
+        self._most[column] = most = max(count, self._most.get(column, 0))
+        if count == most:
+            return self._empty(shape, dtype)
+        return self._empty((most,), dtype)[:count].reshape(shape)
+
+
+def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
+    """Split the parameters of a column into what C++ executes, and the custom steps at its end that apply."""
+    steps, custom = split_last_custom(params.steps or ())
+    return replace(params, steps=steps or None), tuple(step for step in custom if step.where.any())
+
+
+class CustomSteps:
+    """The custom steps of a column of images, run one after the other."""
+
+    def __init__(self, steps: tuple[Step, ...], batch: PendingBatch, *, one_size: bool) -> None:
+        self._steps = steps
+        self._samples = len(batch.status)
+        # Errors refer to frames that refer to the batch in C++, which refers to this object.
+        self._batch = weakref.ref(batch)
+        self.together = one_size and any(isinstance(step, BatchStep) for step in steps)
+
+    def for_cpp(self, memory: _native.BufferPool) -> _native.PythonSteps:
+        """The steps as an argument for C++, which keeps their pixels in ``memory``."""
+        where = reduce(np.logical_or, (step.where for step in self._steps))
+        function = self._run_together if self.together else self._run_one
+        return _native.PythonSteps(where, function, memory, takes_several=self.together)
+
+    def _run_one(self, i: int, image: Pixels) -> Pixels:
+        """Change image ``i``, (H, W, 3) uint8, and record the error of a step."""
+        try:
+            for step in self._steps:
+                image = step.run(i, image)
+        except BaseException as error:
+            self._record(i, error)
+        return np.ascontiguousarray(image)
+
+    def _record(self, i: int, error: BaseException, *, only: bool = False) -> None:
+        """Record the error of image ``i``, which C++ must not see; ``only`` if there is no other error."""
+        if not isinstance(error, StokerError):
+            ended = EngineError(f"a custom step ended with {type(error).__name__}: {error}")
+            ended.__cause__, error = error, ended
+        batch = self._batch()
+        if batch and not (only and batch.step_errors):
+            batch.step_errors.setdefault(i % self._samples, error)
+
+    def _run_together(self, rows: Int64, pixels: Pixels) -> Pixels:
+        """Change the images ``rows``, (M,), with one call of each :class:`BatchStep`; (M, H, W, 3) uint8.
+
+        If a step fails, the images are run one by one, to find the sample on which it fails.
+        """
+        images = pixels
+        try:
+            for step in self._steps:
+                if isinstance(step, BatchStep):
+                    images = step.run_batch(rows, images)
+                else:
+                    images = np.stack([step.run(*pair) for pair in zip(rows.tolist(), images, strict=True)])
+        except BaseException as error:
+            for i, image in zip(rows.tolist(), pixels, strict=True):
+                self._run_one(i, image)
+            self._record(int(rows[0]), error, only=True)
+            return pixels
+        return np.ascontiguousarray(images)
+
+
+_SHARE = 8  # images that a thread does at a time
+
+
+def subtract_means(
+    columns: Sequence[ImageParams], arrays: Sequence[Images], layout: Layout, pool: Executor
+) -> None:
+    """Subtract the mean images of all columns of a batch in place, on the threads of a pool."""
+
+    def share(params: ImageParams, images: Images, first: int) -> None:
+        for i in range(first, min(first + _SHARE, len(params))):
+            subtract_mean(params, i, images[i], layout)
+
+    running = [
+        pool.submit(share, params, images, first)
+        for params, images in zip(columns, arrays, strict=True)
+        if params.mean_image is not None
+        for first in range(0, len(params), _SHARE)
+    ]
+    for future in running:
+        future.result()
+
+
+def subtract_mean(params: ImageParams, i: int, image: npt.NDArray[Any], layout: Layout) -> None:
+    """Subtract the mean image of image ``i`` in place, if the parameters have one."""
+    mean, chosen = params.mean_image, params.interpolation
+    if mean is None or not mean.where[i]:
+        return
+    _native.subtract_mean(
+        mean.levels,
+        image,
+        planar=layout == "NCHW",
+        crop=mean.crop[i],
+        region=mean.region[i],
+        dest=params.dest[i],
+        flip=params.flip[i],
+        interpolation=int(Interpolation.BILINEAR if chosen is None else chosen[i]),
+        scale=mean.units.scale,
+    )
+
+
+_GAP = 16 << 10  # bytes that an SSD reads in about the time of one more request
+_MCU_HEIGHTS = (8, 16)  # the index does not say which one an image has
+
+
+class ByteRanges(NamedTuple):
+    """Ranges of bytes of data files."""
+
+    shard: npt.NDArray[np.int32]  # (M,) int32, index of the data file
+    offset: Int64  # (M,) int64, first byte
+    length: Int64  # (M,) int64, number of bytes
+
+
+def needed_bytes(samples: Samples, columns: Sequence[ImageParams]) -> ByteRanges:
+    """Return the bytes that images need: parts of JPEGs with bands, other payloads whole."""
+    whole = ByteRanges(samples.shard, samples.offset, samples.length)
+    if samples.bands is None or not samples.bands.size or not columns:
+        return whole
+    starts = samples.bands[:, ::2].astype(np.int64)
+    count = np.count_nonzero(starts[:, 1:], axis=1)  # the headers begin at 0
+    at = np.flatnonzero((count > 1) & (samples.orientation == 1))
+    count, starts = count[at], np.column_stack((starts[at], np.zeros(len(at), np.int64)))
+    starts[np.arange(len(at)), count + 1] = samples.length[at]
+    first, last = _bands(samples.height[at], count, *_rows(samples, columns, at))
+    begin, end = (np.take_along_axis(starts, band[:, None] + 1, 1)[:, 0] for band in (first, last))
+    offset, length = whole.offset.copy(), whole.length.copy()
+    offset[at] += begin
+    length[at] = end - begin
+    return ByteRanges(
+        np.concatenate((whole.shard, whole.shard[at])),
+        np.concatenate((offset, whole.offset[at])),
+        np.concatenate((length, starts[:, 1])),
+    )
+
+
+def _rows(samples: Samples, columns: Sequence[ImageParams], at: Int64) -> tuple[Int64, Int64]:
+    """The rows of pixels that the images of samples need: the first, and the one after the last."""
+    top = np.full(len(at), np.iinfo(np.int64).max)
+    bottom = np.zeros(len(at), np.int64)
+    for params in columns:
+        crop = params.crop.reshape(-1, len(samples), 4)[:, at].astype(np.int64)
+        # Rows beside the crop, of the size at which it is decoded, that colour upsampling looks at.
+        height: npt.NDArray[np.integer[Any]] = np.array(params.size[0])
+        if params.image_size is not None:
+            height = params.image_size[:, 0].reshape(-1, len(samples))[:, at]
+        margin = 4 + 2 * (crop[..., 2] // height)
+        top = np.minimum(top, (crop[..., 0] - margin).min(0))
+        bottom = np.maximum(bottom, (crop[..., 0] + crop[..., 2] + margin).max(0))
+    return np.maximum(top, 0), np.minimum(bottom, samples.height[at])
+
+
+def _bands(height: npt.NDArray[np.int32], count: Int64, top: Int64, bottom: Int64) -> tuple[Int64, Int64]:
+    """The bands [first, last) that hold rows of pixels; see ``Bands`` in native/restarts/bands.h."""
+    first, last = count.copy(), np.zeros_like(count)
+    for mcu in _MCU_HEIGHTS:
+        rows = (height + mcu - 1) // mcu
+        per_band = mcu * ((rows + count - 1) // count)
+        first = np.minimum(first, top // per_band)
+        last = np.maximum(last, (bottom - 1) // per_band + 1)
+    return np.minimum(first, count - 1), np.clip(last, 1, count)
+
+
+PIXELS_DTYPE: DType = "uint8"
+_PIXELS_LAYOUT: Layout = "NCHW"
+_PART_BYTES = 1 << 20  # for larger arrays Ray starts threads, which cost more than they gain on busy cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,44 +486,38 @@ class UnfinishedImages:
         """
         form = self.image_format
         out = empty(form.shape(len(self.params), self.params.size), form.numpy_dtype)
-        images = pack_images(self.params, out, LAYOUT_NUMBERS[form.layout], exact=False)
+        images = pack_images(self.params, out, _LAYOUTS[form.layout], exact=False)
         _native.ImageArray(**images).finish(self.pixels)
         return out
 
 
-class UnfinishedEngine:
-    """A native engine whose results hold :class:`UnfinishedImages`."""
+class UnfinishedEngine(NativeEngine):
+    """Leaves colours, dtype, layout and erased boxes to another process: its results are UnfinishedImages.
 
-    def __init__(self, engine: NativeEngine, image_format: ImageFormat) -> None:
-        self.name = engine.name
-        self.device = engine.device
-        self.max_in_flight = engine.max_in_flight
-        self._engine = engine
-        self._image_format = image_format
+    These steps come last and need only the pixels of an image. A worker of a cluster leaves them to the
+    trainer, because uint8 pixels are a quarter of the bytes of float32.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._finished = settings.image_format
+        pixels = replace(settings.image_format, dtype=PIXELS_DTYPE, layout=_PIXELS_LAYOUT)
+        super().__init__(replace(settings, image_format=pixels))
         self._left: deque[tuple[ImageParams, ...]] = deque()
 
-    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        """See :meth:`NativeEngine.read_ahead`."""
-        self._engine.read_ahead(samples, columns)
-
     def submit(self, work: Work) -> None:
-        """See :meth:`NativeEngine.submit`."""
+        """Start a batch without the steps that are left."""
         made, *others = map(_before_colors, work.columns)
-        self._engine.submit(Work(work.samples, made, tuple(others)))
+        super().submit(Work(work.samples, made, tuple(others)))
         self._left.append(work.columns)
 
     def collect(self) -> Result:
-        """See :meth:`NativeEngine.collect`."""
-        result = self._engine.collect()
+        """Wait for the oldest batch; its images are UnfinishedImages."""
+        result = super().collect()
         images, *others = (
-            UnfinishedImages(_parts(pixels), _after_pixels(params), self._image_format)
+            UnfinishedImages(_parts(pixels), _after_pixels(params), self._finished)
             for pixels, params in zip(result.columns, self._left.popleft(), strict=True)
         )
         return replace(result, images=images, others=tuple(others))
-
-    def close(self) -> None:
-        """See :meth:`NativeEngine.close`."""
-        self._engine.close()
 
 
 def _parts(pixels: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
@@ -580,8 +553,4 @@ def _after_pixels(params: ImageParams) -> ImageParams:
 
 def make_engine(settings: EngineSettings) -> Engine:
     """Make the native engine for RGB or grey images."""
-    if not settings.unfinished:
-        return NativeEngine(settings)
-    form = settings.image_format
-    pixels = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
-    return UnfinishedEngine(NativeEngine(replace(settings, image_format=pixels)), form)
+    return UnfinishedEngine(settings) if settings.unfinished else NativeEngine(settings)

@@ -21,8 +21,8 @@ from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
 
 from .base import EngineSettings, Result, Status, Work
-from .decoding import PayloadError, decode
-from .shards import matches_checksum, open_shards
+from .decoding import PayloadError, checked_payload, decode
+from .shards import open_shards
 
 _Outcome = tuple[Status, str, StokerError | None]
 _Arrays = tuple[npt.NDArray[Any], ...]
@@ -115,12 +115,7 @@ class ReferenceEngine:
     ) -> tuple[npt.NDArray[Any] | None, _Outcome]:
         """The pixels of sample ``i`` for its images in ``columns`` (None if it is bad), and its outcome."""
         try:
-            data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-        except (ValueError, OSError) as error:
-            return None, (Status.READ_ERROR, str(error), None)
-        if self._settings.verify and not matches_checksum(self._shards, data, samples, i):
-            return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
-        try:
+            data = checked_payload(self._shards, samples, i, verify=self._settings.verify)
             return self._decode(data, samples, i, columns), (Status.OK, "", None)
         except PayloadError as error:
             return None, (error.status, str(error), None)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
-import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,212 +20,11 @@ from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
 from stoker.formats.dataset.index import Samples
 
-from ..base import EngineSettings, Result, Status, Work, to_bfloat16
+from ..base import EngineSettings, Result, Work, to_bfloat16
+from .failures import engine_error, is_sticky, recover
 from .inputs import DaliBatch, PayloadReader, Payloads, PipelineSpec, united_crops
 from .pipeline import define_pipeline
 from .steps import STEPS
-
-
-class BuiltPipeline:
-    """A pipeline of DALI that is ready for batches with the specification of ``batch``."""
-
-    alive: ClassVar[weakref.WeakSet[BuiltPipeline]] = weakref.WeakSet()
-
-    def __init__(self, batch: DaliBatch, settings: EngineSettings) -> None:
-        self._settings = settings
-        batch_size = settings.batch_size * batch.repeats
-        self._pipeline = define_pipeline(batch.spec, settings, batch_size=batch_size, cuts=batch.cuts)
-        self._pipeline.build()
-        self.alive.add(self)
-        # From the first batch of a decoder nvImageCodec (0.8, image_generic_codec.h) decides how many samples
-        # of every batch go to a GPU's JPEG hardware; from a batch of one sample, hardly any.
-        self._prime(batch.black(1 if settings.device == "cpu" else batch_size))
-
-    def abandon(self) -> None:
-        """Never free the pipeline. Freeing waits for its threads, which a forked child does not have."""
-        inner, self._pipeline._pipe = self._pipeline._pipe, None
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
-
-    def start(self, batch: DaliBatch) -> None:
-        """Start a batch; returns at once."""
-        self._feed(batch)
-        self._pipeline.schedule_run()
-
-    def finish(self) -> Any:
-        """Images of the oldest batch: a NumPy array, or on a GPU a DALI tensor; both speak DLPack."""
-        outputs = self._pipeline.outputs()
-        if self._settings.device != "cpu":
-            return outputs[0].as_tensor()
-        # Through the buffer protocol, as np.from_dlpack would make the array read-only.
-        arrays = [np.asarray(images.as_tensor()) for images in outputs]
-        array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return to_bfloat16(array) if self._settings.image_format.dtype == "bfloat16" else array
-
-    def _feed(self, batch: DaliBatch) -> None:
-        """Hand over the inputs as DALI's own lists, which it takes without checking every sample."""
-        from nvidia.dali.tensors import TensorCPU, TensorListCPU
-
-        layout = "" if batch.spec.encoded else "HWC"
-        payloads = [TensorCPU(capsule, layout) for capsule in batch.data()]
-        # A contiguous list would be a copy of all payloads, made under the interpreter's lock.
-        list_of_views: Any = TensorListCPU  # whose stub lacks the argument
-        lists = {"payload": list_of_views(payloads, layout, contiguous=False)}
-        lists |= {name: TensorListCPU(values, "") for name, values in batch.inputs().items()}
-        # After everything that may fail: DALI would take a part of a batch for a part of the next.
-        for name, values in lists.items():
-            self._pipeline.feed_input(name, values)
-
-    def _prime(self, batch: DaliBatch) -> None:
-        """Run a black batch through every slot of the queue.
-
-        DALI's first ``schedule_run`` starts as many runs as the queue is deep, and needs inputs for all of
-        them. Each later call starts one.
-        """
-        for _ in range(self._settings.depth):
-            self._feed(batch)
-        self._pipeline.schedule_run()
-        for _ in range(self._settings.depth):
-            self._pipeline.outputs()
-
-
-def _abandon_pipelines() -> None:
-    for pipeline in BuiltPipeline.alive:
-        pipeline.abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_pipelines)
-
-
-Run = Callable[[DaliBatch], Any]
-
-# DALI's image decoder (operators/imgcodec/image_decoder.h) numbers samples from the start of the batch.
-_DECODE = re.compile(r"Failed to decode sample #(\d+)")
-
-# Errors after which every call of CUDA in this process fails (CUDA Runtime API, "cudaError" types).
-_STICKY = re.compile(
-    r"cudaError(IllegalAddress|LaunchFailure|HardwareStackError|IllegalInstruction|MisalignedAddress"
-    r"|InvalidAddressSpace|InvalidPc|Assert|LaunchTimeout|ECCUncorrectable|ContextIsDestroyed)"
-    r"|CUDA_ERROR_(ILLEGAL_ADDRESS|LAUNCH_FAILED|HARDWARE_STACK_ERROR|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS"
-    r"|INVALID_ADDRESS_SPACE|INVALID_PC|ASSERT|LAUNCH_TIMEOUT|ECC_UNCORRECTABLE|CONTEXT_IS_DESTROYED)"
-    r"|an illegal memory access was encountered|unspecified launch failure|misaligned address"
-    r"|device-side assert triggered"
-)
-# nvimgcodec.h: 5 is NVIMGCODEC_STATUS_ALLOCATOR_FAILURE, 15 is that of an extension.
-_OUT_OF_MEMORY = re.compile(
-    r"cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|NVJPEG_STATUS_ALLOCATOR_FAILURE"
-    r"|out of memory|CUDA allocation failed|bad_alloc|nvImageCodec failure: '#(5|15)'",
-    re.IGNORECASE,
-)
-
-_MEMORY_OF = {
-    "tensorflow": "TensorFlow takes nearly all memory of a GPU when it first uses it: call "
-    "tf.config.experimental.set_memory_growth(gpu, True) for each GPU before that.",
-    "jax": "JAX takes 75% of the memory of a GPU when it first uses it: set the environment variable "
-    "XLA_PYTHON_CLIENT_PREALLOCATE=false, or a smaller XLA_PYTHON_CLIENT_MEM_FRACTION, before that.",
-}
-
-
-def named_samples(error: BaseException) -> list[int]:
-    """Positions in the batch of the samples that a message says could not be decoded, ascending."""
-    return sorted({int(number) for number in _DECODE.findall(str(error))})
-
-
-def is_sticky(error: BaseException) -> bool:
-    """Whether a message names a fault after which CUDA no longer works in this process."""
-    return bool(_STICKY.search(str(error)))
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was missing, in this process or on a GPU: no sample is to blame."""
-    return isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
-
-
-def engine_error(error: BaseException, device: str) -> EngineError:
-    """The error that a user sees for an error of DALI that no sample explains."""
-    if isinstance(error, EngineError):
-        return error
-    said = last_line(error)
-    if device != "cpu" and is_sticky(error):
-        return EngineError(
-            f"CUDA failed on {device} and can no longer be used in this process: {said}",
-            hint="Start the process again from a checkpoint; engine='native' does not decode with CUDA.",
-        )
-    if device != "cpu" and is_out_of_memory(error):
-        hints = [hint for framework, hint in _MEMORY_OF.items() if framework in sys.modules]
-        return EngineError(
-            f"{device} has too little memory for DALI: {said}",
-            hint=" ".join([*hints, "A smaller batch_size or prefetch needs less memory."]),
-        )
-    return EngineError(f"DALI failed: {said}")
-
-
-def last_line(error: BaseException) -> str:
-    """The line of a DALI error that says what happened, without its C++ traceback."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    telling = [line for line in lines if _tells(line)]
-    return next(iter(telling[1:2] or telling or [line for line in lines if line]), "no message")
-
-
-def _tells(line: str) -> bool:
-    words = ("Assert", "Failed to decode", "CUDA")
-    return line.startswith("Error") or "failure" in line.lower() or any(word in line for word in words)
-
-
-def recover(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run, device: str) -> Any:
-    """Execute a batch that failed, without the samples that DALI cannot decode, which are rejected.
-
-    DALI's message names one sample at most. A named sample is run alone to confirm it. Where no sample is
-    named, halves of the batch are run until the samples are found. The search ends where memory is missing:
-    each sample that fails then may be good.
-    """
-    for _ in range(len(batch.payloads)):  # each round but the last rejects a sample
-        if not _may_be_a_sample(error):
-            break
-        culprits: dict[int, str] = {}
-        try:
-            culprits = _culprits(batch, error, run)
-            for i, reason in culprits.items():
-                batch.payloads.reject(i, Status.NOT_DECODABLE, reason)
-            return run(batch)
-        except (RuntimeError, MemoryError) as again:
-            error = again
-        if not culprits:
-            break
-    raise engine_error(error, device) from (error.__cause__ if isinstance(error, EngineError) else error)
-
-
-def _may_be_a_sample(error: BaseException) -> bool:
-    """Whether a sample may explain an error of DALI, or of the making of its pipeline."""
-    return not (isinstance(error, EngineError) or is_out_of_memory(error) or is_sticky(error))
-
-
-def _culprits(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run) -> dict[int, str]:
-    """Reasons of the samples that fail alone, by position: those that ``error`` names, or else all."""
-    good = [i for i in range(len(batch.payloads)) if i not in batch.payloads.bad]
-    named = [i for i in named_samples(error) if i in good]
-    found = {i: reason for i in named for reason in _failures(batch, [i], run).values()}
-    return found or _failures(batch, good, run, known=error)
-
-
-def _failures(
-    batch: DaliBatch, rows: Sequence[int], run: Run, known: RuntimeError | MemoryError | None = None
-) -> dict[int, str]:
-    """Reasons of the samples among ``rows`` that fail alone, by position in the batch."""
-    error = known
-    if error is None:
-        try:
-            run(batch.of(rows))
-        except (RuntimeError, MemoryError) as reason:
-            if not _may_be_a_sample(reason):
-                raise
-            error = reason
-    if error is None or not rows:
-        return {}
-    if len(rows) == 1:
-        return {rows[0]: last_line(error)}
-    middle = len(rows) // 2
-    return _failures(batch, rows[:middle], run) | _failures(batch, rows[middle:], run)
-
 
 _MOST_PIPELINES = 3
 """Pipelines that are kept for each array of images. Each holds threads; on a GPU it also holds a decoder, and
@@ -408,6 +205,9 @@ class DaliEngine:
             raise
 
 
+make_engine = DaliEngine
+
+
 def _require_dali() -> None:
     try:
         import nvidia.dali  # noqa: F401 - to see whether it is there
@@ -419,4 +219,71 @@ def _require_dali() -> None:
         ) from error
 
 
-make_engine = DaliEngine
+class BuiltPipeline:
+    """A pipeline of DALI that is ready for batches with the specification of ``batch``."""
+
+    alive: ClassVar[weakref.WeakSet[BuiltPipeline]] = weakref.WeakSet()
+
+    def __init__(self, batch: DaliBatch, settings: EngineSettings) -> None:
+        self._settings = settings
+        batch_size = settings.batch_size * batch.repeats
+        self._pipeline = define_pipeline(batch.spec, settings, batch_size=batch_size, cuts=batch.cuts)
+        self._pipeline.build()
+        self.alive.add(self)
+        # From the first batch of a decoder nvImageCodec (0.8, image_generic_codec.h) decides how many samples
+        # of every batch go to a GPU's JPEG hardware; from a batch of one sample, hardly any.
+        self._prime(batch.black(1 if settings.device == "cpu" else batch_size))
+
+    def abandon(self) -> None:
+        """Never free the pipeline. Freeing waits for its threads, which a forked child does not have."""
+        inner, self._pipeline._pipe = self._pipeline._pipe, None
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
+
+    def start(self, batch: DaliBatch) -> None:
+        """Start a batch; returns at once."""
+        self._feed(batch)
+        self._pipeline.schedule_run()
+
+    def finish(self) -> Any:
+        """Images of the oldest batch: a NumPy array, or on a GPU a DALI tensor; both speak DLPack."""
+        outputs = self._pipeline.outputs()
+        if self._settings.device != "cpu":
+            return outputs[0].as_tensor()
+        # Through the buffer protocol, as np.from_dlpack would make the array read-only.
+        arrays = [np.asarray(images.as_tensor()) for images in outputs]
+        array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return to_bfloat16(array) if self._settings.image_format.dtype == "bfloat16" else array
+
+    def _feed(self, batch: DaliBatch) -> None:
+        """Hand over the inputs as DALI's own lists, which it takes without checking every sample."""
+        from nvidia.dali.tensors import TensorCPU, TensorListCPU
+
+        layout = "" if batch.spec.encoded else "HWC"
+        payloads = [TensorCPU(capsule, layout) for capsule in batch.data()]
+        # A contiguous list would be a copy of all payloads, made under the interpreter's lock.
+        list_of_views: Any = TensorListCPU  # whose stub lacks the argument
+        lists = {"payload": list_of_views(payloads, layout, contiguous=False)}
+        lists |= {name: TensorListCPU(values, "") for name, values in batch.inputs().items()}
+        # After everything that may fail: DALI would take a part of a batch for a part of the next.
+        for name, values in lists.items():
+            self._pipeline.feed_input(name, values)
+
+    def _prime(self, batch: DaliBatch) -> None:
+        """Run a black batch through every slot of the queue.
+
+        DALI's first ``schedule_run`` starts as many runs as the queue is deep, and needs inputs for all of
+        them. Each later call starts one.
+        """
+        for _ in range(self._settings.depth):
+            self._feed(batch)
+        self._pipeline.schedule_run()
+        for _ in range(self._settings.depth):
+            self._pipeline.outputs()
+
+
+def _abandon_pipelines() -> None:
+    for pipeline in BuiltPipeline.alive:
+        pipeline.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_pipelines)
