@@ -1,4 +1,7 @@
-"""How sequences form batches: arguments of a text loader, checked against each other."""
+"""How sequences of text form batches: the checked arguments of a loader, and what follows from them.
+
+``TextPlanner`` makes the plans of epochs from these: lengths after truncation, and a batch sampler.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import optional_number, whole_number
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.bucketing import (
     BatchSampler,
     BucketBoundaries,
@@ -24,16 +27,32 @@ from stoker.bucketing.packing import TooLong
 from stoker.bucketing.samplers import Balance
 from stoker.errors import ConfigError
 
-Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
+Int64 = npt.NDArray[np.int64]
 
+Buckets = int | BucketBoundaries | Int64 | Literal["auto"] | None
 
 FEW_BUCKETS = 8  # of "auto", for samples of one field
+
+_WINDOW = 100  # batches of a window that a k-d split orders; states depend on the number
 
 _COUNTS = (
     *("batch_size", "max_tokens", "pad_to_multiple_of", "max_sequences", "max_length", "samples_per_epoch"),
     "stream",
 )
-_CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
+
+
+_WITHOUT_EFFECT = {
+    "stream": (
+        *("max_tokens", "batch_sampler", "pack", "max_length", "balance", "max_sequences", "buckets"),
+        *("too_long", "pad_to_multiple_of"),
+    ),
+    "pack": ("batch_sampler", "buckets"),
+    "batch_sampler": ("buckets", "pad_to_multiple_of"),
+}
+"""The arguments that have no effect beside another one."""
+
+
+_USUAL = {"buckets": ("auto", FEW_BUCKETS), "too_long": ("error",), "pad_to_multiple_of": (1,)}
 
 
 @dataclass(frozen=True)
@@ -44,19 +63,17 @@ class BatchingConfig:
     max_tokens: int | None  # Tokens of a batch on one rank, padding included
     batch_sampler: Callable[..., BatchSampler] | None  # Function that makes the sampler of batches
     buckets: Buckets  # Number of buckets, or their boundaries
-    pad_to_multiple_of: int  # Padded lengths are multiples of this
+    pad_to_multiple_of: int
     # Tokens of a packed row, one number for all fields or one for each; None does not pack
     pack: int | tuple[int, ...] | None
-    max_sequences: int | None  # Largest number of sequences in a packed row; None sets no limit
-    max_length: int | None  # Largest number of tokens of a sequence; None sets no limit
+    max_sequences: int | None  # Largest number of sequences in a packed row
+    max_length: int | None  # Largest number of tokens of a sequence
     too_long: TooLong  # What happens to a longer sequence
-    shuffle: bool  # Whether batches are drawn anew in each epoch; False keeps the order of the dataset
-    # Samples of an epoch that is cut from an infinite stream; None for all draws once
-    samples_per_epoch: int | None
-    seed: int  # Seed of all draws
+    shuffle: bool  # Whether each epoch draws other batches; False keeps the order of the dataset
+    samples_per_epoch: int | None  # Samples of an epoch cut from an infinite stream; None for all draws once
+    seed: int
     last_batch: LastGroup  # What happens to samples that do not fill a batch
-    # The cost that is about equal on all ranks at each step; None deals samples in order
-    balance: Balance | None
+    balance: Balance | None  # Cost that is about equal on all ranks at each step; None deals samples in order
     stream: int | None = None  # Tokens that a row takes of its stream at each step; None makes no streams
 
     def __post_init__(self) -> None:
@@ -67,20 +84,24 @@ class BatchingConfig:
             )
         for name in _COUNTS:
             object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))
-        object.__setattr__(self, "pack", _as_capacity(self.pack))
+        pack: Any = self.pack
+        if isinstance(pack, (list, tuple, np.ndarray)) and len(pack):
+            object.__setattr__(self, "pack", tuple(whole_number("pack", each, 1) for each in pack))
+        else:
+            object.__setattr__(self, "pack", optional_number("pack", pack, 1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed))
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
+        one_of("too_long", self.too_long, get_args(TooLong))
+        one_of("balance", self.balance, (None, *get_args(Balance)))
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
-        self._check_stream()
-        self._check_pack()
-        self._check_padding()
-        if self.pack is None and self.buckets is None and self.max_tokens is not None:
+        self._refuse_without_effect()
+        if self.stream is not None and self.last_batch == "pad":
             raise ConfigError(
-                "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
+                "streams end together, and no sample is repeated",
+                hint='Give last_batch="partial" for a last step of fewer tokens, or "drop".',
             )
+        if self.stream is None:
+            self._check_padding()
 
     @property
     def is_auto(self) -> bool:
@@ -88,60 +109,32 @@ class BatchingConfig:
         return isinstance(self.buckets, str) and self.pack is None and self.batch_sampler is None
 
     @property
-    def boundaries(self) -> npt.NDArray[np.int64] | None:
-        """(K,) or (K, D) int64, the boundaries that ``buckets`` gives; None if it gives none."""
+    def boundaries(self) -> Int64 | None:
+        """(K,) or (K, D), the boundaries that ``buckets`` gives; None if it gives none."""
         buckets = self.buckets
         return None if buckets is None or isinstance(buckets, (int, str)) else as_edges(buckets)
 
-    @property
-    def _gives_buckets(self) -> bool:
-        return self.boundaries is not None or self.buckets not in (None, "auto", FEW_BUCKETS)
-
-    def _check_stream(self) -> None:
-        if self.stream is None:
-            return
-        others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
-        others |= {"balance": self.balance, "max_sequences": self.max_sequences}
-        without_effect = [name for name, value in others.items() if value is not None]
-        without_effect += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
-        without_effect += ["pad_to_multiple_of"] * (self.pad_to_multiple_of != 1)
-        if without_effect:
-            raise ConfigError(
-                f"{without_effect[0]} has no effect beside stream, whose rows are full",
-                hint=f"Leave out {without_effect[0]}, and give batch_size.",
-            )
-        if self.last_batch == "pad":
-            raise ConfigError(
-                "streams end together, and no sample is repeated",
-                hint='Give last_batch="partial" for a last step of fewer tokens, or "drop".',
-            )
-
-    def _check_pack(self) -> None:
-        if self.pack is None:
-            if self.too_long == "split":
-                raise ConfigError("too_long='split' needs pack", hint="Give pack, or too_long='truncate'.")
-            if self.max_sequences is not None:
-                raise ConfigError("max_sequences needs pack", hint="Give pack, or leave max_sequences out.")
-            return
-        if self.batch_sampler is not None:
-            raise ConfigError(
-                "packed rows all have one length, which leaves a batch_sampler no choice",
-                hint="Give batch_size.",
-            )
+    def _refuse_without_effect(self) -> None:
+        """Refuse arguments that another one makes useless."""
+        for owner, names in _WITHOUT_EFFECT.items():
+            for name in names if getattr(self, owner) is not None else ():
+                value = getattr(self, name)
+                usual = value is None or (isinstance(value, (int, str)) and value in _USUAL.get(name, ()))
+                if not usual:
+                    raise ConfigError(
+                        f"{name} has no effect beside {owner}", hint=f"Leave out {name}, or {owner}."
+                    )
 
     def _check_padding(self) -> None:
-        """Refuse arguments that would have no effect beside the others."""
+        """Refuse limits of packing without it, and lengths that cannot be padded as asked."""
         edges = self.boundaries
-        if self.pack is not None or self.batch_sampler is not None:
-            if self._gives_buckets:
-                other = "batch_sampler" if self.pack is None else "pack"
-                raise ConfigError(f"buckets has no effect beside {other}", hint="Leave out one of them.")
-        elif self.too_long == "truncate" and self.max_length is None and edges is None:
-            raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
-        if self.batch_sampler is not None and self.pad_to_multiple_of != 1:
+        if self.pack is None and self.too_long == "split":
+            raise ConfigError("too_long='split' needs pack", hint="Give pack, or too_long='truncate'.")
+        if self.pack is None and self.max_sequences is not None:
+            raise ConfigError("max_sequences needs pack", hint="Give pack, or leave max_sequences out.")
+        if self.pack is None and self.buckets is None and self.max_tokens is not None:
             raise ConfigError(
-                "pad_to_multiple_of has no effect beside batch_sampler",
-                hint="Give it to the sampler: partial(SortedBucketSampler, ..., pad_to_multiple_of=8).",
+                "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
             )
         widths = np.atleast_1d(self.pack or self.pad_to_multiple_of) if edges is None else edges
         if (widths % self.pad_to_multiple_of).any():
@@ -153,12 +146,6 @@ class BatchingConfig:
             )
 
 
-def _as_capacity(pack: Any) -> int | tuple[int, ...] | None:
-    if isinstance(pack, (list, tuple, np.ndarray)) and len(pack):
-        return tuple(whole_number("pack", each, 1) for each in pack)
-    return optional_number("pack", pack, 1)
-
-
 def as_buckets(buckets: Any) -> Buckets:
     """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays."""
     if isinstance(buckets, str) and buckets != "auto":
@@ -166,11 +153,6 @@ def as_buckets(buckets: Any) -> Buckets:
     if isinstance(buckets, np.integer):
         return int(buckets)
     return np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets
-
-
-Int64 = npt.NDArray[np.int64]
-
-_WINDOW = 100  # batches of a window that a k-d split orders; states depend on the number
 
 
 def make_batch_sampler(
@@ -181,7 +163,7 @@ def make_batch_sampler(
     world_size: int,
 ) -> BatchSampler:
     """Return the sampler that groups samples or packed rows into batches."""
-    # lengths (M, D), boundaries (K, D) int64
+    # lengths (M, D), boundaries (K, D)
     flat = flat_lengths(lengths)
     shared: dict[str, Any] = {
         "seed": batching.seed,
@@ -249,21 +231,16 @@ def limited_lengths(
     lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int, *, are_planned: bool
 ) -> npt.NDArray[Any]:
     """Return the lengths, (N, D), after truncation; packing itself splits long sequences."""
-    # lengths (N, D)
-    if batching.max_length is not None:
-        longest = np.full(lengths.shape[1], batching.max_length)
-        if are_planned and (capacity := row_capacity(batching, lengths.shape[1])):
-            longest = np.minimum(longest, capacity)
-    elif not are_planned:
+    limits = [] if batching.max_length is None else [np.full(lengths.shape[1], batching.max_length)]
+    if are_planned and (capacity := row_capacity(batching, lengths.shape[1])):
+        limits.append(np.array(capacity))
+    elif are_planned and not limits and batching.boundaries is not None:
+        limits.append(length_table(batching.boundaries)[-1])
+    if not limits:
         if batching.too_long == "truncate":
-            raise ConfigError('too_long="truncate" needs a largest length here', hint="Give max_length.")
+            raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
         return lengths
-    elif capacity := row_capacity(batching, lengths.shape[1]):
-        longest = np.array(capacity)
-    elif batching.boundaries is None:
-        return lengths
-    else:
-        longest = length_table(batching.boundaries)[-1]
+    longest = np.minimum.reduce(limits)
     if batching.too_long == "error" and (lengths > longest).any():
         row = int((lengths > longest).any(axis=1).argmax())
         raise ConfigError(

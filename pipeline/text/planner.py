@@ -1,4 +1,7 @@
-"""An epoch of text: the samples that it draws, and how they form batches."""
+"""The planner of text: which sequences form each batch of an epoch, decided from lengths alone.
+
+A ``TextLoader`` has one. It makes the plan of an epoch, and finds the tokens of a batch of the plan.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +41,18 @@ from .batching import (
 
 Int64 = npt.NDArray[np.int64]
 
+_CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
+
 
 class TokenSlices(NamedTuple):
     """The P sequences of one batch: each is a slice of the tokens of a sample."""
 
-    positions: Int64  # (P,) int64, positions of the samples in the dataset
-    begins: Int64  # (P,) int64, first token of each slice; above 0 only if a sample was split
-    lengths: Int64  # (P, D) int64, tokens of each slice in each of D fields
-    # (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing
-    groups: Int64 | None
-    draws: Int64  # (P,) int64, number of each slice's draw in the epoch
-    # (P,) bool, whether a document begins with each slice of streams; None for other batches
+    positions: Int64  # (P,), positions of the samples in the dataset
+    begins: Int64  # (P,), first token of each slice; above 0 only if a sample was split
+    lengths: Int64  # (P, D), tokens of each slice in each of D fields
+    groups: Int64 | None  # (rows + 1,), first slice of each packed row, and P; None without packing
+    draws: Int64  # (P,), number of each slice's draw in the epoch
+    # (P,), whether a document begins with each slice of streams; None for other batches
     opens: npt.NDArray[np.bool_] | None = None
 
     def part(self, each: slice) -> TokenSlices:
@@ -90,9 +94,6 @@ class TextEpoch:
         return (draws if self.drawn is None else self.drawn[draws]).astype(np.int64, copy=False)
 
 
-_CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
-
-
 class Begun(NamedTuple):
     """The number of ranks, and the batch size of each, with which an unfinished epoch was begun."""
 
@@ -101,9 +102,11 @@ class Begun(NamedTuple):
 
 
 class TextPlanner:
-    """Plans the batches of epochs. It keeps the latest plan, and those that passes use."""
+    """Plans the batches of epochs. It keeps the latest plan, and those that passes use.
 
-    # lengths (N, D)
+    ``lengths`` are (N, D), tokens of each sample in each of D fields. ``planned_lengths`` makes others of
+    them if batches are planned by the tokens that a mask or preference pairs make.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Substitutes for sequences of excluded samples: other sequences that fit into the same rows of the batch."""
+"""The steps of an epoch of text on one rank, with replacements for samples that are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,26 +19,26 @@ from .planner import TextEpoch, TokenSlices
 
 Int64 = npt.NDArray[np.int64]
 
-_SUBSTITUTE = 0x53554254  # the word of these draws among those of orders
+_REPLACEMENT = 0x53554254  # the word of these draws among the words of orders
 _ATTEMPTS = 64
 
 
-def with_substitutes(
+def with_replacements(
     epoch: TextEpoch,
     batch: Batch,
     slices: TokenSlices,
     excluded: Int64,
     *,
-    groups: npt.NDArray[np.int64] | None,
+    groups: Int64 | None,
     key: tuple[int, int],
 ) -> TokenSlices:
-    """Return the sequences of a batch with substitutes for those of excluded samples.
+    """Return the sequences of a batch with replacements for those of excluded samples.
 
-    A substitute is a random whole sample of the epoch that fits: into the tokens of the sequence in a packed
+    A replacement is a random whole sample of the epoch that fits: into the tokens of the sequence in a packed
     row, and otherwise into the padded length. If no sample fits, a longer one is cut. If batches are planned
     by other lengths than are read, no sample is cut.
     """
-    # excluded (M,) int64, groups (N,)
+    # excluded (M,), positions; groups (N,)
     bad = np.flatnonzero(np.isin(slices.positions, excluded))
     if not bad.size:
         return slices
@@ -49,74 +49,54 @@ def with_substitutes(
         if slices.groups is not None:
             row = int(np.searchsorted(slices.groups, i, side="right")) - 1
             index, limit, table = i - int(slices.groups[row]), lengths[i].copy(), epoch.lengths
-        allowed = _Allowed(epoch, table, excluded, groups, position=int(positions[i]), limit=limit)
-        draw = allowed.find((*key, _SUBSTITUTE, int(batch.rows[row]), index))
+        position = int(positions[i])
+
+        def may_replace(draws: Int64, position: int = position) -> npt.NDArray[np.bool_]:
+            others = epoch.samples(draws)
+            good = np.asarray(~np.isin(others, excluded))
+            return good if groups is None else good & (groups[others] == groups[position])
+
+        word = (*key, _REPLACEMENT, int(batch.rows[row]), index)
+        draw = _random_fit(word, table, limit, may_replace)
+        if draw is None or (table is not epoch.lengths and (table[draw] > limit).any()):
+            problem = "could replace" if draw is None else "is short enough to replace"
+            raise ConfigError(f"no sample {problem} sample {position}", hint="Exclude fewer samples.")
         positions[i], begins[i] = epoch.samples(np.array([draw]))[0], 0
         lengths[i] = np.minimum(epoch.lengths[draw], limit) if table is epoch.lengths else epoch.lengths[draw]
     return slices._replace(positions=positions, begins=begins, lengths=lengths)
 
 
-class _Allowed:
-    """The draws that can replace the sample at ``position``."""
-
-    # table (n, D)
-
-    def __init__(
-        self,
-        epoch: TextEpoch,
-        table: npt.NDArray[Any],
-        excluded: Int64,
-        groups: npt.NDArray[np.int64] | None,
-        *,
-        position: int,
-        limit: Int64,
-    ) -> None:
-        self._table = table
-        self._epoch, self._excluded, self._groups = epoch, excluded, groups
-        self._position, self._limit = position, limit
-
-    def find(self, key: tuple[int, ...]) -> int:
-        """Return the draw that ``key`` decides."""
-        n = len(self._epoch.lengths)
-        for attempt in range(_ATTEMPTS):
-            draw = np.array([int(hash_words((*key, attempt))[0] % np.uint64(n))])
-            if (self._are_allowed(draw) & self._fit(draw))[0]:
-                return int(draw[0])
-        draws = np.arange(n)
-        allowed = draws[self._are_allowed(draws)]
-        if not allowed.size:
-            raise ConfigError(
-                f"no sample could replace sample {self._position}", hint="Exclude fewer samples."
-            )
-        fitting = allowed[self._fit(allowed)]
-        if not fitting.size and self._table is not self._epoch.lengths:
-            raise ConfigError(
-                f"no sample is short enough to replace sample {self._position}", hint="Exclude fewer samples."
-            )
-        chosen = fitting if fitting.size else allowed
-        return int(chosen[int(hash_words((*key, _ATTEMPTS))[0] % np.uint64(chosen.size))])
-
-    def _are_allowed(self, draws: Int64) -> npt.NDArray[np.bool_]:
-        positions = self._epoch.samples(draws)
-        good = np.asarray(~np.isin(positions, self._excluded))
-        if self._groups is not None:
-            good[self._groups[positions] != self._groups[self._position]] = False
-        return good
-
-    def _fit(self, draws: Int64) -> npt.NDArray[np.bool_]:
-        return np.asarray((self._table[draws] <= self._limit).all(axis=1))
+def _random_fit(
+    key: tuple[int, ...],
+    table: npt.NDArray[Any],
+    limit: Int64,
+    allowed: Callable[[Int64], npt.NDArray[np.bool_]],
+) -> int | None:
+    """Return a random draw that is allowed, of those that fit if there are any; None if none is allowed."""
+    # table (n, D), limit (D,)
+    n = len(table)
+    for attempt in range(_ATTEMPTS):
+        draw = np.array([int(hash_words((*key, attempt))[0] % np.uint64(n))])
+        if allowed(draw)[0] and (table[draw] <= limit).all():
+            return int(draw[0])
+    draws = np.flatnonzero(allowed(np.arange(n)))
+    if not draws.size:
+        return None
+    fitting = draws[(table[draws] <= limit).all(axis=1)]
+    chosen = fitting if fitting.size else draws
+    return int(chosen[int(hash_words((*key, _ATTEMPTS))[0] % np.uint64(chosen.size))])
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """The samples that are left out of an epoch, and the rules for their substitutes."""
+    """The samples that are left out of an epoch, and the rules for their replacements."""
 
     # Its points are the number of the epoch, how often its ranks have changed, and the step
     ledger: Exclusions = field(default_factory=Exclusions)
     epoch: int = 0  # Number of the epoch
     part: int = 0  # How often its number of ranks has changed
-    seed: int = 0  # Decides the substitutes
-    # (N,) group of each sample, in which its substitute must be, too; None without groups
+    seed: int = 0  # Decides the replacements
+    # (N,) group of each sample, in which its replacement must be, too; None without groups
     groups: npt.NDArray[np.int64] | None = None
 
 
@@ -172,4 +152,4 @@ class TextSchedule:
             return slices
         excluded = leaving.ledger.at((leaving.epoch, leaving.part, self.start + step))
         key = (leaving.seed, leaving.epoch)
-        return with_substitutes(epoch, batch, slices, excluded, groups=leaving.groups, key=key)
+        return with_replacements(epoch, batch, slices, excluded, groups=leaving.groups, key=key)

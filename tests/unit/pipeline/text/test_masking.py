@@ -95,7 +95,7 @@ def test_inputs_and_targets_are_packed_into_rows_of_two_lengths(shards: Path) ->
     assert packed_samples == single
 
 
-def test_an_excluded_sample_has_a_substitute_that_fits_inputs_and_targets(shards: Path) -> None:
+def test_an_excluded_sample_has_a_replacement_that_fits_inputs_and_targets(shards: Path) -> None:
     loader = make(shards, mask=SPANS, columns=("input_ids", "labels", "row"))
     steps = iter(loader)
     first = next(steps)
