@@ -123,7 +123,6 @@ class MixUp(BatchTransform):
     columns: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
-        """See :class:`BatchTransform`."""
         u = uniform(derive_key(seed, epoch, _MIXUP), samples, 3)
         share = np.where(u[:, 2] < self.p, symmetric_beta(self.alpha, u), 1).astype(np.float32)
         return MixParams(_before(len(samples)), share, np.zeros((len(samples), 4), np.int32), share)
@@ -144,7 +143,6 @@ class CutMix(BatchTransform):
     columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
-        """See :class:`BatchTransform`."""
         u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 5)
         extent = np.array(size)
         center = (u[:, 2:4] * extent).astype(np.int64)

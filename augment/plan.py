@@ -17,7 +17,7 @@ from stoker.types import DType, Size
 from .description import Description
 from .geometry.boxes import Objects
 from .params import Channels, ImageParams, Parts
-from .state import TransformState, finished_params, stretched_mean
+from .state import TransformState, stretched_mean
 from .steps import Displace, is_custom, last_custom_names
 from .transforms.base import Transform
 from .transforms.combining import Combining, CopyPaste, Mosaic, Partners
@@ -322,7 +322,7 @@ class ImagePlan:
         size, image_size = (
             (self.size, None) if self.pad_to_multiple_of is None else _padded(state, self.pad_to_multiple_of)
         )
-        params = finished_params(state, size, image_size, self.canvas, self.erase_values)
+        params = state.finished(size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
             mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
             params = replace(params, mean_image=mean)

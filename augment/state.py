@@ -1,11 +1,18 @@
-"""Samples taken out of a state and put back, for arrays whose last axis is the axis of samples."""
+"""A batch between two transforms, without pixels: what ``params`` of a transform changes.
+
+Geometry is kept as rectangles of the source, so that any sequence of crops, resizes and flips ends in one
+resampling; colour is kept as one affine map where it can be. Geometry has three stages: rectangles along the
+axes, then padding that continues the image, then warps. A crop, resize or flip acts on the last stage so far.
+
+Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,39 +39,50 @@ from .params import (
 from .resampling import SUPPORT, Interpolation
 from .steps import Step
 
-Rows = npt.NDArray[np.int64]
-
-
-def taken_arrays(state: Any, rows: Rows) -> dict[str, Any]:
-    """The samples at ``rows``, (M,), of each array, (..., N), among the fields of a dataclass, by name."""
-    return {name: array[..., rows] for name, array in _arrays(state).items()}
-
-
-def put_arrays(state: Any, rows: Rows, taken: Any) -> None:
-    """Replace the arrays of ``state`` by copies in which the samples at ``rows`` are those of ``taken``."""
-    for name, part in _arrays(taken).items():
-        setattr(state, name, filled(getattr(state, name), rows, part))
-
-
-def filled(array: npt.NDArray[Any], rows: Rows, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy of an array, (..., N), in which the samples at ``rows`` are those of ``part``."""
-    array = array.copy()
-    array[..., rows] = part
-    return array
-
-
-def _arrays(state: Any) -> dict[str, npt.NDArray[Any]]:
-    values = {field.name: getattr(state, field.name) for field in fields(state)}
-    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+
+MODES = ("edge", "reflect", "symmetric")
+"""How padding can continue an image."""
+
+
+S = TypeVar("S", bound="_Samples")
+
+
+@dataclass
+class _Samples:
+    """Arrays of N samples: their last axis is N, or the first one where ``leading`` names them."""
+
+    leading: ClassVar[frozenset[str]] = frozenset()
+
+    def take(self: S, rows: Rows) -> S:
+        """The samples at ``rows``, (M,)."""
+        taken = {name: array[self._index(name, rows)] for name, array in self._arrays().items()}
+        return replace(self, **taken)
+
+    def put(self: S, rows: Rows, taken: S) -> None:
+        """Let the samples at ``rows`` be those of ``taken``; conditions that either has hold for both."""
+        for name, part in taken._arrays().items():
+            array = getattr(self, name).copy()
+            array[self._index(name, rows)] = part
+            setattr(self, name, array)
+        for name, value in vars(taken).items():
+            if isinstance(value, (bool, frozenset)):
+                setattr(self, name, getattr(self, name) | value)
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    def _index(self, name: str, rows: Rows) -> Any:
+        return rows if name in self.leading else (..., rows)
 
 
 @dataclass(kw_only=True)
-class GeometryState:
-    """Which part of the source N images show, and in which size.
+class GeometryState(_Samples):
+    """Which part of the source N images show along the axes, and in which size.
 
     Sizes of images in between are integers, as in torchvision; positions are not rounded, so a crop of a
     resized image is exact where torchvision would resample twice.
@@ -78,8 +96,7 @@ class GeometryState:
     content_stop: Float  # (2, N) float64, bottom right corner
     limit_start: Float  # (2, N) float64, integers: the part of the source that resampling may read
     limit_stop: Float  # (2, N) float64, integers
-    # (2, N) bool, whether the image is mirrored vertically and horizontally, after all the rest
-    flip: npt.NDArray[np.bool_]
+    flip: Bool  # (2, N), whether the image is mirrored vertically and horizontally, after all the rest
     # (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear
     interpolation: npt.NDArray[np.uint8] | None = None
     # Interpolations that a sample of any batch may have; empty before a resize
@@ -99,19 +116,12 @@ class GeometryState:
             flip=np.zeros(size.shape, np.bool_),
         )
 
-    def take(self, rows: Rows) -> GeometryState:
-        """The geometry of the samples at ``rows``, (M,)."""
-        return replace(self, **taken_arrays(self, rows))
-
     def put(self, rows: Rows, taken: GeometryState) -> None:
-        """Give the samples at ``rows`` the geometry ``taken``."""
         if taken.interpolation is not None:
             self.interpolation = self.interpolations()
-        self.chosen |= taken.chosen
-        put_arrays(self, rows, taken)
+        super().put(rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:
-        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
         if self.flip.any():
             origin = np.where(self.flip, self.size - size - origin, origin)
         scale = (self.stop - self.start) / self.size
@@ -121,10 +131,6 @@ class GeometryState:
         self.content_stop = np.minimum(self.content_stop, self.stop)
 
     def resize(self, size: Int, interpolation: Interpolation) -> None:
-        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
-
-        The interpolation of the last resize counts, because there is only one resampling.
-        """
         if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self.interpolations(), interpolation)
         self.chosen = frozenset({interpolation})
@@ -132,9 +138,7 @@ class GeometryState:
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
 
-    def map_to_output(
-        self, size: tuple[int, int], origin: Float, scale: Float, start: Float, stop: Float
-    ) -> None:
+    def map_to_output(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
         """Map whole sources to an output, which shows them from ``start`` to ``stop``."""
         # origin (2, N), scale (N,), start (2, N), stop (2, N)
         extent = self.size
@@ -144,10 +148,6 @@ class GeometryState:
         self.content_start, self.content_stop = seen_start.clip(0, extent), seen_stop.clip(0, extent)
         self.size = np.broadcast_to(output, extent.shape)
 
-    def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
-        """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
-        self.flip[axis] ^= where
-
     def interpolations(self) -> npt.NDArray[np.uint8]:
         """The interpolation of each image, (N,)."""
         if self.interpolation is None:
@@ -155,29 +155,23 @@ class GeometryState:
         return self.interpolation
 
     def dest(self, canvas: Int) -> tuple[Int, Int]:
-        """Corners of the content in the image before mirroring, (2, N) int64 each.
-
-        ``canvas``, (2, N), is the size of the image that this geometry fills.
-        """
+        """Corners of the content, (2, N) each, in an image of size ``canvas``, (2, N), before mirroring."""
         scale = canvas / (self.stop - self.start)
         start = np.rint((self.content_start - self.start) * scale)
         stop = np.rint((self.content_stop - self.start) * scale)
         return start.astype(np.int64), stop.astype(np.int64)
 
     def reach(self, dest_size: Int) -> tuple[Float, Float]:
-        """The pixels of the source that resampling reads: corners, integers.
-
-        The filter reaches ``SUPPORT`` pixels to both sides, of the source or of the output, whichever are
-        larger.
-        """
+        """Corners, whole pixels, of what resampling reads of the source."""
+        # The filter reaches SUPPORT pixels to both sides, of the source or of the output: the larger ones.
         support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
         support *= SUPPORT[self.interpolations()]
         start = np.maximum(self.limit_start, np.floor(self.content_start - support))
         stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
         return start, stop
 
-    def blank(self, where: npt.NDArray[np.bool_]) -> None:
-        """Let the images at which ``where``, (N,) bool, is true show the source's first pixel."""
+    def blank(self, where: Bool) -> None:
+        """Let the images at which ``where``, (N,), is true show the source's first pixel."""
         for corner in (self.start, self.content_start, self.limit_start):
             corner[:, where] = 0
         for corner in (self.stop, self.content_stop, self.limit_stop):
@@ -185,8 +179,8 @@ class GeometryState:
 
 
 @dataclass(kw_only=True)
-class ObjectState:
-    """Objects of N images."""
+class ObjectState(_Samples):
+    """Objects of N images: their boxes, and which of them remain."""
 
     in_source: Objects | None  # Boxes of the objects in the source; None where they are not known
     window_start: Float  # (2, N) float64, top left corner of a window in the source
@@ -194,24 +188,9 @@ class ObjectState:
     # Whether a transform restricts the window, even if it does so for no image of this batch
     restricted: bool = False
 
-    @classmethod
-    def of(cls, in_source: Objects | None, n: int) -> ObjectState:
-        """Objects of ``n`` images, all of which remain."""
-        return cls(
-            in_source=in_source,
-            window_start=np.full((2, n), -np.inf),
-            window_stop=np.full((2, n), np.inf),
-        )
-
     def take(self, rows: Rows) -> ObjectState:
-        """The objects of the samples at ``rows``, (M,)."""
         in_source = None if self.in_source is None else self.in_source.take(rows)
-        return replace(self, in_source=in_source, **taken_arrays(self, rows))
-
-    def put(self, rows: Rows, taken: ObjectState) -> None:
-        """Give the samples at ``rows`` the conditions of ``taken``."""
-        self.restricted |= taken.restricted
-        put_arrays(self, rows, taken)
+        return replace(super().take(rows), in_source=in_source)
 
     def seen(self, geometry: GeometryState) -> tuple[Float, Int]:
         """Visible parts of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
@@ -235,8 +214,8 @@ class ObjectState:
         low, high = np.where(flip, size - high, low), np.where(flip, size - low, high)
         return np.concatenate((low[::-1], high[::-1])).T[seen], owner[seen]
 
-    def restrict(self, where: npt.NDArray[np.bool_], geometry: GeometryState) -> None:
-        """Drop objects whose centres are now outside of their image, in images with ``where``, (N,) bool."""
+    def restrict(self, where: Bool, geometry: GeometryState) -> None:
+        """Drop objects whose centres are now outside of their image, in images with ``where``, (N,)."""
         start = np.maximum(self.window_start, geometry.start)
         stop = np.minimum(self.window_stop, geometry.stop)
         self.window_start = np.where(where, start, self.window_start)
@@ -244,11 +223,8 @@ class ObjectState:
         self.restricted = True
 
 
-MODES = ("edge", "reflect", "symmetric")
-
-
 @dataclass(kw_only=True)
-class PaddingState:
+class PaddingState(_Samples):
     """Padding around N images that continues them."""
 
     mode: str  # How they are continued, one of ``MODES``
@@ -256,23 +232,13 @@ class PaddingState:
     tile: Int  # (2, N) int64, size of the image before it was padded: the tile that is continued
     origin: Int  # (2, N) int64, the row and column with which the image begins, counted from the tile's first
 
-    @classmethod
-    def of(cls, mode: str, tile: Int, before: Int | int, after: Int | int) -> PaddingState:
-        """Images of size ``tile``, (2, N), with rows and columns before and after, (2, N) or (2, 1)."""
-        return cls(mode=mode, size=tile + before + after, tile=tile, origin=np.zeros_like(tile) - before)
-
-    def take(self, rows: Rows) -> PaddingState:
-        """The padding of the samples at ``rows``, (M,)."""
-        return replace(self, **taken_arrays(self, rows))
-
     def put(self, rows: Rows, taken: PaddingState) -> None:
-        """Give the samples at ``rows`` the padding ``taken``; ConfigError for another mode."""
         if taken.mode != self.mode:
             raise ConfigError(
                 f"transforms have padding_mode={taken.mode!r} and {self.mode!r}",
                 hint="Use one padding_mode in a list of transforms.",
             )
-        put_arrays(self, rows, taken)
+        super().put(rows, taken)
 
     def refuse(self, what: str) -> None:
         """Raise ConfigError: ``what`` cannot follow this padding."""
@@ -282,14 +248,16 @@ class PaddingState:
         )
 
     def crop(self, origin: Int, size: Int) -> None:
-        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); ConfigError outside of the image."""
         if np.any(origin < 0) or np.any(origin + size > self.size):
             self.refuse("a crop that pads")
         self.origin = self.origin + origin
         self.size = np.broadcast_to(size, self.size.shape)
 
-    def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
-        """Let the images with ``where``, (N,) bool, begin with their other end along ``axis``."""
+    def resize(self, size: Int, interpolation: Interpolation) -> None:
+        self.refuse("a resize")
+
+    def mirror(self, where: Bool, axis: int) -> None:
+        """Let the images with ``where``, (N,), begin with their other end along ``axis``."""
         end = self.tile[axis] - self.size[axis] - self.origin[axis]
         self.origin[axis] = np.where(where, end, self.origin[axis])
 
@@ -307,7 +275,7 @@ class PaddingState:
 
 
 def continued(padded: Int, extent: Int, mode: str) -> Int:
-    """Return the row or column of an image that each row or column of the padded image shows.
+    """The row or column of an image that each row or column of the padded image shows.
 
     "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
     "reflect" shows the last one once, "symmetric" twice.
@@ -322,79 +290,55 @@ def continued(padded: Int, extent: Int, mode: str) -> Int:
     return np.asarray(np.minimum(padded, period - padded))
 
 
-Bool = npt.NDArray[np.bool_]
-
-
 @dataclass(kw_only=True)
-class WarpState:
+class WarpState(_Samples):
     """Geometry of N images that is not along the axes, from the first warp on."""
 
     size: Int  # (2, N) int64, height and width of the warped images, pixels
     canvas: Int  # (2, N) int64, size of the canvas: the image before it was first warped
     matrix: Float  # (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas
-    only_nearest: Bool  # (N,) bool, whether all warps of the sample so far were nearest
+    only_nearest: Bool  # (N,), whether all warps of the sample so far were nearest
     perspective: bool = False  # Whether ``matrix`` may be other than affine
-    # Whether some transform warps by nearest, even if it changes no sample of this batch
-    may_pick: bool = False
-    # Whether the canvas has less detail than the images show, so that engines must not make it
-    direct: bool = False
+    may_pick: bool = False  # Whether some transform warps by nearest, even if no sample of this batch
+    direct: bool = False  # Whether the canvas has less detail than the images, so engines must not make it
+
+    leading: ClassVar[frozenset[str]] = frozenset({"matrix"})
 
     @classmethod
-    def of(cls, size: Int, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> WarpState:
-        """Images of ``size``, (2, N), with their first warp; see :meth:`distort`."""
-        may_pick = Interpolation.of(interpolation) == Interpolation.NEAREST
-        return cls(
-            size=size,
-            canvas=size,
-            matrix=matrix,
-            only_nearest=_changes_nothing(matrix) | may_pick,
-            perspective=perspective,
-            may_pick=may_pick,
-        )
-
-    def take(self, rows: Rows) -> WarpState:
-        """The warps of the samples at ``rows``, (M,)."""
-        size, canvas = self.size[:, rows], self.canvas[:, rows]
-        matrix, only_nearest = self.matrix[rows], self.only_nearest[rows]
-        return replace(self, size=size, canvas=canvas, matrix=matrix, only_nearest=only_nearest)
+    def of(cls, size: Int) -> WarpState:
+        """Images of ``size``, (2, N), that are not warped yet."""
+        n = size.shape[1]
+        matrix = np.tile(np.eye(3), (n, 1, 1))
+        return cls(size=size, canvas=size, matrix=matrix, only_nearest=np.ones(n, np.bool_))
 
     def put(self, rows: Rows, taken: WarpState) -> None:
-        """Give the samples at ``rows`` the warps ``taken``; ConfigError for another canvas."""
         if np.any(self.canvas[:, rows] != taken.canvas):
             raise ConfigError(
                 "some images are warped in another size than the others have",
                 hint="Put what changes the size before or after the RandomApply or RandomChoice.",
             )
-        self.size = filled(self.size, rows, taken.size)
-        self.only_nearest = filled(self.only_nearest, rows, taken.only_nearest)
-        self.matrix = self.matrix.copy()
-        self.matrix[rows] = taken.matrix
-        self.perspective |= taken.perspective
-        self.may_pick |= taken.may_pick
-        self.direct |= taken.direct
+        super().put(rows, taken)
 
-    def distort(self, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> None:
-        """See :meth:`stoker.augment.state.TransformState.distort`."""
-        may_pick = Interpolation.of(interpolation) == Interpolation.NEAREST
-        self.may_pick |= may_pick
+    def distort(self, matrix: Float, *, perspective: bool, nearest: bool, direct: bool) -> None:
+        """Warp by matrices, (N, 3, 3); ``nearest`` picks pixels."""
+        self.may_pick |= nearest
         self.perspective |= perspective
-        self._compose(matrix, _changes_nothing(matrix) | may_pick)
+        self.direct |= direct
+        changes_nothing: Bool = np.all(matrix == np.eye(3), axis=(1, 2))
+        self._compose(matrix, changes_nothing | nearest)
 
     def crop(self, origin: Int, size: Int) -> None:
-        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); ConfigError outside of the image."""
         if np.any(origin < 0) or np.any(origin + size > self.size):
             raise ConfigError("a crop pads after a warp", hint="Move the padding before the warp.")
         self._compose(_affine(1, 1, origin[1], origin[0]))
         self.size = np.broadcast_to(size, self.size.shape)
 
     def resize(self, size: Int, interpolation: Interpolation) -> None:
-        """Resample to ``size`` pixels, (2, N) or (2, 1); all interpolations but nearest are bilinear here."""
         scale = self.size / size
         self._compose(_affine(scale[1], scale[0], 0, 0), interpolation == Interpolation.NEAREST)
         self.size = np.broadcast_to(size, self.size.shape)
 
     def mirror(self, where: Bool, axis: int) -> None:
-        """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self._compose(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
@@ -415,10 +359,6 @@ class WarpState:
         self.only_nearest = np.logical_and(self.only_nearest, nearest)
 
 
-def _changes_nothing(matrix: Float) -> Bool:
-    return np.asarray(np.all(matrix == np.eye(3), axis=(1, 2)))
-
-
 def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
     """(N, 3, 3) matrices from numbers and (N,) arrays; (1, 3, 3) from numbers alone."""
     n = np.broadcast(scale_x, scale_y, shift_x, shift_y, [0]).size
@@ -428,15 +368,9 @@ def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
     return matrix
 
 
-Keys = npt.NDArray[np.uint64]
-
-
 @dataclass(kw_only=True)
 class TransformState:
-    """N images in the middle of their transforms.
-
-    Transforms compose what they decide onto it by its methods, and by those of ``color``.
-    """
+    """N images in the middle of their transforms, which change it by its methods and those of ``color``."""
 
     geometry: GeometryState  # Which part of the source the images show
     color: ColorMap  # What happens to their colours
@@ -451,10 +385,8 @@ class TransformState:
     # For each box that is overwritten at the end: origin and size, (2, N) int64 each, and the keys of its
     # noise, (N,) uint64, or None
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
-    # Which images the samples are parts of; None where each image shows one sample
-    parts: Parts | None = None
-    # (N,) int32, weights of layers, as :class:`~stoker.augment.params.Composition` has them
-    share: npt.NDArray[np.int32] | None = None
+    parts: Parts | None = None  # Which images the samples are parts of; None where each image shows one
+    share: npt.NDArray[np.int32] | None = None  # (N,), weights of layers, as ``Composition`` has them
     paste: Paste | None = None  # Which objects of upper layers are pasted; None where layers are merged whole
 
     @classmethod
@@ -467,10 +399,11 @@ class TransformState:
     ) -> TransformState:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
         n = len(height)
+        low, high = np.full((2, n), -np.inf), np.full((2, n), np.inf)
         return cls(
             geometry=GeometryState.of(np.array((height, width), np.int64)),
             color=ColorMap.of(n),
-            objects=ObjectState.of(objects, n),
+            objects=ObjectState(in_source=objects, window_start=low, window_stop=high),
             fill=np.zeros(3, np.uint8),
             parts=parts,
         )
@@ -478,7 +411,12 @@ class TransformState:
     @property
     def size(self) -> Int:
         """(2, N) int64, height and width that the images have by now, pixels."""
-        return (self.warp or self.padding or self.geometry).size
+        return self._last.size
+
+    @property
+    def _last(self) -> GeometryState | PaddingState | WarpState:
+        """The last stage of geometry so far."""
+        return self.warp or self.padding or self.geometry
 
     def tiles(self) -> Int:
         """(N,) int64, tiles of mosaics that the samples are, as in ``Parts``."""
@@ -499,28 +437,21 @@ class TransformState:
 
     def put(self, rows: Rows, taken: TransformState) -> None:
         """Give the samples at ``rows`` back, after further transforms."""
-        self._put_warp(rows, taken)
-        self._put_padding(rows, taken)
+        for one, other in ((self, taken), (taken, self)):
+            if one.warp is None and other.warp is not None:
+                one.warp = WarpState.of(one.size)
+            if one.padding is None and other.padding is not None:
+                one.pad(other.padding.mode, 0, 0)
+        if self.warp is not None and taken.warp is not None:
+            self.warp.put(rows, taken.warp)
+        if self.padding is not None and taken.padding is not None:
+            self.padding.put(rows, taken.padding)
         self.geometry.put(rows, taken.geometry)
         self.objects.put(rows, taken.objects)
         self.color.put(rows, taken.color)
         self.fixes_size = self.fixes_size or taken.fixes_size
         if taken.fill_chosen:
             self.use_fill(taken.fill.tolist())
-
-    def _put_warp(self, rows: Rows, taken: TransformState) -> None:
-        for one, other in ((self, taken), (taken, self)):
-            if one.warp is None and other.warp is not None:
-                one.distort(np.tile(np.eye(3), (one.size.shape[1], 1, 1)))
-        if self.warp is not None and taken.warp is not None:
-            self.warp.put(rows, taken.warp)
-
-    def _put_padding(self, rows: Rows, taken: TransformState) -> None:
-        for one, other in ((self, taken), (taken, self)):
-            if one.padding is None and other.padding is not None:
-                one.pad(other.padding.mode, 0, 0)
-        if self.padding is not None and taken.padding is not None:
-            self.padding.put(rows, taken.padding)
 
     def use_fill(self, color: int | Sequence[int] | None) -> None:
         """Choose the colour, RGB or one level, of all padding; None leaves it as it is."""
@@ -537,7 +468,7 @@ class TransformState:
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
         self._check_size_may_change()
-        (self.warp or self.padding or self.geometry).crop(origin, size)
+        self._last.crop(origin, size)
 
     def pad(self, mode: str, before: Int | int, after: Int | int) -> None:
         """Add rows and columns before and after, (2, N) or (2, 1), that continue the image."""
@@ -546,42 +477,28 @@ class TransformState:
             raise ConfigError("an image is padded after a warp", hint="Move the padding before the warp.")
         if self.padding is not None:
             self.padding.refuse("another such padding")
-        self.padding = PaddingState.of(mode, self.geometry.size, before, after)
+        tile = self.geometry.size
+        origin = np.zeros_like(tile) - before
+        self.padding = PaddingState(mode=mode, size=tile + before + after, tile=tile, origin=origin)
 
     def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize counts, because there is only one resampling. Warped images are
-        resampled as :class:`stoker.augment.params.Warp` says; after a warp all interpolations
-        but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the nearest pixels,
-        however much an image shrinks.
+        The interpolation of the last resize counts, because there is only one resampling. After a warp all
+        interpolations but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the
+        nearest pixels, however much an image shrinks.
         """
         self._check_size_may_change()
-        if self.padding is not None and self.warp is None:
-            self.padding.refuse("a resize")
         chosen = Interpolation.of(interpolation)
         plain = not antialias and chosen != Interpolation.NEAREST
-        (self.warp or self.geometry).resize(size, chosen.plain if plain else chosen)
+        self._last.resize(size, chosen.plain if plain else chosen)
 
-    def map_to_output(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
-        """Map whole images to an output, before all other changes; see ``GeometryState.map_to_output``."""
-        self.geometry.map_to_output(size, origin, scale, start, stop)
-
-    def merge_layers(self, transform: str, share: npt.NDArray[np.int32]) -> None:
-        """Merge layers by their shares, (N,) of 65536; ConfigError where colours have changed before."""
-        if self.color.changed or self.color.steps:
-            raise ConfigError(
-                f"{transform} stands after a transform of colours",
-                hint=f"Put {transform} before all transforms of colours.",
-            )
-        self.share = share
-
-    def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
+    def mirror(self, where: Bool, axis: int) -> None:
         """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
         if self.warp is not None:
             self.warp.mirror(where, axis)
             return
-        self.geometry.mirror(where, axis)
+        self.geometry.flip[axis] ^= where
         if self.padding is not None:
             self.padding.mirror(where, axis)
 
@@ -594,11 +511,9 @@ class TransformState:
         direct: bool = False,
     ) -> None:
         """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this transform to (x, y, 1) before it."""
-        if self.warp is None:
-            self.warp = WarpState.of(self.size, matrix, perspective=perspective, interpolation=interpolation)
-        else:
-            self.warp.distort(matrix, perspective=perspective, interpolation=interpolation)
-        self.warp.direct |= direct
+        self.warp = self.warp or WarpState.of(self.size)
+        nearest = Interpolation.of(interpolation) == Interpolation.NEAREST
+        self.warp.distort(matrix, perspective=perspective, nearest=nearest, direct=direct)
 
     def show_around_center(self, size: Int) -> None:
         """Enlarge or cut warped images around the same centre, to ``size``, (2, N)."""
@@ -621,6 +536,15 @@ class TransformState:
                 hint=f"Put {name} after all crops and resizes; flips, warps and colours may follow it.",
             )
 
+    def merge_layers(self, transform: str, share: npt.NDArray[np.int32]) -> None:
+        """Merge layers by their shares, (N,) of 65536; ConfigError where colours have changed before."""
+        if self.color.changed or self.color.steps:
+            raise ConfigError(
+                f"{transform} stands after a transform of colours",
+                hint=f"Put {transform} before all transforms of colours.",
+            )
+        self.share = share
+
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none.
 
@@ -628,65 +552,62 @@ class TransformState:
         """
         self.erased.append((origin, size, noise))
 
-    def close_padding(self, size: Size) -> Border | None:
-        """Cut the geometry down to what padded images of ``size`` show of it; None without padding."""
-        if self.padding is None:
-            return None
-        border, origin, extent = self.padding.border(size)
-        self.geometry.crop(origin, extent)
-        return border
-
-    def blank(self, where: npt.NDArray[np.bool_]) -> None:
-        """Fill the images at which ``where``, (N,) bool, is true with ``fill``: they show only padding."""
-        self.geometry.blank(where)
-        if self.parts is None:  # a part that shows nothing is left out of its image
-            self.color.blank(where, self.fill)
-
-
-def finished_params(
-    state: TransformState,
-    size: Size,
-    image_size: npt.NDArray[np.int32] | None,
-    canvas_size: Size | None,
-    erase_values: Sequence[npt.NDArray[np.float64]],
-) -> ImageParams:
-    """The state of a batch after its last transform, in the form that engines take."""
-    # image_size (N, 2), erase_values (2, 3)
-    geometry, objects = state.geometry, state.objects
-    warp = None if state.warp is None or canvas_size is None else state.warp.params(canvas_size)
-    border = state.close_padding(size if warp is None else warp.canvas)
-    canvas = geometry.size if state.warp is None or border else state.warp.canvas
-    dest_start, dest_stop = geometry.dest(canvas)
-    empty = np.any(dest_stop <= dest_start, axis=0)
-    if empty.any():
-        state.blank(empty)
+    def finished(
+        self,
+        size: Size,
+        image_size: npt.NDArray[np.int32] | None,
+        canvas_size: Size | None,
+        erase_values: Sequence[Float],
+    ) -> ImageParams:
+        """The batch after its last transform, in the form that engines take."""
+        # image_size (N, 2), erase_values (2, 3)
+        geometry, objects, border = self.geometry, self.objects, None
+        warp = None if self.warp is None or canvas_size is None else self.warp.params(canvas_size)
+        if self.padding is not None:
+            border, origin, extent = self.padding.border(size if warp is None else warp.canvas)
+            geometry.crop(origin, extent)
+        canvas = geometry.size if self.warp is None or border else self.warp.canvas
         dest_start, dest_stop = geometry.dest(canvas)
-    dest_size = dest_stop - dest_start
-    start, stop = geometry.reach(dest_size)
-    color, mean_matrix = state.color.parts()
-    return ImageParams(
-        size=size,
-        crop=_rows(start, stop - start, np.int32),
-        region=_rows(geometry.content_start, geometry.content_stop, np.float64),
-        dest=_rows(dest_start, dest_size, np.int32),
-        flip=np.ascontiguousarray(geometry.flip[::-1].T),
-        color=color,
-        fill=state.fill,
-        interpolation=geometry.interpolation,
-        mean_matrix=mean_matrix,
-        steps=tuple(state.color.steps) or None,
-        warp=warp,
-        border=border,
-        erase=tuple(
-            _erase(*erased, *values) for erased, values in zip(state.erased, erase_values, strict=True)
+        empty = np.any(dest_stop <= dest_start, axis=0)
+        if empty.any():
+            geometry.blank(empty)
+            if self.parts is None:  # a part that shows nothing is left out of its image
+                self.color.blank(empty, self.fill)
+            dest_start, dest_stop = geometry.dest(canvas)
+        dest_size = dest_stop - dest_start
+        start, stop = geometry.reach(dest_size)
+        color, mean_matrix = self.color.parts()
+        window = _rows(objects.window_start, objects.window_stop, np.float64)
+        erase = [_erase(*erased, *values) for erased, values in zip(self.erased, erase_values, strict=True)]
+        return ImageParams(
+            size=size,
+            crop=_rows(start, stop - start, np.int32),
+            region=_rows(geometry.content_start, geometry.content_stop, np.float64),
+            dest=_rows(dest_start, dest_size, np.int32),
+            flip=np.ascontiguousarray(geometry.flip[::-1].T),
+            color=color,
+            fill=self.fill,
+            interpolation=geometry.interpolation,
+            mean_matrix=mean_matrix,
+            steps=tuple(self.color.steps) or None,
+            warp=warp,
+            border=border,
+            erase=tuple(erase) or None,
+            image_size=image_size,
+            plain=_plain(geometry.chosen),
+            window=window if objects.restricted else None,
+            empty=empty,
+            composition=self._composition(empty),
         )
-        or None,
-        image_size=image_size,
-        plain=_plain(geometry.chosen),
-        window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,
-        empty=empty,
-        composition=None if state.parts is None else _composition(state, state.parts, empty),
-    )
+
+    def _composition(self, empty: Bool) -> Composition | None:
+        parts = self.parts
+        if parts is None:
+            return None
+        share = np.full(len(parts), WHOLE_SHARE, np.int32) if self.share is None else self.share
+        image, layer = parts.image.astype(np.int32), parts.layer.astype(np.uint8)
+        mask = np.full(len(parts), -1, np.int32)
+        return Composition(image, ~empty, layer, share, mask, paste=self.paste)
 
 
 def stretched_mean(
@@ -698,8 +619,7 @@ def stretched_mean(
 ) -> MeanImage:
     """A mean image, (H, W, C) float32 in levels of the stored images, stretched over N images.
 
-    ``scale``, (C,), has the units of the output for each level; ``height`` and ``width``, (N,), are those of
-    the images, pixels.
+    ``scale``, (C,), has the units of the output for each level; ``height`` and ``width`` are (N,), pixels.
     """
     size = np.array(mean.shape[:2] * 2)
     ratio = size / np.column_stack((height, width) * 2)
@@ -719,14 +639,7 @@ def _plain(chosen: frozenset[Interpolation]) -> Literal["bilinear", "mixed"] | N
     return "bilinear" if chosen == {Interpolation.PLAIN_BILINEAR} else "mixed"
 
 
-def _composition(state: TransformState, parts: Parts, empty: npt.NDArray[np.bool_]) -> Composition:
-    share = np.full(len(parts), WHOLE_SHARE, np.int32) if state.share is None else state.share
-    image, layer = parts.image.astype(np.int32), parts.layer.astype(np.uint8)
-    mask = np.full(len(parts), -1, np.int32)
-    return Composition(image, ~empty, layer, share, mask, paste=state.paste)
-
-
-def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:
+def _erase(origin: Int, size: Int, noise: Keys | None, value: Float, noisy: Float) -> Erase:
     box, mean = _rows(origin, size, np.int32), value.astype(np.float32)
     return Erase(box, mean, None if noise is None else Noise(noise, (noisy - value).astype(np.float32)))
 

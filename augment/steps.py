@@ -171,7 +171,6 @@ class BatchStep(Step):
         return pixels
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return np.asarray(self.apply_batch(np.array([i]), pixels[None].copy())[0])
 
 
@@ -237,7 +236,6 @@ class Affine(Step):
     mean_matrix: npt.NDArray[np.float32] | None
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         color = self.color[i].astype(np.float64)
         values: npt.NDArray[np.float64] = pixels @ color[:, :3].T + color[:, 3]
         if self.mean_matrix is not None:
@@ -261,12 +259,10 @@ class Table(Step):
     levels: npt.NDArray[np.uint8]
 
     def check(self, n: int) -> None:
-        """See :class:`Step`."""
         super().check(n)
         check_array(self, "levels", np.uint8, (n, 3, 256))
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return _look_up(pixels, self.levels[i])
 
 
@@ -283,7 +279,6 @@ class Posterize(Step):
     bits: npt.NDArray[np.uint8]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         mask = 0xFF00 >> int(self.bits[i]) & 0xFF
         return np.asarray(pixels & np.uint8(mask))
 
@@ -301,7 +296,6 @@ class Solarize(Step):
     threshold: npt.NDArray[np.int16]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
 
 
@@ -315,7 +309,6 @@ class Autocontrast(Step):
     operation: ClassVar[str] = "autocontrast"
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return _look_up(pixels, _tables(pixels, _stretched))
 
 
@@ -330,7 +323,6 @@ class Equalize(Step):
     operation: ClassVar[str] = "equalize"
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return _look_up(pixels, _tables(pixels, _equalized))
 
 
@@ -380,7 +372,6 @@ class Sharpen(Step):
     factor: npt.NDArray[np.float32]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         height, width = pixels.shape[:2]
         levels = pixels.astype(np.int64)
         inner = levels[1:-1, 1:-1]
@@ -413,7 +404,6 @@ class Blur(Step):
     sigma: npt.NDArray[np.float32]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         values = pixels.astype(np.float64)
         for axis, (taps, sigma) in enumerate(zip(self.kernel_size, self.sigma[i].tolist(), strict=True)):
             offsets = np.arange(taps) - taps // 2
@@ -450,7 +440,6 @@ class AddNoise(Step):
         return quantiles()
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         height, width = pixels.shape[:2]
         normal = normal_noise(int(self.keys[i]), (0, 0, height, width), width).astype(np.float64)
         return to_uint8(pixels + normal * float(self.deviation[i]) + float(self.mean[i]))
@@ -471,7 +460,6 @@ class Compress(Step):
     quality: npt.NDArray[np.uint8]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=int(self.quality[i]), subsampling="4:2:0")
         stream.seek(0)
@@ -510,7 +498,6 @@ class Displace(Step):
         return displacement(int(self.keys[i]), size, self.alpha, self.sigma)
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         return to_uint8(self.move(i, pixels, np.array(self.fill, np.float64)))
 
     def move(self, i: int, pixels: npt.NDArray[Any], fill: Float) -> Float:
@@ -580,7 +567,6 @@ class Distort(Step):
     nearest: bool = False
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         execute = pick if self.nearest else resample
         return execute(pixels, self.matrix[i], (pixels.shape[0], pixels.shape[1]), self.fill)
 
@@ -600,7 +586,6 @@ class WeightedSum(Step):
     chains: tuple[tuple[Step, ...], ...]
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         own, *others = self.weights[i].astype(np.float64)
         total = own * pixels
         for weight, chain in zip(others, self.chains, strict=True):
@@ -668,7 +653,6 @@ class Compiled(Step):
         return int(getattr(function, "address", function))
 
     def check(self, n: int) -> None:
-        """See :class:`Step`."""
         super().check(n)
         values = self.values
         good = isinstance(values, np.ndarray) and values.dtype == np.float64
@@ -682,7 +666,6 @@ class Compiled(Step):
             )
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
-        """See :class:`Step`."""
         rgb, values = np.array(pixels, order="C"), np.ascontiguousarray(self.values[i])
         height, width = pixels.shape[:2]
         call = _FUNCTION(self.address)

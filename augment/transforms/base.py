@@ -131,9 +131,7 @@ class SizedTransform(Transform):
     size: int | Sequence[int]
 
     def output_size(self, size: Size | None) -> Size:
-        """See :class:`Transform`."""
         return as_pair(self.size)
 
     def with_size(self, size: Size) -> Transform:
-        """See :class:`Transform`."""
         return replace(self, size=size)

@@ -63,7 +63,6 @@ class ColorJitter(Transform):
             self.set_range("hue", -0.5, 0.5, rule)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         factors = [
             np.full(len(u), neutral) if r is None else between(r, u[:, 4 + i])
@@ -116,7 +115,6 @@ class RandomPhotometricDistort(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         applied = u[:, :5] < self.p
         factors = [
@@ -141,7 +139,6 @@ class RandomChannelPermutation(Transform):
     draws: ClassVar[int] = 3
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.color.linear(color.permutation(np.argsort(u, axis=1, kind="stable")))
 
 
@@ -164,7 +161,6 @@ class Grayscale(Transform):
             )
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.color.linear(color.grayscale(np.ones(len(u), np.bool_)))
 
 
@@ -175,7 +171,6 @@ class RandomGrayscale(RandomTransform):
     p: float = 0.1
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.color.linear(color.grayscale(u[:, 0] < self.p))
 
 
@@ -184,7 +179,6 @@ class RandomInvert(RandomTransform):
     """Turn each level x to 255 - x, with probability ``p``."""
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         identity = np.eye(3, 4)
         state.color.affine(np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - identity) + identity)
 

@@ -117,7 +117,6 @@ class SecondLayer(UntilEpoch):
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        """See :class:`.base.Combining`."""
         if self.has_stopped(partners.epoch):
             return parts
         u = partners.uniform(index, parts.image_keys, 2)
@@ -190,7 +189,6 @@ class Mosaic(SizedTransform, UntilEpoch):
         self.check("buffer", known, "a number of draws, at least 3, or None")
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        """See :class:`.base.Combining`."""
         if self.has_stopped(partners.epoch):
             return parts
         u = partners.uniform(index, parts.keys, _TILES)
@@ -202,7 +200,6 @@ class Mosaic(SizedTransform, UntilEpoch):
         return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         size = np.array(self.size, np.float64)[:, None]
         source = state.size.astype(np.float64)
         tile = state.tiles()
@@ -219,7 +216,9 @@ class Mosaic(SizedTransform, UntilEpoch):
         stop = np.minimum(np.where(lower | (tile == WHOLE), corner + extent, center), 2 * size)
         seen = [np.rint((edge - size) * factor + shift) for edge in (start, stop)]
         state.use_fill(self.fill)
-        state.map_to_output(as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen)
+        state.geometry.map_to_output(
+            as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen
+        )
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,6 @@ class DetectionMixUp(SecondLayer):
         self.check_stop_epoch()
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         share = np.rint((1 - symmetric_beta(self.alpha, u)) * WHOLE_SHARE).astype(np.int32)
         state.merge_layers(type(self).__name__, share)
 
@@ -292,7 +290,6 @@ class CopyPaste(SecondLayer):
         self.check_stop_epoch()
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.merge_layers(type(self).__name__, np.full(len(u), WHOLE_SHARE, np.int32))
         keys = (u[:, 0] * 2.0**53).astype(np.uint64)
         state.paste = Paste(keys, float(self.objects), float(self.min_left))

@@ -45,7 +45,6 @@ class CenterCrop(SizedTransform):
         self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         size = np.array(self.size)[:, None]
         margin = state.size - size
@@ -85,7 +84,6 @@ class RandomResizedCrop(SizedTransform):
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         size, fits = first_fit(state.size, (1, state.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
         missing = np.flatnonzero(~fits)
         if missing.size:
@@ -131,7 +129,6 @@ class CoverCrop(SizedTransform):
         self.set("draws", 2 if self.random else 0)
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         scale = (size / state.size).max(axis=0)
         resized = np.maximum(np.rint(state.size * scale).astype(np.int64), size)
@@ -194,11 +191,9 @@ class RandomIoUCrop(Transform):
 
     @property
     def uses_boxes(self) -> bool:
-        """See :class:`Transform`."""
         return True
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         if state.warp is not None:
             raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
         if state.padding is not None:
@@ -225,7 +220,6 @@ class RandomIoUCrop(Transform):
         state.objects.restrict(cut, state.geometry)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None
 
     def _first(
@@ -312,16 +306,13 @@ class ObjectCrop(SizedTransform):
 
     @property
     def uses_boxes(self) -> bool:
-        """See :class:`Transform`."""
         return True
 
     @property
     def canvas(self) -> Size:
-        """See :class:`Transform`: the whole image in the size of the output, from which nothing is read."""
         return self.output_size(None)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         if state.parts is not None:
             raise ConfigError(
                 "ObjectCrop stands after a transform that makes one image of several samples",

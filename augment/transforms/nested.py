@@ -61,7 +61,6 @@ class NestedTransform(Transform):
 
     @property
     def uses_boxes(self) -> bool:
-        """See :class:`Transform`."""
         return any(part.uses_boxes for part in self.transforms)
 
     @property
@@ -119,7 +118,6 @@ class RandomApply(NestedTransform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         rows = np.flatnonzero(u[:, 0] < self.p)
         taken = state.take(rows)
         for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
@@ -127,7 +125,6 @@ class RandomApply(NestedTransform):
         state.put(rows, taken)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
         after = self._size_after(self.transforms, size)
         return after if after == size or self.p == 1 else None
 
@@ -165,7 +162,6 @@ class RandomChoice(NestedTransform):
         return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         self._check_sizes(state)
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
@@ -184,7 +180,6 @@ class RandomChoice(NestedTransform):
                 )
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
         sizes = {self._size_after((part,), size) for part in self._parts}
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -206,13 +201,11 @@ class RandomOrder(NestedTransform):
         return len(self.transforms)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         numbers = self._numbers(u)
         for choice in np.argsort(u[:, : self._own_draws], axis=1, kind="stable").T:
             self._distribute(state, choice, numbers)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`; ConfigError where the orders would lead to different sizes."""
         changing = [part for part in self.transforms if part.output_size(size) != size]
         if len(changing) > 1 or (changing and self.warps):
             names = " and ".join(type(part).__name__ for part in changing)

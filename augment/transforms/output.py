@@ -108,7 +108,6 @@ class Normalize(OutputTransform):
             self.set(name, tuple(map(float, value)))
 
     def convert(self, form: Form) -> Form:
-        """See :class:`OutputTransform`; ConfigError for a mean in 0..255 where pixels are in 0..1."""
         if form.is_whole:
             form = ToDtype("float32").convert(form)
         mean = form.per_channel("Normalize: mean", as_tuple(self.mean, 3))
@@ -145,7 +144,6 @@ class ToDtype(OutputTransform):
         self.check("scale", isinstance(self.scale, bool), "True or False")
 
     def convert(self, form: Form) -> Form:
-        """See :class:`OutputTransform`; ConfigError on the way back from a float to uint8."""
         whole = self.dtype in ("uint8", "uint16")
         if whole and form.is_whole and self.dtype != form.dtype:
             bits = 8 if form.dtype == "uint8" else 16
@@ -218,15 +216,12 @@ class SubtractMean(OutputTransform):
         self.set("levels", _image(data, self.path))
 
     def to_dict(self) -> dict[str, Any]:
-        """See :meth:`Description.to_dict`."""
         return {"name": type(self).__name__, "path": self.path, "digest": self.digest}
 
     def identity(self) -> dict[str, Any]:
-        """See :class:`Transform`: the file may move."""
         return {"name": type(self).__name__, "digest": self.digest}
 
     def convert(self, form: Form) -> Form:
-        """See :class:`OutputTransform`; ConfigError where the mean has other channels than the images."""
         if form.mean is not None:
             raise ConfigError("SubtractMean stands in the list twice", hint="Leave one of them out.")
         if form.is_whole:
@@ -309,7 +304,6 @@ class RandomErasing(Transform):
         self.set("value", tuple(map(float, value)))
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         # The logarithm of width over height is as uniform as that of height over width.
         ratio = (1 / self.ratio[1], 1 / self.ratio[0])
         size, fits = first_fit(state.size, (0, state.size - 1), self.scale, ratio, u[:, 3:-1])

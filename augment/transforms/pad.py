@@ -50,12 +50,10 @@ class Pad(Transform):
         _check_mode(self)
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         left, top, right, bottom = as_tuple(self.padding, 4)
         _pad(state, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
         if size is None:
             return None
         left, top, right, bottom = as_tuple(self.padding, 4)
@@ -91,7 +89,6 @@ class RandomCrop(SizedTransform):
         _check_mode(self)
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         left, top, right, bottom = as_tuple(self.padding or 0, 4)
         before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
@@ -156,12 +153,10 @@ class RandomZoomOut(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         factor = np.where(u[:, 0] < self.p, between(self.side_range, u[:, 1]), 1.0)
         size = (state.size * factor).astype(np.int64)
         state.crop(-((size - state.size) * u[:, :1:-1].T).astype(np.int64), size)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None

@@ -42,7 +42,6 @@ class RandomPosterize(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
 
 
@@ -65,7 +64,6 @@ class RandomSolarize(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         threshold = min(max(math.ceil(self.threshold), 0), 256)
         state.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
 
@@ -75,7 +73,6 @@ class RandomAutocontrast(RandomTransform):
     """Stretch each channel to the full range 0..255, with probability ``p``."""
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.add_steps(Autocontrast(u[:, 0] < self.p))
 
 
@@ -84,7 +81,6 @@ class RandomEqualize(RandomTransform):
     """Flatten each channel's histogram, with probability ``p``."""
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.add_steps(Equalize(u[:, 0] < self.p))
 
 
@@ -112,7 +108,6 @@ class GaussianBlur(Transform):
         self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         width, height = as_pair(self.kernel_size)
         sigma = between(self.sigma, u).astype(np.float32)
         state.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
@@ -138,7 +133,6 @@ class RandomAdjustSharpness(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.add_steps(Sharpen(u[:, 0] < self.p, np.full(len(u), self.sharpness_factor, np.float32)))
 
 
@@ -171,7 +165,6 @@ class GaussianNoise(Transform):
             )
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         n = len(u)
         mean, deviation = (np.full(n, 255 * share, np.float32) for share in (self.mean, self.sigma))
         keys = (u[:, 0] * 2.0**53).astype(np.uint64)
@@ -197,7 +190,6 @@ class JPEG(Transform):
         self.set("quality", tuple(map(int, pair)))
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         low, high = as_pair(self.quality)
         quality = (low + np.floor(u[:, 0] * (high - low + 1))).astype(np.uint8)
         state.add_steps(Compress(np.ones(len(u), np.bool_), quality))
@@ -246,7 +238,6 @@ class ElasticTransform(Transform):
         self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         state.fix_size(type(self).__name__)
         (alpha_x, alpha_y), (sigma_x, sigma_y) = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)

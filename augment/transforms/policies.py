@@ -195,7 +195,6 @@ class RandAugment(Transform):
         self.set("draws", 2 * self.num_ops)  # of each operation its kind and sign
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         if self.num_ops == 0:
             return
         state.use_fill(self.fill)
@@ -229,7 +228,6 @@ class TrivialAugmentWide(Transform):
         _check_bins(self)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))
         kind = (u[:, :1] * len(_KINDS)).astype(np.int64)
@@ -362,7 +360,6 @@ class AutoAugment(Transform):
         self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         policy = _policy(self.policy)
         pair = (u[:, 0] * len(policy.kind)).astype(np.int64)
@@ -438,7 +435,6 @@ class AugMix(Transform):
         self.set("draws", (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest))
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         width = self.mixture_width
         own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)

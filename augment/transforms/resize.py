@@ -64,11 +64,9 @@ class Resize(Transform):
             self.check("max_size", good, f"None, or at least a single size (which is {self.size})")
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.resize(self._new_size(state.size), self.interpolation, antialias=self.antialias)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
         if isinstance(self.size, tuple):
             return self.size
         if size is None:
@@ -77,7 +75,6 @@ class Resize(Transform):
         return height, width
 
     def with_size(self, size: Size) -> Resize:
-        """See :class:`Transform`."""
         return replace(self, size=size, max_size=None)
 
     def _new_size(self, size: Int) -> Int:
@@ -110,7 +107,6 @@ class _RandomSize(Transform):
         self.check_antialias()
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         size = np.maximum(self.new_size(state.size, u[:, 0]), 1)
         state.resize(size, self.interpolation, antialias=self.antialias)
 
@@ -119,7 +115,6 @@ class _RandomSize(Transform):
         raise NotImplementedError
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None
 
 
@@ -149,7 +144,6 @@ class ScaleJitter(_RandomSize):
         self.set_range("scale_range", sys.float_info.min, math.inf, "a pair of numbers, 0 < low <= high")
 
     def new_size(self, size: Int, u: Float) -> Int:
-        """See :class:`_RandomSize`."""
         factor = (np.array(self.target_size)[::-1, None] / size).min(axis=0) * between(self.scale_range, u)
         return np.asarray((size * factor).astype(np.int64))
 
@@ -180,7 +174,6 @@ class RandomShortestSize(_RandomSize):
         self.check("max_size", self.max_size is None or is_count(self.max_size), "None or a positive integer")
 
     def new_size(self, size: Int, u: Float) -> Int:
-        """See :class:`_RandomSize`."""
         sizes = np.array(self.min_size)
         factor = sizes[(u * len(sizes)).astype(np.int64)] / size.min(axis=0)
         if self.max_size is not None:
@@ -211,7 +204,6 @@ class RandomResize(_RandomSize):
         self.check("max_size", is_count(self.max_size) and self.max_size > self.min_size, rule)
 
     def new_size(self, size: Int, u: Float) -> Int:
-        """See :class:`_RandomSize`."""
         shorter = self.min_size + (u * (self.max_size - self.min_size)).astype(np.int64)
         longer = (shorter * size.max(axis=0) / size.min(axis=0)).astype(np.int64)
         return np.where(size == size.min(axis=0), shorter, longer)
@@ -246,7 +238,6 @@ class Letterbox(SizedTransform):
             self.check(name, isinstance(getattr(self, name), bool), "True or False")
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         scale = (size / state.size).min(axis=0)
         if not self.enlarge:

@@ -27,7 +27,6 @@ class _RandomFlip(RandomTransform):
     axis: ClassVar[int]
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.mirror(u[:, 0] < self.p, self.axis)
 
 
@@ -140,7 +139,6 @@ class WarpTransform(Transform):
         self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         state.use_fill(self.fill)
         matrix = self.matrix(state.size, u)
         state.distort(matrix, perspective=self.perspective, interpolation=self.interpolation)
@@ -181,18 +179,15 @@ class RandomRotation(WarpTransform):
         _set_center(self)
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
         size = state.size
         super().params(state, u)
         if self.expand:
             state.show_around_center(expanded(size, between(self.degrees, u[:, 0])))
 
     def matrix(self, size: Int, u: Float) -> Float:
-        """See :class:`WarpTransform`."""
         return inverse_rotation(_center(self, size), -between(self.degrees, u[:, 0]))
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
         return None if self.expand else size
 
 
@@ -240,7 +235,6 @@ class RandomAffine(WarpTransform):
             self._set_shear()
 
     def matrix(self, size: Int, u: Float) -> Float:
-        """See :class:`WarpTransform`."""
         n = len(u)
         shift = np.zeros((2, n))
         if self.translate is not None:
@@ -293,7 +287,6 @@ class RandomPerspective(WarpTransform):
         self.check_probability()
 
     def matrix(self, size: Int, u: Float) -> Float:
-        """See :class:`WarpTransform`."""
         # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
         # right from the size less ``most`` to the size less one. Corners are (row, column).
         sizes = size.T[:, None]

@@ -190,7 +190,7 @@ def test_an_empty_image_is_coloured_like_padding():
     state = TransformState.of(np.array([6]), np.array([7]))
     state.fill = np.array([40, 80, 120], np.uint8)
     ColorJitter(contrast=(0.5, 0.5)).params(state, np.zeros((1, 8)))
-    state.blank(np.array([True]))
+    state.color.blank(np.array([True]), state.fill)
     expected = adjust_contrast(np.array([[40.0, 80, 120]]), 0.5)[0]
     np.testing.assert_allclose(state.color.matrix[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
 
