@@ -24,169 +24,10 @@ from .transforms.combining import Combining, CopyPaste, Mosaic, Partners
 from .transforms.nested import NestedTransform, RandomChoice
 from .transforms.output import Form, OutputTransform, RandomErasing, ToDtype
 
+Int = npt.NDArray[np.int64]
+
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
-
-
-def checked_transform(transform: object, before: Sequence[Transform]) -> Transform:
-    """Return ``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
-    if isinstance(transform, type):
-        name = transform.__name__
-        raise ConfigError(f"transforms has the class {name}", hint=f"Give an instance, {name}(...).")
-    if not isinstance(transform, Transform):
-        raise ConfigError(
-            f"transforms must be transforms of stoker.augment, found {transform!r}",
-            hint="Transforms of torchvision have counterparts of the same name there.",
-        )
-    if isinstance(transform, RandomChoice) and transform.on_batches:
-        raise ConfigError(
-            "transforms has a RandomChoice of transforms of batches, which only a loader applies",
-            hint="Give it to a loader, after the transforms of images.",
-        )
-    _check_class(transform)
-    if before and before[-1].late and not transform.late:
-        name = type(transform).__name__
-        raise ConfigError(f"{name} stands after {type(before[-1]).__name__}", hint=f"Move {name} before it.")
-    return transform
-
-
-def _check_class(transform: Transform) -> None:
-    """Raise ConfigError where a class, or one within it, hides its arguments or decides nothing."""
-    kind = type(transform)
-    hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()
-    if hidden and "__dataclass_params__" not in vars(kind):
-        raise ConfigError(
-            f"{kind.__name__} is not a dataclass, so checkpoints and recipes cannot hold its {min(hidden)}",
-            hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
-        )
-    if kind.params is Transform.params and not isinstance(transform, OutputTransform):
-        raise ConfigError(
-            f"{kind.__name__} has no method params(self, state, u), which decides what it does to a batch",
-            hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
-        )
-    parts: Sequence[Any] = transform.transforms if isinstance(transform, NestedTransform) else ()
-    for part in parts:
-        _check_class(part)
-
-
-def fixed_size(size: Size | None) -> Size:
-    """Return ``size``; ConfigError if it is None, for images of different sizes, or too large."""
-    if size is None:
-        raise ConfigError(
-            "the transforms leave images of different sizes, which cannot be warped or form a batch",
-            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size). A loader "
-            "also pads batches: sizes='padded'.",
-        )
-    if max(size) > _LARGEST_SIDE:
-        raise ConfigError(
-            f"images have {size[0]} x {size[1]} pixels (height x width); a side has {_LARGEST_SIDE} at most",
-            hint="Choose a smaller size.",
-        )
-    return size
-
-
-def check_channels(transform: Transform, state: TransformState, channels: int, *, deep: bool) -> None:
-    """Raise ConfigError if ``transform``, after which the batch is ``state``, does not suit the channels.
-
-    ``deep`` says whether the images have other channels than RGB or grey.
-    """
-    name = type(transform).__name__
-    colored = state.color.changed or not all(isinstance(step, Displace) for step in state.color.steps)
-    if deep and (colored or state.padding or state.parts is not None):
-        raise ConfigError(
-            f"{name} executes on RGB and grey images alone, and color='rgba' or 'as_stored' makes others",
-            hint="Leave it out, or load with color='rgb' or color='gray'.",
-        )
-    if (deep or channels == 1) and len(set(state.fill.tolist())) > 1:
-        raise ConfigError(
-            f"{name} fills with {tuple(state.fill.tolist())}, and the images are not RGB",
-            hint="Give fill one level, for all channels.",
-        )
-
-
-def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool) -> None:
-    """Raise ConfigError for a transform that combines images and whose neighbours do not fit."""
-    combining = [one for one in transforms if isinstance(one, Combining)]
-    if not combining:
-        return
-    name = type(combining[0]).__name__
-    layered = [type(one).__name__ for one in combining if one.layered]
-    if len(layered) > 1:
-        raise ConfigError(f"{layered[1]} stands after {layered[0]}", hint="Use one of the two in a list.")
-    for transform in transforms[1:]:
-        if isinstance(transform, Mosaic):
-            raise ConfigError(
-                "Mosaic must be the first transform",
-                hint="It resizes its images itself: leave out what is before it, or move that after it.",
-            )
-    if padded or form.mean is not None:
-        other = "sizes" if padded else "SubtractMean"
-        raise ConfigError(f"{other} and {name} cannot be combined", hint="Leave one of the two out.")
-    continuing = (one for one in transforms if getattr(one, "padding_mode", "constant") != "constant")
-    for one in continuing:
-        raise ConfigError(
-            f"{type(one).__name__} continues images beyond their border, and {name} makes images of several",
-            hint="Use padding_mode='constant'.",
-        )
-
-
-def check_mean(form: Form, *, padded: bool) -> None:
-    """Raise ConfigError where a mean image cannot be subtracted: of other dtypes, and in padded batches."""
-    if form.mean is None:
-        return
-    if form.dtype != "float32":
-        raise ConfigError(
-            f"SubtractMean makes float32, and {form.dtype} was asked for",
-            hint="Leave the dtype out, and convert the batch.",
-        )
-    if padded:
-        raise ConfigError(
-            "sizes: SubtractMean needs batches of images of one size",
-            hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
-        )
-
-
-def check_moved_with_mean(transform: Transform, state: TransformState) -> None:
-    """Raise ConfigError if ``transform``, the last one, moved pixels as a mean image cannot follow."""
-    displaced = any(isinstance(step, Displace) for step in state.color.steps)
-    if state.warp or state.padding or state.erased or displaced:
-        raise ConfigError(
-            f"SubtractMean follows crops, resizes and flips, and {type(transform).__name__} does more",
-            hint="Leave one of the two out.",
-        )
-
-
-def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:
-    """Raise ConfigError where sizes of images, (2, N), are not what ``transform`` promised; None for any."""
-    if size is None:
-        return
-    differs = found != np.array(size)[:, None]
-    if not differs.any():
-        return
-    height, width = found[:, differs.any(axis=0)][:, 0].tolist()
-    raise ConfigError(
-        f"{transform!r} made an image {height} x {width} pixels (height x width) "
-        f"where its output_size says {size[0]} x {size[1]}",
-        hint="Let output_size(size) give the size that params makes, or None where samples differ in it.",
-    )
-
-
-def check_padded(transforms: Sequence[Transform], *, deep: bool) -> None:
-    """Raise ConfigError for transforms and channels whose images must all have one size."""
-    if deep:
-        raise ConfigError(
-            "sizes: images that keep their sizes must be RGB or grey",
-            hint="Resize all images to one size and leave sizes out, or choose color='rgb' or 'gray'.",
-        )
-    for transform in transforms:
-        parts = [part for part in getattr(transform, "transforms", ()) if isinstance(part, Transform)]
-        check_padded(parts, deep=deep)
-        if transform.warps or getattr(transform, "padding_mode", "constant") != "constant":
-            what = "warps images" if transform.warps else "continues images beyond their border"
-            raise ConfigError(
-                f"sizes: {type(transform).__name__} {what}, which needs batches of one size",
-                hint="Leave the transform out, or resize all images to one size and leave sizes out.",
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +44,7 @@ class ImagePlan:
         form: Element type of the output and the affine map of colours that leads to it.
         deep: Whether the images have other channels than RGB or grey, so that their colours do not change.
         erase_values: (2, 3) or (2, C) float64 for each RandomErasing, in the units of the output: its value,
-            and its value plus the deviation of its noise.
+            and its value plus the standard deviation of its noise.
         pad_to_multiple_of: Images keep the sizes that the transforms leave. A batch is as high and wide as
             its largest, rounded up to a multiple of this. None where all images have ``size``.
     """
@@ -240,8 +81,7 @@ class ImagePlan:
     @property
     def buffer(self) -> int:
         """Number of draws from which mosaics take their samples; 0 for all draws of the epoch."""
-        mosaics = (one for one in self.transforms if isinstance(one, Mosaic))
-        return max((one.buffer or 0 for one in mosaics), default=0)
+        return max((one.buffer or 0 for one in self.transforms if isinstance(one, Mosaic)), default=0)
 
     @property
     def pastes(self) -> bool:
@@ -251,12 +91,12 @@ class ImagePlan:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what engines must execute beyond resampling and one matrix of colours."""
-        return _probe(self).needs() | ({"image_size"} if self.pad_to_multiple_of else set())
+        return self._probe.needs() | ({"image_size"} if self.pad_to_multiple_of else set())
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
         """Names in :attr:`needs` of custom steps that come after all other steps, so Python can run them."""
-        return last_custom_names(_probe(self).steps or ())
+        return last_custom_names(self._probe.steps or ())
 
     @cached_property
     def is_divisible(self) -> bool:
@@ -265,12 +105,17 @@ class ImagePlan:
         They cannot if images of a batch depend on each other, or if there is a user's step, whose arrays may
         have any form.
         """
-        is_custom_free = not any(map(is_custom, _probe(self).steps or ()))
-        return (
-            is_custom_free and not self.pad_to_multiple_of and not self.combining and self.form.mean is None
-        )
+        is_custom_free = not any(map(is_custom, self._probe.steps or ()))
+        together = self.pad_to_multiple_of or self.combining or self.form.mean is not None
+        return is_custom_free and not together
 
-    def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:
+    @cached_property
+    def _probe(self) -> ImageParams:
+        """Parameters of one image that is larger than any crop."""
+        side = np.full(1, 2**20)
+        return replace(self, pad_to_multiple_of=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
+
+    def parts(self, keys: Int, draws: Int, partners: Partners) -> Parts:
         """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""
         parts = Parts.of(keys, draws)
         for index, transform in reversed(list(enumerate(self.transforms))):
@@ -282,7 +127,7 @@ class ImagePlan:
         self,
         height: npt.NDArray[np.integer[Any]],
         width: npt.NDArray[np.integer[Any]],
-        samples: npt.NDArray[np.int64],
+        samples: Int,
         seed: int,
         epoch: int,
         *,
@@ -313,25 +158,50 @@ class ImagePlan:
                 keys = samples if parts is None else self._keys(parts, index)
                 u = uniform(derive_key(seed, epoch, index), keys, transform.draws)
                 transform.params(state, u)
-                check_size(transform, state.size, size)
-                check_channels(transform, state, len(self.form.scale), deep=self.deep)
-                if self.form.mean is not None:
-                    check_moved_with_mean(transform, state)
+                self._check(transform, state, size)
         if not self.deep:
             state.color.affine(self.form.matrix)
-        size, image_size = (
-            (self.size, None) if self.pad_to_multiple_of is None else _padded(state, self.pad_to_multiple_of)
-        )
+        size, image_size = self.size, None
+        if self.pad_to_multiple_of is not None:
+            size, image_size = _padded(state, self.pad_to_multiple_of)
         params = state.finished(size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
             mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
             params = replace(params, mean_image=mean)
         return replace(params, channels=_channels(state, self.form)) if self.deep else params
 
-    def _keys(self, parts: Parts, index: int) -> npt.NDArray[np.int64]:
+    def _keys(self, parts: Parts, index: int) -> Int:
         """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""
         merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[index + 1 :])
         return parts.keys if merged else parts.image_keys
+
+    def _check(self, transform: Transform, state: TransformState, size: Size | None) -> None:
+        """Raise ConfigError if what ``transform`` made does not suit its promised size or the channels."""
+        if size is not None and (differs := state.size != np.array(size)[:, None]).any():
+            height, width = state.size[:, differs.any(axis=0)][:, 0].tolist()
+            raise ConfigError(
+                f"{transform!r} made an image {height} x {width} pixels (height x width) "
+                f"where its output_size says {size[0]} x {size[1]}",
+                hint="Let output_size(size) give the size that params makes, or None where samples differ.",
+            )
+        displaced = [isinstance(step, Displace) for step in state.color.steps]
+        colored = state.color.changed or not all(displaced)
+        if self.deep and (colored or state.padding or state.parts is not None):
+            raise ConfigError(
+                f"{_name(transform)} executes on RGB and grey images alone, and color='rgba' or 'as_stored' "
+                "makes others",
+                hint="Leave it out, or load with color='rgb' or color='gray'.",
+            )
+        if (self.deep or len(self.form.scale) == 1) and len(set(state.fill.tolist())) > 1:
+            raise ConfigError(
+                f"{_name(transform)} fills with {tuple(state.fill.tolist())}, and the images are not RGB",
+                hint="Give fill one level, for all channels.",
+            )
+        if self.form.mean is not None and (state.warp or state.padding or state.erased or any(displaced)):
+            raise ConfigError(
+                f"SubtractMean follows crops, resizes and flips, and {_name(transform)} does more",
+                hint="Leave one of the two out.",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Everything that decides the parameters, as a dictionary that JSON can hold."""
@@ -364,8 +234,8 @@ def compile_image(
         channels: Number of channels of the images, from 1; Normalize needs it.
         deep: Whether these are other channels than RGB or grey, so that their colours may not change.
         bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
-        pad_to_multiple_of: Images may leave the transforms in different sizes: a batch is as high and wide as
-            its largest image, rounded up to a multiple of this. None where all must have one size.
+        pad_to_multiple_of: Images may leave the transforms in different sizes: a batch is as high and wide
+            as its largest image, rounded up to a multiple of this. None where all must have one size.
 
     Raises:
         ConfigError: An item is no transform, the order or the dtype is invalid, or the size of the output
@@ -378,10 +248,10 @@ def compile_image(
     checked: list[Transform] = []
     sizes: list[Size | None] = []
     for given in transforms:
-        transform = checked_transform(given, checked)
+        transform = _checked(given, checked)
         checked.append(transform)
         if transform.warps:
-            canvas = canvas or transform.canvas or fixed_size(size)
+            canvas = canvas or transform.canvas or _fixed(size)
         size = transform.output_size(size)
         sizes.append(size)
         if isinstance(transform, OutputTransform):
@@ -389,40 +259,22 @@ def compile_image(
         elif isinstance(transform, RandomErasing):
             levels = form.to_levels(transform.values(form))
             erased.append(levels if deep else np.broadcast_to(levels, (2, 3)))  # engines execute grey as RGB
-    if pad_to_multiple_of:
-        check_padded(checked, deep=deep)
-    check_combined(checked, form, padded=pad_to_multiple_of is not None)
-    size = (pad_to_multiple_of, pad_to_multiple_of) if pad_to_multiple_of else fixed_size(size)
+    multiple = pad_to_multiple_of
+    if multiple:
+        _check_padded(checked, deep=deep)
+    _check_combined(checked, form, padded=multiple is not None)
+    size = (multiple, multiple) if multiple else _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
+    _check_mean(form, padded=multiple is not None)
     values = tuple(map(form.from_levels, erased))
-    check_mean(form, padded=pad_to_multiple_of is not None)
-    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, pad_to_multiple_of)
-    _probe(plan)  # what cannot be composed is refused here, not in training
+    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
+    _ = plan.needs  # what cannot be composed is refused here, not in training
     return plan
 
 
-def _probe(plan: ImagePlan) -> ImageParams:
-    """Parameters of one image that is larger than any crop."""
-    side = np.full(1, 2**20)
-    return replace(plan, pad_to_multiple_of=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
-
-
-def _channels(state: TransformState, form: Form) -> Channels:
-    scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
-    return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
-
-
-def _padded(state: TransformState, pad_to_multiple_of: int) -> tuple[Size, npt.NDArray[np.int32]]:
-    """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
-    height, width = (
-        -(-state.size.max(axis=1, initial=1) // pad_to_multiple_of) * pad_to_multiple_of
-    ).tolist()
-    return fixed_size((height, width)), np.ascontiguousarray(state.size.T, np.int32)
-
-
 def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
-    """Return the transforms with ``size``, height and width in pixels, as size of the last crop or resize."""
+    """The transforms with ``size``, height and width in pixels, as size of the last crop or resize."""
     changed = list(transforms)
     for index in reversed(range(len(changed))):
         transform = changed[index]
@@ -440,8 +292,141 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
             final_size = transform.output_size(final_size)
     if final_size != size:
         raise ConfigError(
-            f"sizes: {type(changed[index]).__name__} leaves images of the size, "
-            "and a transform after it changes that",
+            f"sizes: {_name(changed[index])} leaves images of the size, and a later transform changes it",
             hint="Move the last crop or resize after all transforms that pad or turn with expand=True.",
         )
     return changed
+
+
+def _name(transform: object) -> str:
+    return type(transform).__name__
+
+
+def _checked(transform: object, before: Sequence[Transform]) -> Transform:
+    """Return ``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
+    if isinstance(transform, type):
+        name = transform.__name__
+        raise ConfigError(f"transforms has the class {name}", hint=f"Give an instance, {name}(...).")
+    if not isinstance(transform, Transform):
+        raise ConfigError(
+            f"transforms must be transforms of stoker.augment, found {transform!r}",
+            hint="Transforms of torchvision have counterparts of the same name there.",
+        )
+    if isinstance(transform, RandomChoice) and transform.on_batches:
+        raise ConfigError(
+            "transforms has a RandomChoice of transforms of batches, which only a loader applies",
+            hint="Give it to a loader, after the transforms of images.",
+        )
+    _check_class(transform)
+    if before and before[-1].late and not transform.late:
+        name = _name(transform)
+        raise ConfigError(f"{name} stands after {_name(before[-1])}", hint=f"Move {name} before it.")
+    return transform
+
+
+def _check_class(transform: Transform) -> None:
+    """Raise ConfigError where a class, or one within it, hides its arguments or decides nothing."""
+    kind = type(transform)
+    hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()
+    if hidden and "__dataclass_params__" not in vars(kind):
+        raise ConfigError(
+            f"{kind.__name__} is not a dataclass, so checkpoints and recipes cannot hold its {min(hidden)}",
+            hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
+        )
+    if kind.params is Transform.params and not isinstance(transform, OutputTransform):
+        raise ConfigError(
+            f"{kind.__name__} has no method params(self, state, u), which decides what it does to a batch",
+            hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
+        )
+    for part in transform.transforms if isinstance(transform, NestedTransform) else ():
+        _check_class(part)
+
+
+def _fixed(size: Size | None) -> Size:
+    """Return ``size``; ConfigError if it is None, for images of different sizes, or too large."""
+    if size is None:
+        raise ConfigError(
+            "the transforms leave images of different sizes, which cannot be warped or form a batch",
+            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size). A loader "
+            "also pads batches: sizes='padded'.",
+        )
+    if max(size) > _LARGEST_SIDE:
+        raise ConfigError(
+            f"images have {size[0]} x {size[1]} pixels (height x width); a side has {_LARGEST_SIDE} at most",
+            hint="Choose a smaller size.",
+        )
+    return size
+
+
+def _continues(transform: Transform) -> bool:
+    """Whether a transform continues images beyond their border."""
+    return getattr(transform, "padding_mode", "constant") != "constant"
+
+
+def _check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool) -> None:
+    """Raise ConfigError for a transform that combines images and whose neighbours do not fit."""
+    combining = [one for one in transforms if isinstance(one, Combining)]
+    if not combining:
+        return
+    name = _name(combining[0])
+    layered = [_name(one) for one in combining if one.layered]
+    if len(layered) > 1:
+        raise ConfigError(f"{layered[1]} stands after {layered[0]}", hint="Use one of the two in a list.")
+    if any(isinstance(transform, Mosaic) for transform in transforms[1:]):
+        raise ConfigError(
+            "Mosaic must be the first transform",
+            hint="It resizes its images itself: leave out what is before it, or move that after it.",
+        )
+    if padded or form.mean is not None:
+        other = "sizes" if padded else "SubtractMean"
+        raise ConfigError(f"{other} and {name} cannot be combined", hint="Leave one of the two out.")
+    for one in filter(_continues, transforms):
+        raise ConfigError(
+            f"{_name(one)} continues images beyond their border, and {name} makes images of several",
+            hint="Use padding_mode='constant'.",
+        )
+
+
+def _check_mean(form: Form, *, padded: bool) -> None:
+    """Raise ConfigError where a mean image cannot be subtracted: of other dtypes, and in padded batches."""
+    if form.mean is None:
+        return
+    if form.dtype != "float32":
+        raise ConfigError(
+            f"SubtractMean makes float32, and {form.dtype} was asked for",
+            hint="Leave the dtype out, and convert the batch.",
+        )
+    if padded:
+        raise ConfigError(
+            "sizes: SubtractMean needs batches of images of one size",
+            hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
+        )
+
+
+def _check_padded(transforms: Sequence[Transform], *, deep: bool) -> None:
+    """Raise ConfigError for transforms and channels whose images must all have one size."""
+    if deep:
+        raise ConfigError(
+            "sizes: images that keep their sizes must be RGB or grey",
+            hint="Resize all images to one size and leave sizes out, or choose color='rgb' or 'gray'.",
+        )
+    for transform in transforms:
+        parts = [part for part in getattr(transform, "transforms", ()) if isinstance(part, Transform)]
+        _check_padded(parts, deep=deep)
+        if transform.warps or _continues(transform):
+            what = "warps images" if transform.warps else "continues images beyond their border"
+            raise ConfigError(
+                f"sizes: {_name(transform)} {what}, which needs batches of one size",
+                hint="Leave the transform out, or resize all images to one size and leave sizes out.",
+            )
+
+
+def _channels(state: TransformState, form: Form) -> Channels:
+    scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
+    return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
+
+
+def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
+    """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
+    height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
+    return _fixed((height, width)), np.ascontiguousarray(state.size.T, np.int32)
