@@ -292,7 +292,8 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
             final_size = transform.output_size(final_size)
     if final_size != size:
         raise ConfigError(
-            f"sizes: {_name(changed[index])} leaves images of the size, and a later transform changes it",
+            f"sizes: {_name(changed[index])} leaves images of the size, "
+            "and a transform after it changes that",
             hint="Move the last crop or resize after all transforms that pad or turn with expand=True.",
         )
     return changed

@@ -10,14 +10,10 @@ from hypothesis.extra import numpy as hnp
 
 from stoker.augment import (
     CenterCrop,
-    RandomAffine,
-    RandomHorizontalFlip,
-    RandomPerspective,
     RandomResizedCrop,
-    Resize,
     compile_image,
 )
-from stoker.augment.geometry.annotations import nearest, transform_mask
+from stoker.augment.geometry.annotations import nearest
 from stoker.augment.geometry.masks import (
     decode_runs,
     encode_runs,
@@ -106,34 +102,6 @@ def test_boxes_of_masks_enclose_their_pixels():
     masks[2] = 7
     assert mask_boxes(masks).tolist() == [[3, 2, 10, 5], [0, 0, 0, 0], [0, 0, 12, 9]]
     assert mask_boxes(masks[:0]).shape == (0, 4)
-
-
-CHAINS = {
-    "crop, flip": [RandomResizedCrop((70, 80), scale=(0.2, 0.9)), RandomHorizontalFlip()],
-    "padding": [CenterCrop((130, 140))],
-    "affine": [Resize((90, 120)), RandomAffine(50, (0.2, 0.2), (0.7, 1.5), 20)],
-    "crop, perspective": [CenterCrop(70), RandomPerspective(0.6, 1)],
-}
-
-
-@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
-def test_polygons_and_run_lengths_agree(chain):
-    n = 8
-    params = draw(chain, n)
-    owner = np.arange(n).repeat(2)
-    heights, widths = np.full(n, HEIGHT), np.full(n, WIDTH)
-    whole = fill_polygons([STAR], (HEIGHT, WIDTH))
-    polygons = [[STAR], []] * n
-    runs = [np.zeros(0, np.uint32), encode_runs(whole)] * n
-    masks = transform_segments(params, owner, heights, widths, polygons=polygons, runs=runs)
-    assert masks.shape == (2 * n, *params.size)
-    assert masks.dtype == np.uint8
-    for i in range(n):
-        outline, by_runs = masks[2 * i : 2 * i + 2]
-        np.testing.assert_array_equal(by_runs, transform_mask(params, i, whole, ignore=0))
-        union = (outline | by_runs).sum()
-        assert union > 100
-        assert (outline & by_runs).sum() > 0.9 * union
 
 
 def test_parts_that_were_cut_away_do_not_return_with_padding():

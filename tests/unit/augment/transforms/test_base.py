@@ -178,7 +178,7 @@ def test_arguments_of_a_custom_transform_are_checked():
         RandomVignette((0.5, 2))
 
 
-def draw_of_custom_step_mistakes(*transforms, n=40):
+def draw_wide(*transforms, n=40):
     plan = compile_image(transforms)
     return plan.draw(np.full(n, 24), np.full(n, 30), np.arange(n), 0, 0)
 
@@ -220,11 +220,11 @@ class Promise(Transform):
 )
 def test_a_size_other_than_that_of_output_size_is_refused(transforms, message):
     with pytest.raises(ConfigError, match=message):
-        draw_of_custom_step_mistakes(*transforms)
+        draw_wide(*transforms)
 
 
 def test_any_size_is_accepted_where_the_next_transform_gives_one_size():
-    assert draw_of_custom_step_mistakes(Half(), CenterCrop(20)).size == (20, 20)
+    assert draw_wide(Half(), CenterCrop(20)).size == (20, 20)
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class Returning(Transform):
     ],
 )
 def test_a_step_that_returns_another_form_is_refused(make, found):
-    params = draw_of_custom_step_mistakes(CenterCrop(20), Returning(make), n=1)
+    params = draw_wide(CenterCrop(20), Returning(make), n=1)
     with pytest.raises(
         ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8, as it gets, found {found}"
     ):
@@ -348,6 +348,6 @@ class Flatten(Transform):
 
 
 def test_a_warp_that_boxes_cannot_follow_is_refused():
-    params = draw_of_custom_step_mistakes(CenterCrop(20), Flatten(), n=2)
+    params = draw_wide(CenterCrop(20), Flatten(), n=2)
     with pytest.raises(ConfigError, match=r"(?s)boxes, keypoints and masks cannot follow .*state\.distort"):
         transform_boxes(params, [(0, 0, 9, 9)], np.zeros(1, int))

@@ -1,11 +1,12 @@
-"""RandomIoUCrop: its distribution and the boxes that it leaves, against torchvision's.
+"""Crops: CenterCrop and RandomResizedCrop by torchvision's formulas, RandomIoUCrop by its draws and boxes.
 
 torchvision's own draws, and the boxes that it made, are in tests/data/torchvision-detection.npz, which the
-script beside it makes; the distributions are also written out here, for other arguments.
+script beside it makes.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -15,10 +16,9 @@ from helpers.transforms.distributions import assert_same_distribution
 
 from stoker.augment import (
     CenterCrop,
-    Pad,
-    RandomAffine,
     RandomHorizontalFlip,
     RandomIoUCrop,
+    RandomResizedCrop,
     RandomRotation,
     RandomVerticalFlip,
     RandomZoomOut,
@@ -57,27 +57,6 @@ def test_parts_are_distributed_as_torchvisions_own():
     center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
     start, stop = state.geometry.start.T[:, None], state.geometry.stop.T[:, None]
     assert_same_distribution(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
-
-
-@pytest.mark.parametrize(
-    ("name", "transform"),
-    [
-        ("resize", Resize((80, 90))),
-        ("crop", CenterCrop((70, 80))),
-        ("pad", Pad((5, 6, 7, 8))),
-        ("horizontal flip", RandomHorizontalFlip(1)),
-        ("vertical flip", RandomVerticalFlip(1)),
-        ("rotation", RandomRotation((10, 10))),
-        ("affine", RandomAffine((20, 20), scale=(0.8, 0.8), shear=(10, 10))),
-    ],
-)
-def test_boxes_are_moved_as_torchvision_moves_them(name, transform):
-    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform])
-    one = np.ones(1, int)
-    params = plan.draw(HEIGHT * one, WIDTH * one, one, 0, 0)
-    moved, keep = transform_boxes(params, BOXES, np.zeros(2, int))
-    assert keep.all()
-    np.testing.assert_allclose(moved, THEIRS[name], atol=1e-4)
 
 
 def torchvision_iou_crop(rng, options, boxes=BOXES, low=0.3, high=1.0, least=0.5, most=2.0, trials=40):
@@ -234,18 +213,73 @@ def test_it_needs_a_transform_that_gives_one_size():
         compile_image([CenterCrop(99), RandomIoUCrop()])
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RandomIoUCrop(0), "min_scale must be"),
-        (lambda: RandomIoUCrop(0.5, 0.4), "max_scale must be"),
-        (lambda: RandomIoUCrop(max_scale=1.1), "max_scale must be"),
-        (lambda: RandomIoUCrop(min_aspect_ratio=0), "min_aspect_ratio must be"),
-        (lambda: RandomIoUCrop(max_aspect_ratio=0.1), "max_aspect_ratio must be"),
-        (lambda: RandomIoUCrop(sampler_options=()), "sampler_options must be"),
-        (lambda: RandomIoUCrop(trials=0), "trials must be"),
-    ],
-)
-def test_a_bad_argument_is_named(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+SIZES = [(1, 1), (1, 7), (7, 1), (300, 500), (500, 300), (333, 500), (257, 256), (255, 256), (4000, 31)]
+
+
+def draw(transforms, height, width, samples, seed=0, epoch=0):
+    return compile_image(transforms).draw(height, width, samples, seed, epoch)
+
+
+def draw_same(transforms, height, width, n, seed=0):
+    return draw(transforms, np.full(n, height), np.full(n, width), np.arange(n), seed)
+
+
+def torchvision_center_crop(height, width, crop_height, crop_width):
+    """(top, left) of the crop in the source; negative where it is padded."""
+    top, left = 0, 0
+    if crop_height > height:
+        top = (crop_height - height) // 2
+    if crop_width > width:
+        left = (crop_width - width) // 2
+    padded_height, padded_width = max(height, crop_height), max(width, crop_width)
+    crop_top = round((padded_height - crop_height) / 2.0)
+    crop_left = round((padded_width - crop_width) / 2.0)
+    return crop_top - top, crop_left - left
+
+
+@pytest.mark.parametrize("crop", [(1, 1), (7, 4), (8, 8), (9, 256), (300, 301)])
+def test_center_crop_rounds_and_pads_as_torchvision_does(crop):
+    params = draw([CenterCrop(crop)], *np.array(SIZES).T, np.arange(len(SIZES)))
+    for (height, width), region, dest in zip(SIZES, params.region, params.dest, strict=True):
+        top, left = torchvision_center_crop(height, width, *crop)
+        inside = (max(top, 0), max(left, 0), min(top + crop[0], height), min(left + crop[1], width))
+        assert region.tolist() == list(inside)
+        expected = (inside[0] - top, inside[1] - left, inside[2] - inside[0], inside[3] - inside[1])
+        assert dest.tolist() == list(expected)
+    assert params.fill.tolist() == [0, 0, 0]
+
+
+def torchvision_fallback(height, width, ratio):
+    in_ratio = width / height
+    w, h = width, height
+    if in_ratio < min(ratio):
+        h = round(w / min(ratio))
+    elif in_ratio > max(ratio):
+        w = round(h * max(ratio))
+    return (height - h) // 2, (width - w) // 2, h, w
+
+
+@pytest.mark.parametrize(("height", "width"), [(11, 1000), (1000, 11), (1, 500), (500, 1)])
+def test_random_resized_crop_falls_back_to_the_centre(height, width):
+    transform = RandomResizedCrop(8, scale=(0.9, 1.0))  # never fits into so long an image
+    params = draw_same([transform], height, width, 50)
+    assert set(map(tuple, params.crop.tolist())) == {torchvision_fallback(height, width, transform.ratio)}
+
+
+def test_random_resized_crop_of_an_image_within_ratio_falls_back_to_the_whole():
+    transform = RandomResizedCrop(8, scale=(1.5, 2.0))  # larger than the image: never fits
+    params = draw_same([transform], 100, 110, 5)
+    np.testing.assert_array_equal(params.crop, [(0, 0, 100, 110)] * 5)
+
+
+def test_random_resized_crop_uses_the_first_attempt_that_fits():
+    state = TransformState.of(np.array([100]), np.array([100]))
+    u = np.full((1, RandomResizedCrop.draws), 0.999)
+    u[0, :10] = 1 - 1e-9  # area: all of the image, which does not fit at this ratio ...
+    u[0, 2] = 0.0  # ... but at the third attempt
+    u[0, 20:] = 0.0  # top left
+    RandomResizedCrop(7).params(state, u)
+    width = round(math.sqrt(800 * math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
+    height = round(math.sqrt(800 / math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
+    assert state.geometry.content_start.ravel().tolist() == [0, 0]
+    assert state.geometry.content_stop.ravel().tolist() == [height, width]

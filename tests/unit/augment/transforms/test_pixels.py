@@ -50,31 +50,8 @@ def pillow(operation, pixels, *arguments):
     return np.array(operation(Image.fromarray(pixels), *arguments))
 
 
-@pytest.mark.parametrize("bits", range(1, 9))
-def test_posterize_is_pillows(bits):
-    pixels = photograph()
-    np.testing.assert_array_equal(
-        run(pixels, RandomPosterize(bits, 1)), pillow(ImageOps.posterize, pixels, bits)
-    )
-
-
 def test_posterize_to_no_bits_leaves_black() -> None:
     assert not run(photograph(), RandomPosterize(0, 1)).any()  # torchvision's, of tensors
-
-
-@pytest.mark.parametrize("threshold", [0, 1, 128, 255, 256])
-def test_solarize_is_pillows(threshold):
-    pixels = photograph()
-    pixels[0] = 255
-    expected = pillow(ImageOps.solarize, pixels, threshold)
-    np.testing.assert_array_equal(run(pixels, RandomSolarize(threshold, 1)), expected)
-
-
-@pytest.mark.parametrize("bounds", [(0, 256), (30, 190), (100, 102), (7, 8)])
-def test_autocontrast_is_pillows_within_a_level(bounds):
-    pixels = photograph(*bounds)
-    difference = run(pixels, RandomAutocontrast(1)).astype(int) - pillow(ImageOps.autocontrast, pixels)
-    assert np.abs(difference).max() <= 1
 
 
 def test_autocontrast_reaches_both_ends_of_each_channel():
@@ -84,12 +61,6 @@ def test_autocontrast_reaches_both_ends_of_each_channel():
     assert output[..., [0, 2]].min(axis=(0, 1)).tolist() == [0, 0]
     assert output[..., [0, 2]].max(axis=(0, 1)).tolist() == [255, 255]
     assert (output[..., 1] == 77).all()
-
-
-@pytest.mark.parametrize("bounds", [(0, 256), (30, 190), (100, 102), (7, 8)])
-def test_equalize_is_pillows(bounds):
-    pixels = photograph(*bounds)
-    np.testing.assert_array_equal(run(pixels, RandomEqualize(1)), pillow(ImageOps.equalize, pixels))
 
 
 def test_equalize_clips_where_there_are_few_pixels():
@@ -177,34 +148,16 @@ def test_steps_apply_to_an_empty_image():
     assert set(corners) <= {255, 100}
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: RandomPosterize(-1), "bits"),
-        (lambda: RandomPosterize(9), "bits"),
-        (lambda: RandomSolarize(float("nan")), "threshold"),
-        (lambda: RandomSolarize(1, p=2), "p"),
-        (lambda: RandomAutocontrast(-1), "p"),
-        (lambda: RandomEqualize("1"), "p"),
-    ],
-)
-def test_a_bad_argument_is_named(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
-        make()
-
-
-KEEP_of_filters = CenterCrop(20)
+SQUARE = CenterCrop(20)
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 20, 3), np.uint8)
 
 
-def draw_of_filters(*transforms, n=1):
-    return compile_image([KEEP_of_filters, *transforms]).draw(
-        np.full(n, 20), np.full(n, 20), np.arange(n), 0, 0
-    )
+def draw_square(*transforms, n=1):
+    return compile_image([SQUARE, *transforms]).draw(np.full(n, 20), np.full(n, 20), np.arange(n), 0, 0)
 
 
 def test_blur_applies_to_all_samples_with_one_sigma_for_both_axes():
-    (step,) = draw_of_filters(GaussianBlur((3, 7), (0.5, 3)), n=100).steps
+    (step,) = draw_square(GaussianBlur((3, 7), (0.5, 3)), n=100).steps
     assert step.where.all()
     assert step.kernel_size == (7, 3)  # torchvision's argument is width, height
     assert step.sigma.dtype == np.float32
@@ -215,17 +168,11 @@ def test_blur_applies_to_all_samples_with_one_sigma_for_both_axes():
 
 def test_one_sigma_is_a_range_of_one_value():
     assert GaussianBlur(3, 2) == GaussianBlur((3, 3), (2, 2))
-    assert (draw_of_filters(GaussianBlur(3, 2), n=5).steps[0].sigma == 2).all()
-
-
-def test_sharpness_applies_with_its_probability_and_factor():
-    (step,) = draw_of_filters(RandomAdjustSharpness(1.5, 0.3), n=4000).steps
-    assert abs(step.where.mean() - 0.3) < 0.03
-    assert (step.factor == 1.5).all()
+    assert (draw_square(GaussianBlur(3, 2), n=5).steps[0].sigma == 2).all()
 
 
 def test_filters_act_on_the_colours_before_them():
-    params = draw_of_filters(ColorJitter((2, 2)), RandomAdjustSharpness(2, 1), GaussianBlur(3, 1))
+    params = draw_square(ColorJitter((2, 2)), RandomAdjustSharpness(2, 1), GaussianBlur(3, 1))
     assert params.needs() == {"Affine", "Sharpen", "Blur"}
     pixels = np.minimum(PIXELS.astype(int) * 2, 255).astype(np.uint8)
     for step in (Sharpen(np.array([True]), np.array([2], np.float32)), params.steps[-1]):
@@ -234,33 +181,16 @@ def test_filters_act_on_the_colours_before_them():
     assert [type(step) for step in params.steps] == [Affine, Sharpen, Affine, Blur]
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: GaussianBlur(4), "kernel_size"),
-        (lambda: GaussianBlur((3, 0)), "kernel_size"),
-        (lambda: GaussianBlur((3, 3, 3)), "kernel_size"),
-        (lambda: GaussianBlur(3, 0), "sigma"),
-        (lambda: GaussianBlur(3, (2, 1)), "sigma"),
-        (lambda: RandomAdjustSharpness(-1), "sharpness_factor"),
-        (lambda: RandomAdjustSharpness(1, 1.1), "p"),
-    ],
-)
-def test_a_bad_argument_is_named_of_filters(make, name):
-    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*, found "):
-        make()
-
-
 N = 3000
 
 
-def draw_of_degradations(transform, n, size=(60, 80)):
+def draw_noisy(transform, n, size=(60, 80)):
     plan = compile_image([CenterCrop(size), transform])
     return plan.draw(np.full(n, size[0]), np.full(n, size[1]), np.arange(n), 0, 0)
 
 
 def test_noise_has_its_mean_and_deviation_as_shares_of_the_range():
-    params = draw_of_degradations(GaussianNoise(0.1, 0.05), 2)
+    params = draw_noisy(GaussianNoise(0.1, 0.05), 2)
     grey = np.full((60, 80, 3), 100, np.uint8)
     first, second = (execute(params, i, grey, "uint8", "NHWC").astype(float) for i in range(2))
     assert abs(first.mean() - 125.5) < 0.5
@@ -270,9 +200,7 @@ def test_noise_has_its_mean_and_deviation_as_shares_of_the_range():
 
 
 def test_levels_beyond_the_range_are_clipped():
-    image = execute(
-        draw_of_degradations(GaussianNoise(0.9, 0.3), 1), 0, np.full((60, 80, 3), 200, np.uint8), "uint8"
-    )
+    image = execute(draw_noisy(GaussianNoise(0.9, 0.3), 1), 0, np.full((60, 80, 3), 200, np.uint8), "uint8")
     assert (image == 255).mean() > 0.9
     for arguments, message in (({"clip": False}, "clip must be True"), ({"sigma": -1}, "sigma must be")):
         with pytest.raises(ConfigError, match=message):
@@ -280,27 +208,11 @@ def test_levels_beyond_the_range_are_clipped():
 
 
 def test_every_quality_of_a_range_is_as_likely():
-    (step,) = draw_of_degradations(JPEG((30, 34)), N).steps
+    (step,) = draw_noisy(JPEG((30, 34)), N).steps
     values, counts = np.unique(step.quality, return_counts=True)
     assert values.tolist() == [30, 31, 32, 33, 34]
     assert np.abs(counts - N / 5).max() < 5 * np.sqrt(N / 5)
-    assert (draw_of_degradations(JPEG(7), 5).steps[0].quality == 7).all()
+    assert (draw_noisy(JPEG(7), 5).steps[0].quality == 7).all()
     for wrong in (0, 101, (50, 40), (1, 2, 3), 2.5):
         with pytest.raises(ConfigError, match="quality must be a whole number 1 to 100"):
             JPEG(wrong)
-
-
-def test_a_lower_quality_loses_more_and_colours_lose_their_resolution():
-    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 1), np.uint8).repeat(3, axis=2)
-    lost = [
-        np.abs(
-            execute(draw_of_degradations(JPEG(quality), 1), 0, pixels, "uint8", "NHWC") - pixels.astype(float)
-        ).mean()
-        for quality in (100, 80, 40, 5)
-    ]
-    assert lost[0] < 1
-    assert lost == sorted(lost)
-    stripes = np.zeros((60, 80, 3), np.uint8)
-    stripes[:, ::2, 0] = stripes[:, 1::2, 2] = 200  # red and blue in turn
-    mixed = execute(draw_of_degradations(JPEG(100), 1), 0, stripes, "uint8", "NHWC").astype(int)
-    assert np.abs(mixed[:, ::2, 0] - mixed[:, 1::2, 0]).max() < 60

@@ -1,8 +1,8 @@
-"""Letterbox has the geometry of Ultralytics' LetterBox, and pads with one colour."""
+"""Resizes: sizes against torchvision's formulas and draws, and Letterbox against Ultralytics'."""
 
 from __future__ import annotations
 
-import random
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -59,12 +59,6 @@ def test_all_padding_has_one_fill():
         compile_image([Pad(3, fill=7), Letterbox(32)]).draw(*_one(10, 20))
 
 
-@pytest.mark.parametrize("wrong", [{"size": 0}, {"size": 8, "fill": 300}, {"size": 8, "enlarge": 1}])
-def test_a_bad_argument_is_refused(wrong):
-    with pytest.raises(ConfigError, match="Letterbox"):
-        Letterbox(**wrong)
-
-
 def test_a_resize_with_max_size_and_a_crop_have_the_geometry_of_a_letterbox():
     lists = [Resize(64, max_size=64), CenterCrop(64)], [Letterbox(64)]
     resized, letterboxed = (compile_image(transforms).draw(*_one(100, 50)) for transforms in lists)
@@ -102,36 +96,10 @@ def test_sizes_and_locations_are_distributed_as_torchvisions_own(name, transform
         assert_same_distribution(values, theirs)
 
 
-def torchvision_zoom_out(rng, low, high):
-    factor = rng.uniform(low, high)
-    width, height = int(WIDTH * factor), int(HEIGHT * factor)
-    left, top = int((width - WIDTH) * rng.random()), int((height - HEIGHT) * rng.random())
-    return -top, -left, height, width
-
-
-def test_zooming_out_is_distributed_as_torchvisions_formula():
-    state = decided(RandomZoomOut(7, (1.2, 3.0), p=1))
-    rng = random.Random(0)
-    expected = np.array([torchvision_zoom_out(rng, 1.2, 3.0) for _ in range(N)])
-    for axis, values in enumerate((*state.geometry.start, *state.size)):
-        assert_same_distribution(values, expected[:, axis])
-    assert state.fill.tolist() == [7, 7, 7]
-
-
 def test_zooming_out_leaves_images_in_the_share_of_the_probability():
     state = decided(RandomZoomOut(p=0.3))
     assert abs((state.size[0] > HEIGHT).mean() - 0.3) < 0.05
     assert (state.geometry.start[:, state.size[0] == HEIGHT] == 0).all()
-
-
-def test_scale_jitter_is_distributed_as_torchvisions_formula():
-    state = decided(ScaleJitter((300, 200), (0.5, 1.5)))
-    rng = random.Random(0)
-    factors = [min(200 / HEIGHT, 300 / WIDTH) * rng.uniform(0.5, 1.5) for _ in range(N)]
-    assert_same_distribution(state.size[0], np.array([int(HEIGHT * r) for r in factors]))
-    assert_same_distribution(state.size[1], np.array([int(WIDTH * r) for r in factors]))
-    tiny = decided(ScaleJitter(20, (0.1, 0.1)), 3, height=1, width=1000)
-    assert tiny.size.T.tolist() == [[1, 2]] * 3
 
 
 def test_every_shortest_size_is_as_likely_and_the_longer_side_is_limited():
@@ -156,20 +124,38 @@ def test_they_need_a_transform_that_gives_one_size(transform):
         compile_image([CenterCrop(99), transform])
 
 
+SIZES = [(1, 1), (1, 7), (7, 1), (300, 500), (500, 300), (333, 500), (257, 256), (255, 256), (4000, 31)]
+
+
+def torchvision_resized(height, width, size, max_size):
+    short, long = min(height, width), max(height, width)
+    if size is None:
+        new_short, new_long = int(max_size * short / long), max_size
+    else:
+        new_short, new_long = size, int(size * long / short)
+    if size and max_size is not None and new_long > max_size:
+        new_short, new_long = int(max_size * new_short / new_long), max_size
+    new_short = max(new_short, 1)
+    return (new_short, new_long) if height <= width else (new_long, new_short)
+
+
 @pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RandomZoomOut(256), "fill must be"),
-        (lambda: RandomZoomOut(side_range=(0.5, 2)), "side_range must be"),
-        (lambda: RandomZoomOut(p=2), "p must be"),
-        (lambda: ScaleJitter(0), "target_size must be"),
-        (lambda: ScaleJitter(9, (0, 1)), "scale_range must be"),
-        (lambda: RandomShortestSize(()), "min_size must be"),
-        (lambda: RandomShortestSize(9, 0), "max_size must be"),
-        (lambda: RandomResize(0, 9), "min_size must be"),
-        (lambda: RandomResize(9, 9), "max_size must be"),
-    ],
+    ("size", "max_size"),
+    [*product([1, 32, 224], [None, 225, 330, 1000]), (None, 1), (None, 224), (None, 1000)],
 )
-def test_a_bad_argument_is_named(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+def test_resize_by_the_shorter_side_or_the_longer_one(size, max_size):
+    state = TransformState.of(*np.array(SIZES).T)
+    Resize(size, max_size=max_size).params(state, np.zeros((len(SIZES), 0)))
+    assert state.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
+    for h, w in SIZES:
+        assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(
+            h, w, size, max_size
+        )
+
+
+def test_resize_to_a_size_takes_the_whole_image():
+    params = compile_image([Resize((20, 30))]).draw(*np.array(SIZES).T, np.arange(len(SIZES)), 0, 0)
+    assert params.size == (20, 30)
+    np.testing.assert_array_equal(params.region, [(0, 0, h, w) for h, w in SIZES])
+    np.testing.assert_array_equal(params.crop, [(0, 0, h, w) for h, w in SIZES])
+    np.testing.assert_array_equal(params.dest, [(0, 0, 20, 30)] * len(SIZES))
