@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -24,20 +24,61 @@ from stoker.bucketing import (
 )
 from stoker.bucketing.batchify import Contextual, Labels, Output
 from stoker.bucketing.layout import Padded
+from stoker.bucketing.masking import WordParts
 from stoker.errors import ConfigError
+from stoker.formats.tokenization import ByteTokenizer, read_word_parts
 
 from ..order.sample_source import SampleSource, batchable_columns
 from .batching import BatchingConfig
 from .context_slices import ContextSlices
 from .planner import TextPlanner, TokenSlices
 from .streams import StreamWindows
-from .token_reader import Mask, TokenReader
+from .token_reader import TokenReader, special_tokens_of
+
+Mask = MaskTokens | SpanCorruption
+"""A mask of sequences, before they are padded or packed."""
 
 _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
 _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
 _SPANS = ("inputs", "targets")  # the fields that SpanCorruption makes of one
 _PROBE_WIDTH = 8  # tokens of the batch that tells dtypes, if there are no boundaries
+
+
+def fit_mask(
+    mask: Any, dataset: SampleSource, fields: Sequence[str], batching: BatchingConfig
+) -> Mask | None:
+    """Return the mask, with values of the dataset's tokenizer for arguments that are None."""
+    if mask is None:
+        return None
+    if isinstance(mask, MaskTokens):
+        return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
+    if not isinstance(mask, SpanCorruption):
+        raise ConfigError(
+            f"mask must be a MaskTokens or a SpanCorruption of stoker.bucketing, found {mask!r}",
+            hint="For your own masks give batchify: a function with a parameter context.",
+        )
+    if len(fields) > 1:
+        raise ConfigError(
+            f"SpanCorruption makes inputs and targets of one field, found {', '.join(fields)}",
+            hint=f"Choose one: fields=({fields[0]!r},).",
+        )
+    if batching.stream is not None:
+        raise ConfigError(
+            "SpanCorruption takes whole sequences, which stream cuts", hint="Give pack in place of stream."
+        )
+    if batching.too_long == "split":
+        raise ConfigError(
+            'SpanCorruption takes whole sequences, which too_long="split" cuts',
+            hint='Give too_long="truncate", or split the documents at the conversion.',
+        )
+    return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
+
+
+def _word_parts(dataset: SampleSource) -> WordParts:
+    if dataset.manifest.options.get("tokenizer_digest"):
+        return WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file()))
+    return WordParts(tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size)), None)
 
 
 @dataclass(frozen=True)

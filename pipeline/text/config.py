@@ -21,12 +21,12 @@ from ..execution.batch import ColumnSpec, batch_type
 from ..order.orders import Order
 from ..order.sample_source import SampleSource, value_dtype
 from ..order.sampling import Repeated, Sampler, make_loader_order
-from .arrays import ArrayMaker, array_names, column_names, default_batchify, probe_arrays
+from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
 from .context_slices import check_lengths, make_slices
 from .planner import TextPlanner
 from .streams import StreamPlanner
-from .token_reader import Mask, TokenReader, fit_mask
+from .token_reader import TokenReader
 
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
 

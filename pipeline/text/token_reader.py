@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -13,189 +12,43 @@ import numpy.typing as npt
 
 from stoker._native import read_tokens
 from stoker.arguments import list_of_names
-from stoker.bucketing import MaskTokens, Ragged, SpanCorruption
+from stoker.bucketing import Ragged
 from stoker.bucketing.layout import Padded
-from stoker.bucketing.masking import WordParts
 from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StaleIndexError
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.token_columns import length_column, trained_column
 from stoker.formats.tokenization import (
     NO_SPECIAL_TOKENS,
-    ByteTokenizer,
     SpecialTokens,
     count_special_tokens,
-    read_word_parts,
 )
 
 from ..engines.shards import open_shards
 from ..order.sample_source import SampleSource
-from .batching import BatchingConfig
 from .planner import TokenSlices
 
 Int64 = npt.NDArray[np.int64]
 
 _PART = 128 << 10  # bytes; the kernel reads as much for one request anyway
 _SHARE = 8  # of the memory: smaller datasets stay in the page cache
+_WHERE = ("shard", "offset", "length", "crc")
+_HINT = "stoker verify lists all bad samples; convert the source again."
 
 
 class PayloadLocations(NamedTuple):
     """The byte ranges of the payloads of N samples in the data files, from the index."""
 
-    positions: Int64  # (N,) int64, positions of the samples in the dataset
-    shard: npt.NDArray[np.int32]  # (N,) int32, number of the data file
-    offset: Int64  # (N,) int64, bytes from the beginning of the file
-    length: Int64  # (N,) int64, bytes
-    crc: npt.NDArray[np.uint32]  # (N,) uint32, CRC32C of the payload
-    tokens: Int64  # (N, F) int64, tokens in each of F stored fields
+    positions: Int64  # (N,), positions of the samples in the dataset
+    shard: npt.NDArray[np.int32]  # (N,), number of the data file
+    offset: Int64  # (N,), bytes from the beginning of the file
+    length: Int64  # (N,), bytes
+    crc: npt.NDArray[np.uint32]  # (N,), CRC32C of the payload
+    tokens: Int64  # (N, F), tokens in each of F stored fields
 
     def part(self, each: slice) -> PayloadLocations:
         """The byte ranges of some of the payloads."""
         return PayloadLocations._make(column[each] for column in self)
-
-
-class ReadAhead:
-    """The parts of data files that the kernel has not been asked to read ahead.
-
-    A request costs a microsecond or more, even for bytes in memory. A dataset that takes a small share of the
-    memory needs one request for each part. A larger one needs a request for each payload, because the kernel
-    may have dropped it.
-    """
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        parts = [size // _PART + 1 for size in sizes]
-        self._sizes = np.array(sizes, np.int64)
-        self._first = np.concatenate(([0], np.cumsum(parts, dtype=np.int64)))[:-1]
-        stays = sum(sizes) * _SHARE <= _memory()
-        self._asked = np.zeros(sum(parts) if stays else 0, np.bool_)
-
-    def needed(
-        self, shard: npt.NDArray[np.int32], offset: Int64, length: Int64
-    ) -> tuple[npt.NDArray[np.int32], Int64, Int64]:
-        """Return the ranges to request: file, first byte and bytes of each."""
-        # shard (P,) int32, offset (P,) int64, length (P,) int64
-        if not len(self._asked):
-            return shard, offset, length
-        first, last = offset // _PART, (offset + length) // _PART
-        base = self._first[shard]
-        new = ~(self._asked[base + first] & self._asked[base + last]) | (last - first > 1)
-        self._asked[(base + first)[new]] = True
-        self._asked[(base + last)[new]] = True
-        shard, begin = shard[new], first[new] * _PART
-        end = np.minimum((last[new] + 1) * _PART, self._sizes[shard])
-        return shard, begin, end - begin
-
-
-def _memory() -> int:
-    """Bytes of memory; 0 if the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
-
-
-def trained_tokens(
-    runs: ListColumn, begins: Int64, tokens: Int64, closing: Int64, *, bounds: Int64
-) -> npt.NDArray[np.bool_]:
-    """(T,) bool, the tokens of P slices that a model is trained on."""
-    # begins (P,) int64, tokens (P,) int64, closing (P,) int64, bounds (P + 1,) int64
-    which = np.repeat(np.arange(len(runs)), runs.counts // 2)
-    first, end = runs.values.astype(np.int64).reshape(-1, 2).T
-    lengths = np.diff(bounds)
-    steps = np.zeros(int(bounds[-1]) + 1, np.int64)
-    # The tokens of a slice are those from its beginning, and the closing tokens of the sequence.
-    for origin, low, high in (
-        (begins, np.zeros_like(lengths), lengths - closing),
-        (tokens - lengths, lengths - closing, lengths),
-    ):
-        within = low[which], high[which]
-        begin = np.clip(first - origin[which], *within) + bounds[which]
-        stop = np.clip(end - origin[which], *within) + bounds[which]
-        np.add.at(steps, begin, 1)
-        np.add.at(steps, stop, -1)
-    return np.asarray(np.cumsum(steps[:-1]) > 0)
-
-
-Mask = MaskTokens | SpanCorruption
-"""A mask of sequences, before they are padded or packed."""
-
-
-def fit_mask(
-    mask: Any, dataset: SampleSource, fields: Sequence[str], batching: BatchingConfig
-) -> Mask | None:
-    """Return the mask, with values of the dataset's tokenizer for arguments that are None."""
-    if mask is None:
-        return None
-    if isinstance(mask, MaskTokens):
-        return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
-    if not isinstance(mask, SpanCorruption):
-        raise ConfigError(
-            f"mask must be a MaskTokens or a SpanCorruption of stoker.bucketing, found {mask!r}",
-            hint="For your own masks give batchify: a function with a parameter context.",
-        )
-    if len(fields) > 1:
-        raise ConfigError(
-            f"SpanCorruption makes inputs and targets of one field, found {', '.join(fields)}",
-            hint=f"Choose one: fields=({fields[0]!r},).",
-        )
-    if batching.stream is not None:
-        raise ConfigError(
-            "SpanCorruption takes whole sequences, which stream cuts", hint="Give pack in place of stream."
-        )
-    if batching.too_long == "split":
-        raise ConfigError(
-            'SpanCorruption takes whole sequences, which too_long="split" cuts',
-            hint='Give too_long="truncate", or split the documents at the conversion.',
-        )
-    return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
-
-
-def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
-    """Numbers of special tokens before and after each text of a dataset.
-
-    A chat has the special tokens of its template inside, and none around.
-    """
-    options = dataset.manifest.options
-    if options.get("chat_template"):
-        return NO_SPECIAL_TOKENS
-    opening, closing = NO_SPECIAL_TOKENS
-    if options.get("tokenizer_digest"):
-        opening, closing = count_special_tokens(dataset.datasets[0].tokenizer_file())
-    return SpecialTokens(opening + bool(options.get("bos")), closing + bool(options.get("eos")))
-
-
-def _word_parts(dataset: SampleSource) -> WordParts:
-    if dataset.manifest.options.get("tokenizer_digest"):
-        return WordParts(*read_word_parts(dataset.datasets[0].tokenizer_file()))
-    return WordParts(tuple(range(ByteTokenizer.pad_id, ByteTokenizer.vocab_size)), None)
-
-
-_WHERE = ("shard", "offset", "length", "crc")
-_HINT = "stoker verify lists all bad samples; convert the source again."
-
-
-def text_lengths(dataset: SampleSource, fields: Sequence[str] | None = None) -> Int64:
-    """Return the tokens of every sample, (N,), or (N, D) for D fields, from the index alone."""
-    if dataset.manifest.sample_type != "text":
-        raise DatasetError(
-            f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
-        )
-    _, chosen = _read_fields(dataset, fields)
-    columns = [dataset.column(length_column(field)).astype(np.int64) for field in chosen]
-    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
-
-
-def _read_fields(
-    dataset: SampleSource, fields: Sequence[str] | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields that a dataset stores, and those that are read: ``fields``, or all."""
-    stored = tuple(str(dataset.manifest.options.get("fields", "")).split(","))
-    chosen = stored if fields is None else list_of_names("fields", fields)
-    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(stored):
-        raise ConfigError(
-            f"fields must be of {', '.join(stored)}, each once, found {', '.join(chosen)}", path=dataset.path
-        )
-    return stored, chosen
 
 
 class TokenReader:
@@ -212,18 +65,13 @@ class TokenReader:
     ) -> None:
         options = dataset.manifest.options
         stored, self.fields = _read_fields(dataset, fields)
+        problem = None
         if any(length_column(field) not in dataset.types for field in stored):
-            raise StaleIndexError(
-                "the index lacks the lengths of the text's fields",
-                path=dataset.path,
-                hint="Convert the source again.",
-            )
-        if options.get("dtype") not in ("uint16", "int32"):
-            raise StaleIndexError(
-                f"token ids must be uint16 or int32, found {options.get('dtype')!r}",
-                path=dataset.path,
-                hint="Convert the source again.",
-            )
+            problem = "the index lacks the lengths of the text's fields"
+        elif options.get("dtype") not in ("uint16", "int32"):
+            problem = f"token ids must be uint16 or int32, found {options.get('dtype')!r}"
+        if problem is not None:
+            raise StaleIndexError(problem, path=dataset.path, hint="Convert the source again.")
         self.pad_id = int(options.get("pad_id") or 0)
         self.dtype = np.dtype(dtype)
         self._dataset = dataset
@@ -306,10 +154,9 @@ class TokenReader:
         padded, end = [], 0
         for batch in ids:
             first, end = end, end + len(batch[0])
-            pairs = zip(trained, offsets, strict=True)
             flags = (
-                field_flags if field_flags is None else field_flags[of_field[first] : of_field[end]]
-                for field_flags, of_field in pairs
+                field_flags if field_flags is None else field_flags[starts[first] : starts[end]]
+                for field_flags, starts in zip(trained, offsets, strict=True)
             )
             padded.append(list(map(Padded, batch, slices.lengths[first:end].T, flags)))
         return padded
@@ -375,12 +222,9 @@ class TokenReader:
             fill,
         )
         if bad is not None:
-            raise self._error(int(positions[bad[0]]), bad[1])
+            raise self._dataset.error(int(positions[bad[0]]), bad[1], CorruptRecordError, _HINT)
         if self.reads_slices:
             self._read_whole[positions] = True
-
-    def _error(self, position: int, message: str) -> Exception:
-        return self._dataset.error(position, message, CorruptRecordError, _HINT)
 
 
 def _offsets(slices: TokenSlices) -> Int64:
@@ -388,3 +232,103 @@ def _offsets(slices: TokenSlices) -> Int64:
     offsets = np.zeros((slices.lengths.shape[1], len(slices.lengths) + 1), np.int64)
     np.cumsum(slices.lengths.T, axis=1, out=offsets[:, 1:])
     return offsets
+
+
+def trained_tokens(
+    runs: ListColumn, begins: Int64, tokens: Int64, closing: Int64, *, bounds: Int64
+) -> npt.NDArray[np.bool_]:
+    """(T,) bool, the tokens of P slices that a model is trained on."""
+    # begins, tokens, closing (P,), bounds (P + 1,)
+    which = np.repeat(np.arange(len(runs)), runs.counts // 2)
+    first, end = runs.values.astype(np.int64).reshape(-1, 2).T
+    lengths = np.diff(bounds)
+    steps = np.zeros(int(bounds[-1]) + 1, np.int64)
+    # The tokens of a slice are those from its beginning, and the closing tokens of the sequence.
+    for origin, low, high in (
+        (begins, np.zeros_like(lengths), lengths - closing),
+        (tokens - lengths, lengths - closing, lengths),
+    ):
+        within = low[which], high[which]
+        begin = np.clip(first - origin[which], *within) + bounds[which]
+        stop = np.clip(end - origin[which], *within) + bounds[which]
+        np.add.at(steps, begin, 1)
+        np.add.at(steps, stop, -1)
+    return np.asarray(np.cumsum(steps[:-1]) > 0)
+
+
+def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
+    """Numbers of special tokens before and after each text of a dataset.
+
+    A chat has the special tokens of its template inside, and none around.
+    """
+    options = dataset.manifest.options
+    if options.get("chat_template"):
+        return NO_SPECIAL_TOKENS
+    opening, closing = NO_SPECIAL_TOKENS
+    if options.get("tokenizer_digest"):
+        opening, closing = count_special_tokens(dataset.datasets[0].tokenizer_file())
+    return SpecialTokens(opening + bool(options.get("bos")), closing + bool(options.get("eos")))
+
+
+def text_lengths(dataset: SampleSource, fields: Sequence[str] | None = None) -> Int64:
+    """Return the tokens of every sample, (N,), or (N, D) for D fields, from the index alone."""
+    if dataset.manifest.sample_type != "text":
+        raise DatasetError(
+            f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
+        )
+    _, chosen = _read_fields(dataset, fields)
+    columns = [dataset.column(length_column(field)).astype(np.int64) for field in chosen]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def _read_fields(
+    dataset: SampleSource, fields: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields that a dataset stores, and those that are read: ``fields``, or all."""
+    stored = tuple(str(dataset.manifest.options.get("fields", "")).split(","))
+    chosen = stored if fields is None else list_of_names("fields", fields)
+    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(stored):
+        raise ConfigError(
+            f"fields must be of {', '.join(stored)}, each once, found {', '.join(chosen)}", path=dataset.path
+        )
+    return stored, chosen
+
+
+class ReadAhead:
+    """The parts of data files that the kernel has not been asked to read ahead.
+
+    A request costs a microsecond or more, even for bytes in memory. A dataset that takes a small share of the
+    memory needs one request for each part. A larger one needs a request for each payload, because the kernel
+    may have dropped it.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        parts = [size // _PART + 1 for size in sizes]
+        self._sizes = np.array(sizes, np.int64)
+        self._first = np.concatenate(([0], np.cumsum(parts, dtype=np.int64)))[:-1]
+        stays = sum(sizes) * _SHARE <= _memory()
+        self._asked = np.zeros(sum(parts) if stays else 0, np.bool_)
+
+    def needed(
+        self, shard: npt.NDArray[np.int32], offset: Int64, length: Int64
+    ) -> tuple[npt.NDArray[np.int32], Int64, Int64]:
+        """Return the ranges to request: file, first byte and bytes of each."""
+        # all (P,)
+        if not len(self._asked):
+            return shard, offset, length
+        first, last = offset // _PART, (offset + length) // _PART
+        base = self._first[shard]
+        new = ~(self._asked[base + first] & self._asked[base + last]) | (last - first > 1)
+        self._asked[(base + first)[new]] = True
+        self._asked[(base + last)[new]] = True
+        shard, begin = shard[new], first[new] * _PART
+        end = np.minimum((last[new] + 1) * _PART, self._sizes[shard])
+        return shard, begin, end - begin
+
+
+def _memory() -> int:
+    """Bytes of memory; 0 if the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
