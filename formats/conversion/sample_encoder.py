@@ -15,8 +15,8 @@ from stoker.errors import DecodeError
 from ..dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations
 from ..dataset.columns import ListColumn, array_types, origin_columns, range_columns, shape_column
 from ..dataset.manifest import TOKENIZER_NAME
-from ..sources.coco import swap_of
 from ..sources.listing import Skip
+from ..sources.objects import swap_of
 from ..sources.source_reader import SkippedError
 from ..tokenization import Tokenizer
 from .captions import CaptionTokens, encode_captions

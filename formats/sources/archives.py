@@ -33,7 +33,7 @@ from ..containers.registry import find_container
 from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS
 from ..threads import available_cores, thread_map
-from .entry_columns import EntryColumns
+from .columns import EntryColumns
 from .image_files import holds_alone, holds_without_images
 from .listing import FileRanges, ListedBlocks, Listing, Skip, no_images_error
 from .source import Source

@@ -2,7 +2,6 @@
 
 The class of an image is the folder that holds it, named by its path in the source (``animals/cat``);
 ``class_depth=1`` takes the first folder alone, as torchvision's ImageFolder does.
-:mod:`.folders.local_images` says which files count.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..dataset.columns import number_array, take_strings
 from ..remote.store import Store
+from .classes import number_names
 from .image_files import FileTable, SkippedFolder, find_remote_images, has_image_suffix, walk_images
 from .listing import Listing, Skip, no_images_error
 from .source import Source
@@ -33,34 +32,46 @@ def is_folder(source: Source) -> bool:
 
 def list_folder(source: Source) -> Listing:
     """List a folder with one folder for each class, on a disk or at a URL."""
-    path = os.fspath(source.path)
     if source.options.unlabelled:
-        return _list_unlabelled(source)
-    if is_url(path):
-        return _list_remote_folder(path, class_depth=source.options.class_depth)
-    return _list_local_folder(
-        path, class_depth=source.options.class_depth, follow_links=source.options.follow_links
-    )
+        return list_unlabelled(source)
+    return _list_remote(source) if is_url(source.path) else _list_local(source)
 
 
-def _list_unlabelled(source: Source) -> Listing:
-    """List all images of a folder, as samples without labels."""
+def list_unlabelled(source: Source) -> Listing:
+    """List all images of a folder and of the folders in it, as samples without labels."""
     files, skipped = source.folder.images()
     if not len(files):
-        raise no_images_error("there is no image in the folder", source.path, skipped)
+        raise no_images_error("the folder holds no image", source.folder.root, skipped)
     return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 
-def _list_local_folder(root: str, *, class_depth: int | None = None, follow_links: bool = True) -> Listing:
-    """List the images of a folder and of the folders in it.
+def _list_remote(source: Source) -> Listing:
+    store = Store(source.path)
+    files, skipped = find_remote_images(store.url, store.files())
+    in_class = np.array(["/" in key for key in files.names()], bool)
+    skipped += [Skip(key, "not in a class folder") for key in files.keys.filter(~in_class).to_pylist()]
+    files = files.take(np.flatnonzero(in_class))
+    if not len(files):
+        hint = "Give a folder with one folder for each class: URL/CLASS/IMAGE.jpg."
+        raise no_images_error("there is no image in a class folder", os.fspath(source.path), skipped, hint)
+    names = (_class_of(key, source.options.class_depth) for key in files.names())
+    labels, classes = number_names(pa.array(names, pa.large_string()))
+    skips = tuple(sorted(skipped))
+    return Listing(**vars(files), labels=pa.array(labels), classes=classes, skipped=skips)
 
-    The first ``class_depth`` folders of a path name the class; None means all of them.
 
-    A folder in which no file looks like an image is no class. It is a missing class if it is empty, is left
-    out as a whole, or has files with the names of images.
+def _class_of(key: str, depth: int | None) -> str:
+    return "/".join(key.split("/")[:-1][:depth])
+
+
+def _list_local(source: Source) -> Listing:
+    """List a folder on a disk.
+
+    A folder in which no file looks like an image is not a class. It is a missing class if it is empty, is
+    left out as a whole, or has files with the names of images.
     """
-    folder = os.path.realpath(root)
-    table, classes = FileTable(), _Classes(folder, class_depth, follow_links)
+    folder, follow_links = os.path.realpath(source.path), source.options.follow_links
+    table, classes = FileTable(), _Classes(folder, source.options.class_depth, follow_links)
     skipped: list[Skip] = []
     for entry in walk_images(folder, follow_links=follow_links):
         if isinstance(entry, Skip):
@@ -83,10 +94,10 @@ def _list_local_folder(root: str, *, class_depth: int | None = None, follow_link
     if not has_class.any():
         raise no_images_error(
             "the folder holds no image in a class folder",
-            root,
+            source.path,
             skipped,
-            "give a folder with one folder for each class: SOURCE/CLASS/IMAGE.jpg; or a CSV or JSON list "
-            "of path and label",
+            "Give a folder with one folder for each class: SOURCE/CLASS/IMAGE.jpg; or a CSV or JSON list of "
+            "path and label.",
         )
     if len(left_out):
         files, labels = files.take(np.flatnonzero(has_class)), labels[has_class]
@@ -113,7 +124,7 @@ class _Classes:
 
     def add(self, key: str) -> None:
         """Add a file; files of a class are opened only until one is found to be an image."""
-        name = "/".join(key.split("/")[:-1][: self._depth])
+        name = _class_of(key, self._depth)
         self._number_of_file.append(self._numbers.setdefault(name, len(self._numbers)))
         if not name or name in self._with_image:
             return
@@ -141,27 +152,3 @@ class _Classes:
         label_of = np.full(len(self._numbers), -1, np.int64)
         label_of[[self._numbers[name] for name in names]] = np.arange(len(names))
         return label_of[np.frombuffer(self._number_of_file, np.int32)[order]]
-
-
-def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:
-    """List the images of a folder at a URL with one folder for each class."""
-    store = Store(url)
-    files, skipped = find_remote_images(store.url, store.files())
-    in_class = np.array(["/" in key for key in files.names()], bool)
-    skipped += [Skip(key, "not in a class folder") for key in files.keys.filter(~in_class).to_pylist()]
-    files = files.take(np.flatnonzero(in_class))
-    if not len(files):
-        raise SourceError(
-            "there is no image in a class folder",
-            path=url,
-            hint="give a folder with one folder for each class: URL/CLASS/IMAGE.jpg",
-        )
-    names = ["/".join(key.split("/")[:-1][:class_depth]) for key in files.names()]
-    classes = sorted(set(names))
-    label_of = {name: label for label, name in enumerate(classes)}
-    return Listing(
-        **vars(files),
-        labels=pa.array([label_of[name] for name in names], pa.int64()),
-        classes=tuple(classes),
-        skipped=tuple(sorted(skipped)),
-    )

@@ -1,7 +1,8 @@
-"""Classes that the user names, which number the labels of a source.
+"""Classes of a source: reading and checking their names, numbering labels by them, and choosing among them.
 
 Two sources that are converted one by one, for training and for validation, number their classes alike only if
-both have the same classes. With one list of names, label 3 means the same class in both.
+both have the same classes. With one list of names, label 3 means the same class in both. Every sample that is
+left out becomes a Skip, so that a conversion counts it.
 """
 
 from __future__ import annotations
@@ -23,29 +24,30 @@ from stoker.errors import ConfigError, SourceError
 from ..dataset.annotations import from_columns, to_columns
 from ..dataset.columns import ListColumn, renumber, take_strings
 from ..dataset.manifest import Manifest
-from ..files import open_regular, read_at
 from .listing import Listing, Skip
+from .source import SourceFolder, open_folder
 
 Labels = npt.NDArray[np.int64]
 
+NAMES_FILE = "classes.txt"
+"""The file with the names of classes beside images or masks, one on each line."""
 _OBJECT_LABELS = "object_labels"
-_LONGEST = 1 << 24  # bytes of a file of names
 _NAMED = 5  # classes that an error names
 
 
 def parse_class_names(text: str) -> tuple[str, ...]:
-    """Names of classes, that of label 0 first."""
+    """The names of classes, label 0 first, in a text: names with commas between, a file, or a dataset."""
     path = Path(text)
     if path.is_dir():
         lines = list(Manifest.load(path).classes)
     elif path.is_file():
-        lines = _lines(path)
+        lines = open_folder(path.parent).lines(path.name) or []
     elif "," in text or not {".", "/"} & set(text):
         lines = text.split(",")
     else:
         raise ConfigError(
-            "classes must be names with commas between, a file with one name in each line, or a dataset, not "
-            f"{text!r}"
+            "classes must be names with commas between, a file with one name in each line, or a dataset, "
+            f"found {text!r}"
         )
     names = tuple(line.strip() for line in lines) or ("",)
     if "" in names:
@@ -53,13 +55,9 @@ def parse_class_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        with open_regular(path) as (descriptor, size):
-            # utf-8-sig: spreadsheets write a byte order mark.
-            return read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
+def names_beside(*folders: SourceFolder) -> tuple[str, ...]:
+    """The lines of the first ``classes.txt`` in some folders; empty without one."""
+    return next((tuple(lines) for folder in folders if (lines := folder.lines(NAMES_FILE)) is not None), ())
 
 
 def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -68,10 +66,22 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     names = () if isinstance(classes, str) else tuple(classes)
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"classes must be a sequence of names, that of label 0 first, not {classes!r}")
+        raise ConfigError(f"classes must be a sequence of names, label 0 first, found {classes!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice[0]!r}")
     return names
+
+
+def number_names(names: pa.Array) -> tuple[Labels, tuple[str, ...]]:
+    """The label of each name, (N,), by the sorted order of the names; -1 for null. And the classes."""
+    encoded = names.dictionary_encode()
+    distinct = encoded.dictionary.to_pylist()
+    order = sorted(range(len(distinct)), key=distinct.__getitem__)
+    number = np.empty(len(distinct) + 1, np.int64)
+    number[order] = np.arange(len(distinct))
+    number[-1] = -1
+    indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    return number[indices], tuple(distinct[i] for i in order)
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
@@ -81,12 +91,12 @@ def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str
     if not isinstance(pairs, Mapping):
         split = [str(pair).rpartition(":") for pair in ([pairs] if isinstance(pairs, str) else pairs)]
         if not all(old and new for old, _, new in split):
-            raise ConfigError(f"class_map must be pairs such as van:car, not {pairs!r}")
+            raise ConfigError(f"class_map must be pairs such as van:car, found {pairs!r}")
         if len({old for old, _, _ in split}) < len(split):
             raise ConfigError(f"class_map has two new names for one class: {pairs!r}")
         pairs = {old: new for old, _, new in split}
     if not all(isinstance(name, str) and name for pair in pairs.items() for name in pair):
-        raise ConfigError(f"class_map must have names of classes, not {pairs!r}")
+        raise ConfigError(f"class_map must have names of classes, found {pairs!r}")
     return dict(pairs)
 
 
@@ -95,7 +105,7 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
     if missing := [old for old in names if old not in listing.classes]:
         raise ConfigError(
             f"class_map renames classes that the source does not have: {', '.join(missing[:_NAMED])}",
-            hint=f"it has {', '.join(listing.classes[:_NAMED]) or 'no names of classes'}",
+            hint=f"It has {', '.join(listing.classes[:_NAMED]) or 'no names of classes'}.",
         )
     new = [names.get(name, name) for name in listing.classes]
     classes = tuple(dict.fromkeys(new))
@@ -105,49 +115,37 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
         # A class that several become gets the id of the one whose name they all get.
         ids[name] = number if old == name or new.count(name) == 1 else ids.get(name, -1)
     category_ids = tuple(ids[name] for name in classes) if ids else ()
-    return replace(_renumbered(listing, label_of), classes=classes, category_ids=category_ids)
+    return replace(_relabelled(listing, label_of), classes=classes, category_ids=category_ids)
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
-    """A listing whose labels, of samples and objects, are indexes in ``classes``.
+    """A listing whose labels, of samples and objects, are indexes in ``classes``; ``src`` is for errors.
 
-    The listing need not have all classes. ``src`` is the source, for errors.
-
-    Labels without names, which are plain numbers, stay as they are.
+    The listing need not have all classes. Labels without names, which are plain numbers, stay as they are.
     """
     columns: Mapping[str, pa.Array] = {} if listing.objects is None else listing.objects.columns
     if listing.labels is None and _OBJECT_LABELS not in columns:
         raise ConfigError(
             "classes number labels, and this source has none: the values of masks are the classes",
-            hint="their names are read from classes.txt beside the masks",
+            hint=f"Their names are read from {NAMES_FILE} beside the masks.",
         )
     labelled = [array for array in (listing.labels, columns.get(_OBJECT_LABELS)) if array is not None]
     used = np.unique(np.concatenate([_values(array) for array in labelled]))
     label_of = _label_of(used, listing.classes, classes, src)
     ids = dict(zip(listing.classes, listing.category_ids, strict=False))
     category_ids = tuple(ids.get(name, -1) for name in classes) if ids else ()
-    return replace(_renumbered(listing, label_of), classes=classes, category_ids=category_ids)
-
-
-def _renumbered(listing: Listing, label_of: Labels) -> Listing:
-    """A listing with the new label of each old one, of samples and objects."""
-    objects = listing.objects
-    if objects is not None:
-        labels = {_OBJECT_LABELS: renumber(objects.columns[_OBJECT_LABELS], label_of)}
-        objects = replace(objects, columns={**objects.columns, **labels})
-    image_labels = None if listing.labels is None else renumber(listing.labels, label_of)
-    return replace(listing, labels=image_labels, objects=objects)
+    return replace(_relabelled(listing, label_of), classes=classes, category_ids=category_ids)
 
 
 def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: Any) -> Labels:
-    """(L,) int64, the new label of each old one; -1 for old ones that are not in use."""
+    """(L,) the new label of each old one; -1 for old ones that are not in use."""
     if not have:
         if len(used) and not 0 <= used[0] <= used[-1] < len(want):
             wrong = used[0] if used[0] < 0 else used[-1]
             raise SourceError(
                 f"the source has label {wrong}, and there are {len(want)} names of classes",
                 path=src,
-                hint="the first name is that of label 0: if labels count from 1, name label 0, too",
+                hint="The first name belongs to label 0: if labels count from 1, name label 0, too.",
             )
         return np.arange(len(want))
     number = {name: label for label, name in enumerate(want)}
@@ -157,8 +155,8 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
             f"the source has classes that are not among the {len(want)} given: "
             f"{', '.join(missing[:_NAMED])}{more}",
             path=src,
-            hint="add their names to classes, at the end so that other labels stay, or leave them out: "
-            "--skip-other-classes (skip_other_classes=True)",
+            hint="Add their names to classes, at the end so that other labels stay, or leave them out with "
+            "skip_other_classes.",
         )
     return np.array([number.get(name, -1) for name in have], np.int64)
 
@@ -168,12 +166,22 @@ def _values(labels: pa.Array) -> Labels:
     return np.asarray(flat.to_numpy(zero_copy_only=False), np.int64)
 
 
+def _relabelled(listing: Listing, label_of: Labels) -> Listing:
+    """A listing with the new label of each old one, of samples and objects."""
+    objects = listing.objects
+    if objects is not None:
+        labels = {_OBJECT_LABELS: renumber(objects.columns[_OBJECT_LABELS], label_of)}
+        objects = replace(objects, columns={**objects.columns, **labels})
+    image_labels = None if listing.labels is None else renumber(listing.labels, label_of)
+    return replace(listing, labels=image_labels, objects=objects)
+
+
 def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
-    """Return the samples of some classes; they keep their labels.
+    """The samples of some classes; they keep their labels.
 
     In a source without names of classes, these are the labels below the number of ``classes``.
     """
-    labels = _labels(listing, "skip_other_classes")
+    labels = _single_labels(listing, "skip_other_classes")
     return _without(listing, {"class that was not chosen": ~np.isin(labels, _wanted(listing, classes))})
 
 
@@ -184,16 +192,37 @@ def _wanted(listing: Listing, classes: tuple[str, ...]) -> list[int]:
     return [number for number, name in enumerate(listing.classes) if name in classes]
 
 
+def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
+    """A listing that keeps the objects of some classes and all images."""
+    assert listing.objects is not None, "called for listings with objects"
+    columns = {name: ListColumn.from_arrow(array) for name, array in listing.objects.columns.items()}
+    n = len(listing)
+    objects = from_columns(columns, n, len(listing.info.keypoints))
+    chosen = np.isin(objects.labels, _wanted(listing, classes))
+    if len(objects) and not chosen.any():
+        raise SourceError(
+            f"no object is of the classes {', '.join(classes[:10])}",
+            path=listing.root,
+            hint=f"The source has {', '.join(listing.classes[:10]) or 'labels without names'}.",
+        )
+    if chosen.all():
+        return listing
+    left = to_columns(objects.take(chosen).split(n))
+    cast = {name: left[name].cast(old.type) for name, old in listing.objects.columns.items() if name in left}
+    return replace(listing, objects=replace(listing.objects, columns=cast))
+
+
 def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
-    """Return a listing without small classes, and with some samples of large ones.
+    """A listing without classes of fewer than ``least`` images, and with ``most`` images of the others.
 
-    ``least`` and ``most`` limit the images of a class. ``renumber`` numbers the remaining labels from 0.
-
-    Which samples of a class stay depends on their keys and the seed alone.
+    Which samples of a class stay depends on their keys and the seed alone. ``renumber`` numbers the remaining
+    labels from 0.
     """
     if least < 1 or (most is not None and most < least):
-        raise ConfigError(f"min_per_class is 1 or more and at most max_per_class, not {least} and {most}")
-    labels = _labels(listing, "min_per_class and max_per_class")
+        raise ConfigError(
+            f"min_per_class must be 1 or more and at most max_per_class, found {least} and {most}"
+        )
+    labels = _single_labels(listing, "min_per_class and max_per_class")
     _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
     small = counts[of_class] < least
     surplus = np.zeros(len(labels), bool)
@@ -207,33 +236,32 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
         f"beyond the {most} images of a class": surplus,
     }
     left = _without(listing, reasons)
-    return _renumbered_class_limits(left, np.unique(labels[small])) if renumber and listing.classes else left
+    if not renumber or not listing.classes:
+        return left
+    remaining = np.setdiff1d(np.arange(len(listing.classes)), np.unique(labels[small]))
+    label_of = np.full(len(listing.classes), -1, np.int64)
+    label_of[remaining] = np.arange(len(remaining))
+    new = label_of[_single_labels(left, "min_per_class")]
+    return replace(left, labels=pa.array(new), classes=tuple(listing.classes[i] for i in remaining))
 
 
-def _labels(listing: Listing, option: str) -> Labels:
+def _single_labels(listing: Listing, option: str) -> Labels:
+    """(N,) the label of each sample; ConfigError where samples have none or several."""
     if listing.labels is None or listing.multi_label:
         have = "several" if listing.multi_label else "none"
         raise ConfigError(
-            f"{option} needs samples with one label each, and these have {have}", hint=f"leave {option} out"
+            f"{option} needs samples with one label each, and these have {have}", hint=f"Leave {option} out."
         )
-    return np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
-
-
-def hash_names(names: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """The BLAKE2b hash of each name, (N,) uint64, for choices that depend on names alone."""
-    digests = bytearray()
-    for name in names:
-        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
+    return _values(listing.labels)
 
 
 def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Listing:
-    """Return a listing without the samples of ``left_out``, an (N,) bool mask for each reason."""
+    """A listing without the samples of ``left_out``, an (N,) bool mask for each reason."""
     keep = ~np.logical_or.reduce(list(left_out.values()))
     if not keep.any():
         reasons = " or ".join(reason for reason, which in left_out.items() if which.any())
         raise SourceError(
-            f"no sample is left: {reasons}", path=listing.root, hint="name other classes or limits"
+            f"no sample is left: {reasons}", path=listing.root, hint="Name other classes or limits."
         )
     skips = [
         Skip(key, reason)
@@ -243,35 +271,9 @@ def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Li
     return replace(listing.take(np.flatnonzero(keep)), skipped=tuple(sorted([*listing.skipped, *skips])))
 
 
-def _renumbered_class_limits(listing: Listing, dropped: Labels) -> Listing:
-    """Return a listing without the classes of these labels, which have no samples."""
-    remaining = np.setdiff1d(np.arange(len(listing.classes)), dropped)
-    number = np.full(len(listing.classes), -1, np.int64)
-    number[remaining] = np.arange(len(remaining))
-    labels = number[_labels(listing, "min_per_class")]
-    return replace(listing, labels=pa.array(labels), classes=tuple(listing.classes[i] for i in remaining))
-
-
-def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
-    """Return a listing that keeps the objects of some classes and all images."""
-    assert listing.objects is not None, "called for listings with objects"
-    columns = {name: ListColumn.from_arrow(array) for name, array in listing.objects.columns.items()}
-    n = len(listing)
-    objects = from_columns(columns, n, len(listing.info.keypoints))
-    chosen = np.isin(objects.labels, _wanted(listing, classes))
-    if len(objects) and not chosen.any():
-        have = ", ".join(listing.classes[:10]) or "labels without names"
-        raise SourceError(
-            f"no object is of the classes {', '.join(classes[:10])}",
-            path=listing.root,
-            hint=f"the source has {have}",
-        )
-    if chosen.all():
-        return listing
-    columns_left = to_columns(objects.take(chosen).split(n))
-    cast = {
-        name: columns_left[name].cast(array.type)
-        for name, array in listing.objects.columns.items()
-        if name in columns_left
-    }
-    return replace(listing, objects=replace(listing.objects, columns=cast))
+def hash_names(names: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """The BLAKE2b hash of each name, (N,) uint64, for choices that depend on names alone."""
+    digests = bytearray()
+    for name in names:
+        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return np.frombuffer(digests, "<u8").astype(np.uint64)

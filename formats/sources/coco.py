@@ -1,4 +1,12 @@
-"""The categories of a COCO file: the names of classes and of keypoints."""
+"""COCO's JSON as a source: instances, with polygons or run lengths, and person_keypoints; LVIS's, too.
+
+The format is that of https://cocodataset.org/#format-data. Boxes are left, top, width and height, and edges
+of pixels are integers, in COCO as in Stoker. COCO's keypoints are indexes of pixels: the point is the middle
+of the pixel, half a pixel further right and down (as detectron2 reads them, data/datasets/coco.py). Ids of
+categories may have gaps: labels count the categories from 0, in the order of their ids.
+
+The file is read one annotation at a time. Its images, annotations and categories may come in any order.
+"""
 
 from __future__ import annotations
 
@@ -20,254 +28,18 @@ from stoker.urls import is_url
 from ..dataset.annotations import AnnotationInfo, checked_runs, decompress_runs
 from ..files import open_regular, printable_name, read_at
 from ..remote.store import Store, local_copies
-from .file_list import NamedFiles, find_files, resolve
+from .image_files import NamedFiles, find_files, resolve
 from .json_stream import stream_object, unpacked
 from .listing import Listing, Skip, no_images_error
-from .objects import MOST_KEYPOINTS, BadObjectError, Issues, ObjectTable, checked_box, numbers
+from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers, swap_of
 from .source import Source
-
-
-class Categories:
-    """The categories of a file; they may come after the annotations that refer to them."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._by_id: dict[Any, dict[str, Any]] = {}
-
-    def add(self, value: Any) -> None:
-        """Add an element of ``categories``."""
-        if not isinstance(value, dict) or not is_id(value.get("id")):
-            raise SourceError("a category has no id", path=self._file)
-        if self._by_id.get(value["id"], value) != value:
-            raise SourceError(f"two categories have the id {value['id']}", path=self._file)
-        self._by_id[value["id"]] = value
-
-    def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-        """Labels of categories, which count from 0 in the order of the ids."""
-        try:
-            ordered_ids = sorted(self._by_id)
-        except TypeError as error:
-            raise SourceError(
-                "some ids of categories are numbers and some are text", path=self._file
-            ) from error
-        label_of = {category: label for label, category in enumerate(ordered_ids)}
-        names = (self._by_id[category].get("name") for category in ordered_ids)
-        return np.array([label_of.get(category, -1) for category in ids], np.int64), tuple(
-            printable_name(name if isinstance(name, str) else f"category {category}")
-            for category, name in zip(ordered_ids, names, strict=True)
-        )
-
-    def ids(self) -> tuple[int | str, ...]:
-        """The id of each category, by label."""
-        return tuple(sorted(self._by_id))
-
-    def keypoints(self) -> set[int]:
-        """The numbers of keypoints that categories declare."""
-        names = (category.get("keypoints") for category in self._by_id.values())
-        return {len(some) for some in names if isinstance(some, list) and some}
-
-    def info(self, keypoints: int) -> AnnotationInfo:
-        """Names, swap and skeleton of the first category with this number of keypoints."""
-        for category in self._by_id.values() if keypoints else ():
-            names = category.get("keypoints")
-            if isinstance(names, list) and len(names) == keypoints:
-                return self._named(category, tuple(printable_name(str(name)) for name in names))
-        numbers = tuple(range(keypoints))
-        return AnnotationInfo(tuple(map(str, numbers)), numbers)
-
-    def _named(self, category: dict[str, Any], names: tuple[str, ...]) -> AnnotationInfo:
-        try:
-            joined = tuple((int(a) - 1, int(b) - 1) for a, b in category.get("skeleton") or [])
-            return AnnotationInfo(names, swap_of(names), joined)
-        except (TypeError, ValueError) as error:
-            raise SourceError(
-                f"the skeleton of category {category['id']} is wrong: {error}", path=self._file
-            ) from error
-
-
-def is_id(value: Any) -> bool:
-    """Whether a value may be the id of an image or a category: text, or an integer of 64 bits."""
-    return isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63)
-
-
-def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
-    """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
-    opposite = {"left": "right", "right": "left"}
-    index_of = {name: i for i, name in enumerate(names)}
-    swap = []
-    for i, name in enumerate(names):
-        side = next((side for side in opposite if side in name), None)
-        swap.append(i if side is None else index_of.get(name.replace(side, opposite[side]), i))
-    return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))
-
-
-_VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
-
-
-def read_keypoints(value: Any) -> list[float]:
-    """Return x, y and visibility of each keypoint of an object, pixels whose edges are integers."""
-    if not value:
-        return []
-    if not numbers(value) or len(value) % 3:
-        raise BadObjectError("keypoints that are no triples of numbers", str(value)[:60])
-    if len(value) > 3 * MOST_KEYPOINTS:
-        raise BadObjectError(f"more than {MOST_KEYPOINTS} keypoints", str(len(value) // 3))
-    if wrong := set(value[2::3]) - _VISIBILITIES:
-        raise BadObjectError("keypoint whose visibility is not 0, 1 or 2", f"{min(wrong):g}")
-    points = list(value)
-    for at in range(0, len(points), 3):
-        shift = 0.5 if points[at + 2] > 0 else 0.0
-        points[at] += shift
-        points[at + 1] += shift
-    return points
-
-
-def choose_keypoints(declared: Iterable[int], numbers_of_objects: Iterable[int]) -> tuple[int, str]:
-    """Choose the number of keypoints that objects have, from those that categories and objects have."""
-    counts, allowed = Counter(numbers_of_objects), set(declared)
-    if not counts:
-        return 0, ""
-    best = max(allowed or counts, key=lambda number: (counts[number], number))
-    others = "categories declare" if allowed else "most objects have"
-    return best, f"keypoints of another number than {others}"
-
-
-def is_size(value: Any) -> bool:
-    """Whether a value is a whole number of pixels above 0, such as a height."""
-    return type(value) in (int, float) and 0 < value < 1 << 31 and value == int(value)
-
-
-def read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
-    """Return the good polygons, x and y of each point in turn; and how many are left out, by reason."""
-    polygons = value if isinstance(value, list) else [value] if value else []
-    if isinstance(value, list) and value and numbers(value):
-        polygons = [polygons]  # one polygon without the list around it
-    problems = [_problem(part) for part in polygons]
-    good = [part for part, problem in zip(polygons, problems, strict=True) if not problem]
-    return good, Counter(filter(None, problems))
-
-
-def _problem(polygon: Any) -> str:
-    """The reason to leave out a polygon; empty for a good one."""
-    if not numbers(polygon):
-        return "polygon with values that are no numbers"
-    if len(polygon) % 2:
-        return "polygon whose last point has no y"
-    return "" if len(polygon) >= 6 else "polygon of less than three points"
-
-
-def read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:
-    """Return run lengths, and the height and width of their mask."""
-    counts, size = value.get("counts"), value.get("size")
-    if not numbers(size) or len(size) != 2 or not all(map(is_size, size)):
-        raise BadObjectError("run lengths without a size", str(size)[:60])
-    try:
-        runs = decompress_runs(counts) if isinstance(counts, str) else checked_runs(counts or [])
-    except ValueError as error:
-        raise BadObjectError("broken run lengths", str(error)) from error
-    if int(runs.sum(dtype=np.int64)) != size[0] * size[1]:
-        raise BadObjectError("broken run lengths", f"they do not fill {size[1]} x {size[0]} pixels")
-    return runs, (int(size[0]), int(size[1]))
-
-
-# Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
-# show objects that are not annotated.
-_CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
-
-
-class Images:
-    """The images of a file; an image gets its number when its id is first seen, anywhere in the file.
-
-    ``root`` is the folder of the images, or its URL.
-    """
-
-    def __init__(self, file: Path, root: str) -> None:
-        self._file = file
-        self._root = root
-        self._has_folder: dict[str, bool] = {}
-        self.names: list[str] = []
-        self.numbers: list[int] = []
-        self.sizes: dict[int, tuple[int, int]] = {}
-        self.number_of: dict[Any, int] = {}
-        self.class_lists: dict[str, dict[int, list[int]]] = {}
-        self.bad: list[Skip] = []
-
-    def number(self, image_id: Any) -> int:
-        """The number of the image with an id; -1 for a value that cannot be an id."""
-        return self.number_of.setdefault(image_id, len(self.number_of)) if is_id(image_id) else -1
-
-    def add(self, value: Any) -> None:
-        """Add an element of ``images``."""
-        known = isinstance(value, dict) and is_id(value.get("id"))
-        name = self._file_name(value) if known else ""
-        if not name:
-            detail = f"image {len(self.names) + len(self.bad)} of {self._file.name}"
-            self.bad.append(Skip(self._file.name, "image without an id or a file_name", detail))
-            return
-        number = self.number(value["id"])
-        if number in self.sizes:
-            detail = f"{value['id']} in {self._file.name}"
-            self.bad.append(Skip(name, "image whose id another one has", detail))
-            return
-        height, width = value.get("height"), value.get("width")
-        self.sizes[number] = height if is_size(height) else 0, width if is_size(width) else 0
-        self.numbers.append(number)
-        self.names.append(name)
-        for name in _CLASS_LISTS:
-            ids = value.get(name)
-            if isinstance(ids, list) and all(type(one) is int for one in ids):
-                self.class_lists.setdefault(name, {})[number] = ids
-
-    def columns(self, entries: Sequence[int]) -> dict[str, pa.Array]:
-        """Columns of the images at these indexes in :attr:`names`: their ids, and the lists of LVIS."""
-        numbers = [self.numbers[entry] for entry in entries]
-        id_of = {number: image_id for image_id, number in self.number_of.items()}
-        columns = {"image_id": _id_column([id_of[number] for number in numbers])}
-        for name, lists in self.class_lists.items():
-            columns[name] = pa.array([lists.get(number, []) for number in numbers], pa.large_list(pa.int64()))
-        return columns
-
-    def listed_twice(self, entries: Iterable[int]) -> set[int]:
-        """Numbers of the images that are not among ``entries`` but name the same file as one of them.
-
-        ``entries`` are indexes in :attr:`names`.
-        """
-        taken = set(entries)
-        files = {os.path.normpath(self.names[at]) for at in taken}
-        others = (at for at in range(len(self.names)) if at not in taken)
-        return {self.numbers[at] for at in others if os.path.normpath(self.names[at]) in files}
-
-    def _file_name(self, value: dict[str, Any]) -> str:
-        """The file name of an image; empty where it has none.
-
-        LVIS has ``coco_url`` instead, such as http://images.cocodataset.org/train2017/000000391895.jpg.
-        The name is the last part of the URL. If the images lie in a folder that is named as the last folder
-        of the URL, that folder is part of the name.
-        """
-        name, url = value.get("file_name"), value.get("coco_url")
-        if isinstance(name, str) and name:
-            return name
-        if name is not None or not isinstance(url, str):
-            return ""
-        folder, _, name = urlsplit(url).path.rpartition("/")
-        folder = folder.rpartition("/")[2]
-        if folder not in self._has_folder:
-            if is_url(self._root):
-                inside = not self._root.endswith(f"/{folder}")
-            else:
-                inside = os.path.isdir(f"{self._root}/{folder}")  # noqa: PTH112 - the root is text
-            self._has_folder[folder] = bool(folder) and inside
-        return f"{folder}/{name}" if self._has_folder[folder] else name
-
-
-def _id_column(ids: list[Any]) -> pa.Array:
-    if all(type(one) is int for one in ids):
-        return pa.array(ids, pa.int64())
-    return pa.array([printable_name(str(one)) for one in ids], pa.large_string())
-
 
 _HEAD_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
+# Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
+# show objects that are not annotated.
+_CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
 
 def is_coco(source: Source) -> bool:
@@ -286,80 +58,65 @@ def is_coco(source: Source) -> bool:
 
 
 def list_coco(source: Source) -> Listing:
-    """List the images of a COCO JSON on a disk or at a URL; its images lie beside it by default.
-
-    Raises: As :func:`list_coco_file`, and StorageError where a URL cannot be read.
-    """
-    folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
+    """List the images of a COCO JSON with their objects; the images lie beside it by default."""
+    root = resolve(source.options.images or source.folder_of_file)
     with local_copies([source.path]) as (file,):
-        return list_coco_file(file, source.options.images or folder, follow_links=source.options.follow_links)
-
-
-def list_coco_file(
-    path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None, *, follow_links: bool = True
-) -> Listing:
-    """List the images of a COCO JSON with their objects; ``images`` is their folder."""
-    file = Path(path)
-    root = resolve(file.parent if images is None else images)
-    reader = _Reader(file, root)
-    members = set()
-    for name, value in stream_object(file, reader.handlers.keys()):
-        members.add(name)
-        if name in reader.handlers:
-            reader.handlers[name](value)
-    names = reader.images.names
-    if not names:
-        raise SourceError(
-            f"the JSON object names no images: it has {', '.join(sorted(members)[:10]) or 'nothing'}",
-            path=file,
-            hint="give an object with images, annotations and categories, or an array of path and label",
-        )
-    named, skipped = find_files(root, names, follow_links=follow_links)
-    if not len(named.files):
-        message = f"not one of {len(names):,} images is in {root}"
-        raise no_images_error(message, file, skipped, "name the folder of the images: --images DIR")
-    return reader.listing(named, skipped)
+        reader = _Reader(file, root)
+        reader.read()
+        names = reader.images.names
+        named, skipped = find_files(root, names, follow_links=source.options.follow_links)
+        if not len(named.files):
+            message = f"not one of {len(names):,} images is in {root}"
+            raise no_images_error(message, file, skipped, "Name the folder of the images with images.")
+        return reader.listing(named, skipped)
 
 
 class _Reader:
-    """Collects the contents of a COCO file, see :class:`Images` for the numbers of images."""
+    """Collects the contents of a file. An image has the number that its id got when it was first seen."""
 
     def __init__(self, file: Path, root: str) -> None:
-        self._categories = Categories(file)
-        self.images = Images(file, root)
-        self.handlers = {
-            "images": self.images.add,
-            "annotations": self._annotation,
-            "categories": self._categories.add,
-        }
+        self.images = _Images(file, root)
+        self._categories = _Categories(file)
         self._file = file
         self._category_numbers: dict[Any, int] = {}  # in the order in which they appear
         self._table = ObjectTable()
         self._run_sizes: dict[int, tuple[int, int]] = {}  # by object
-        self._issues = Issues()
+        # Objects that are left out: image, reason and detail. The image's name may not be known yet
+        self._left_out: list[tuple[int, str, str]] = []
         self._annotations = 0
+
+    def read(self) -> None:
+        """Read the whole file."""
+        handlers = {
+            "images": self.images.add,
+            "annotations": self._annotation,
+            "categories": self._categories.add,
+        }
+        members = set()
+        for name, value in stream_object(self._file, handlers.keys()):
+            members.add(name)
+            if name in handlers:
+                handlers[name](value)
+        if not self.images.names:
+            raise SourceError(
+                f"the JSON object names no images: it has {', '.join(sorted(members)[:10]) or 'nothing'}",
+                path=self._file,
+                hint="Give an object with images, annotations and categories, or an array of path and label.",
+            )
 
     def _annotation(self, value: Any) -> None:
         index = self._annotations
         self._annotations += 1
         known = isinstance(value, dict)
         number = value.get("id") if known else None
-        object_id = number if type(number) is int and is_id(number) else index
+        object_id = number if type(number) is int and _is_id(number) else index
         image = self.images.number(value.get("image_id") if known else None)
         try:
             if image < 0:
                 raise BadObjectError("annotation without an image")
             self._object(value, image, object_id)
         except BadObjectError as error:
-            self._issues.note(image, self._annotation_name(object_id), *error.args)
-
-    def _annotation_name(self, number: int | str) -> str:
-        return f"annotation {number} of {self._file.name}"
-
-    def _note_object(self, at: int, reason: str, detail: str = "") -> None:
-        """Note that the object at an index in the table is left out, or its keypoints."""
-        table = self._table
-        self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason, detail)
+            self._note(image, object_id, *error.args)
 
     def _object(self, value: dict[str, Any], image: int, object_id: int) -> None:
         if "segments_info" in value:
@@ -369,13 +126,21 @@ class _Reader:
         box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
-        if not is_id(category):
+        if not _is_id(category):
             raise BadObjectError("object of an unknown category", str(category)[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
         crowd = _is_crowd(value.get("iscrowd"))
-        # Keep this call last: it stores the size of run lengths under the number of the next object.
-        polygons, runs = self._segmentation(value.get("segmentation"), image, object_id)
+        segmentation = value.get("segmentation")
+        polygons: list[list[float]] = []
+        runs = None
+        if isinstance(segmentation, dict):
+            runs, size = _read_runs(segmentation)
+            self._run_sizes[len(self._table)] = size
+        else:
+            polygons, bad = _read_polygons(segmentation)
+            for reason, number in sorted(bad.items()):
+                self._note(image, object_id, reason, f"{number}")
         self._table.add(
             image,
             corners,
@@ -388,91 +153,242 @@ class _Reader:
             runs=runs,
         )
 
-    def _segmentation(self, value: Any, image: int, object_id: int) -> tuple[list[list[float]], Any]:
-        if isinstance(value, dict):
-            runs, self._run_sizes[len(self._table)] = read_runs(value)
-            return [], runs
-        polygons, bad = read_polygons(value)
-        for reason, number in sorted(bad.items()):
-            self._issues.note(image, self._annotation_name(object_id), reason, f"{number}")
-        return polygons, None
-
     def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
         try:
-            return read_keypoints(value)
+            return _read_keypoints(value)
         except BadObjectError as error:
-            self._issues.note(image, self._annotation_name(object_id), *error.args)
+            self._note(image, object_id, *error.args)
             return []
 
-    def _choose_keypoints(self) -> None:
-        """Set the number of keypoints that the objects have; note the objects with others."""
-        table, declared = self._table, self._categories.keypoints()
-        counts = [size // 3 for size in table.keypoint_sizes]
-        table.keypoints, reason = choose_keypoints(declared, filter(None, counts))
-        for at, number in enumerate(counts):
-            if number not in (0, table.keypoints):
-                self._note_object(at, reason, f"{number}, not {table.keypoints}")
+    def _note(self, image: int, object_id: int, reason: str, detail: str = "") -> None:
+        """Note that an object or a part of it is left out."""
+        name = f"annotation {object_id} of {self._file.name}"
+        self._left_out.append((image, reason, f"{name}: {detail}" if detail else name))
+
+    def _note_row(self, at: int, reason: str, detail: str = "") -> None:
+        self._note(self._table.image[at], self._table.id[at], reason, detail)
 
     def listing(self, named: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
-        images = self.images
-        image_numbers = [images.numbers[entry] for entry in named.entries.tolist()]
+        images, entries = self.images, named.entries.tolist()
+        image_numbers = [images.numbers[entry] for entry in entries]
         row_of = np.full(len(images.number_of) + 1, -1, np.int64)
         row_of[image_numbers] = np.arange(len(named.files))
         labels, classes = self._categories.labels(self._category_numbers)
-        left_out = self._left_out(labels, images.listed_twice(named.entries.tolist()))
+        unusable = self._unusable(labels, images.listed_twice(entries))
         self._choose_keypoints()
-        rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
+        rows = np.where(unusable, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.relabel(labels)
         sizes = np.array([images.sizes[number] for number in image_numbers], np.int32).reshape(-1, 2)
-        bad = self._skips(none_left=bool(left_out.all()))
+        bad = self._skips(none_left=bool(unusable.all()))
         return Listing(
             **vars(named.files),
             labels=None,
             classes=classes,
-            columns=images.columns(named.entries.tolist()),
+            columns=images.columns(entries),
             skipped=tuple(sorted([*skipped, *images.bad, *bad])),
-            objects=self._table.listed(rows, sizes, self._annotation_name("{}")),
+            objects=self._table.listed(rows, sizes, f"annotation {{}} of {self._file.name}"),
             info=self._categories.info(self._table.keypoints),
             category_ids=self._categories.ids(),
         )
 
-    def _left_out(self, labels: np.ndarray[Any, Any], twice: set[int]) -> np.ndarray[Any, Any]:
-        """Objects that cannot be used, (M,) bool; the label of an unknown category is -1."""
-        table = self._table
-        image = np.array(table.image, np.int64)
+    def _unusable(self, labels: npt.NDArray[np.int64], twice: set[int]) -> npt.NDArray[np.bool_]:
+        """(M,) bool, objects that cannot be used; the label of an unknown category is -1."""
+        image = np.array(self._table.image, np.int64)
         unknown_image = ~np.isin(image, list(self.images.sizes))
         listed_twice = np.isin(image, list(twice))
-        unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
+        unknown_category = ~unknown_image & (labels[np.array(self._table.label, np.int64)] < 0)
         for affected, reason in (
             (unknown_image, "object of an unknown image"),
             (unknown_category, "object of an unknown category"),
             (listed_twice, "object of an image that is listed twice"),
         ):
             for at in np.flatnonzero(affected).tolist():
-                self._note_object(at, reason)
-        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category | listed_twice
+                self._note_row(at, reason)
+        unusable: npt.NDArray[np.bool_] = unknown_image | unknown_category | listed_twice
         for at, size in self._run_sizes.items():
-            declared = self.images.sizes.get(table.image[at], (0, 0))
-            if all(declared) and declared != size:
-                self._note_object(at, "run lengths of another size than the image")
-                left_out[at] = True
-        return left_out
+            stated = self.images.sizes.get(self._table.image[at], (0, 0))
+            if all(stated) and stated != size:
+                self._note_row(at, "run lengths of another size than the image")
+                unusable[at] = True
+        return unusable
+
+    def _choose_keypoints(self) -> None:
+        """Set the number of keypoints that objects have; note the objects with another number."""
+        declared = self._categories.keypoints()
+        of_objects = [size // 3 for size in self._table.keypoint_sizes]
+        counts = Counter(filter(None, of_objects))
+        if not counts:
+            return
+        chosen = max(declared or counts, key=lambda number: (counts[number], number))
+        self._table.keypoints = chosen
+        others = "categories declare" if declared else "most objects have"
+        for at, number in enumerate(of_objects):
+            if number not in (0, chosen):
+                reason = f"keypoints of another number than {others}"
+                self._note_row(at, reason, f"{number}, not {chosen}")
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
         """The objects that are left out; an image without a name is listed under the name of the file."""
         names = [self._file.name] * (len(self.images.number_of) + 1)
         for name, number in zip(self.images.names, self.images.numbers, strict=True):
             names[number] = name
-        skips = self._issues.skips(names)
+        skips = [Skip(names[image], reason, detail) for image, reason, detail in self._left_out]
         if skips and none_left:
             reasons = ", ".join(sorted({skip.reason for skip in skips}))
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",
                 path=self._file,
-                hint="give instances or person_keypoints; a panoptic PNG of classes is a mask: --masks DIR",
+                hint="Give instances or person_keypoints; masks names a folder of panoptic PNGs of classes.",
             )
         return skips
+
+
+class _Images:
+    """The images of a file; an image gets its number when its id is first seen, anywhere in the file."""
+
+    def __init__(self, file: Path, root: str) -> None:
+        self._file = file
+        self._root = root  # the folder of the images, or its URL
+        self._has_folder: dict[str, bool] = {}
+        self.names: list[str] = []
+        self.numbers: list[int] = []  # of the image of each name
+        self.sizes: dict[int, tuple[int, int]] = {}  # by number; 0 for a side that is not stated
+        self.number_of: dict[Any, int] = {}  # by id
+        self._class_lists: dict[str, dict[int, list[int]]] = {}
+        self.bad: list[Skip] = []
+
+    def number(self, image_id: Any) -> int:
+        """The number of the image with an id; -1 for a value that cannot be an id."""
+        return self.number_of.setdefault(image_id, len(self.number_of)) if _is_id(image_id) else -1
+
+    def add(self, value: Any) -> None:
+        """Add an element of ``images``."""
+        known = isinstance(value, dict) and _is_id(value.get("id"))
+        name = self._file_name(value) if known else ""
+        if not name:
+            detail = f"image {len(self.names) + len(self.bad)} of {self._file.name}"
+            self.bad.append(Skip(self._file.name, "image without an id or a file_name", detail))
+            return
+        number = self.number(value["id"])
+        if number in self.sizes:
+            detail = f"{value['id']} in {self._file.name}"
+            self.bad.append(Skip(name, "image whose id another one has", detail))
+            return
+        height, width = value.get("height"), value.get("width")
+        self.sizes[number] = height if _is_size(height) else 0, width if _is_size(width) else 0
+        self.numbers.append(number)
+        self.names.append(name)
+        for class_list in _CLASS_LISTS:
+            ids = value.get(class_list)
+            if isinstance(ids, list) and all(type(one) is int for one in ids):
+                self._class_lists.setdefault(class_list, {})[number] = ids
+
+    def _file_name(self, value: dict[str, Any]) -> str:
+        """The file name of an image; empty where it has none.
+
+        LVIS has ``coco_url`` instead, such as http://images.cocodataset.org/train2017/000000391895.jpg. If
+        the images lie in a folder that is named as the last folder of the URL, it is part of the name.
+        """
+        name, url = value.get("file_name"), value.get("coco_url")
+        if isinstance(name, str) and name:
+            return name
+        if name is not None or not isinstance(url, str):
+            return ""
+        folder, _, name = urlsplit(url).path.rpartition("/")
+        folder = folder.rpartition("/")[2]
+        if folder not in self._has_folder:
+            if is_url(self._root):
+                inside = not self._root.endswith(f"/{folder}")
+            else:
+                inside = os.path.isdir(f"{self._root}/{folder}")  # noqa: PTH112 - the root is text
+            self._has_folder[folder] = bool(folder) and inside
+        return f"{folder}/{name}" if self._has_folder[folder] else name
+
+    def columns(self, entries: Sequence[int]) -> dict[str, pa.Array]:
+        """Columns of the images at these indexes in :attr:`names`: their ids, and the lists of LVIS."""
+        numbers = [self.numbers[entry] for entry in entries]
+        id_of = {number: image_id for image_id, number in self.number_of.items()}
+        ids = [id_of[number] for number in numbers]
+        if all(type(one) is int for one in ids):
+            columns = {"image_id": pa.array(ids, pa.int64())}
+        else:
+            columns = {"image_id": pa.array([printable_name(str(one)) for one in ids], pa.large_string())}
+        for name, lists in self._class_lists.items():
+            columns[name] = pa.array([lists.get(number, []) for number in numbers], pa.large_list(pa.int64()))
+        return columns
+
+    def listed_twice(self, entries: Sequence[int]) -> set[int]:
+        """Numbers of the images that are not among ``entries`` but name the same file as one of them."""
+        taken = set(entries)
+        files = {os.path.normpath(self.names[at]) for at in taken}
+        others = (at for at in range(len(self.names)) if at not in taken)
+        return {self.numbers[at] for at in others if os.path.normpath(self.names[at]) in files}
+
+
+class _Categories:
+    """The categories of a file; they may come after the annotations that refer to them."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._by_id: dict[Any, dict[str, Any]] = {}
+
+    def add(self, value: Any) -> None:
+        """Add an element of ``categories``."""
+        if not isinstance(value, dict) or not _is_id(value.get("id")):
+            raise SourceError("a category has no id", path=self._file)
+        if self._by_id.get(value["id"], value) != value:
+            raise SourceError(f"two categories have the id {value['id']}", path=self._file)
+        self._by_id[value["id"]] = value
+
+    def ids(self) -> tuple[int | str, ...]:
+        """The id of each category, by label: labels count from 0 in the order of the ids."""
+        try:
+            return tuple(sorted(self._by_id))
+        except TypeError as error:
+            raise SourceError(
+                "some ids of categories are numbers and some are text", path=self._file
+            ) from error
+
+    def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+        """Labels of some ids, -1 for unknown ones; and the names of all classes."""
+        ordered = self.ids()
+        label_of = {category: label for label, category in enumerate(ordered)}
+        names = ((category, self._by_id[category].get("name")) for category in ordered)
+        return np.array([label_of.get(category, -1) for category in ids], np.int64), tuple(
+            printable_name(name if isinstance(name, str) else f"category {category}")
+            for category, name in names
+        )
+
+    def keypoints(self) -> set[int]:
+        """The numbers of keypoints that categories declare."""
+        names = (category.get("keypoints") for category in self._by_id.values())
+        return {len(some) for some in names if isinstance(some, list) and some}
+
+    def info(self, keypoints: int) -> AnnotationInfo:
+        """Names, swap and skeleton of the first category with this number of keypoints."""
+        for category in self._by_id.values() if keypoints else ():
+            listed = category.get("keypoints")
+            if isinstance(listed, list) and len(listed) == keypoints:
+                names = tuple(printable_name(str(name)) for name in listed)
+                try:
+                    joined = tuple((int(a) - 1, int(b) - 1) for a, b in category.get("skeleton") or [])
+                    return AnnotationInfo(names, swap_of(names), joined)
+                except (TypeError, ValueError) as error:
+                    message = f"the skeleton of category {category['id']} is wrong: {error}"
+                    raise SourceError(message, path=self._file) from error
+        unnamed = tuple(range(keypoints))
+        return AnnotationInfo(tuple(map(str, unnamed)), unnamed)
+
+
+def _is_id(value: Any) -> bool:
+    """Whether a value may be the id of an image or a category: text, or an integer of 64 bits."""
+    return isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63)
+
+
+def _is_size(value: Any) -> bool:
+    """Whether a value is a whole number of pixels above 0, such as a height."""
+    return type(value) in (int, float) and 0 < value < 1 << 31 and value == int(value)
 
 
 def _is_crowd(value: Any) -> bool:
@@ -481,3 +397,54 @@ def _is_crowd(value: Any) -> bool:
         return bool(int(value or 0))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadObjectError("object with an iscrowd that is no number", str(value)[:60]) from error
+
+
+def _read_keypoints(value: Any) -> list[float]:
+    """x, y and visibility of each keypoint of an object, in pixels whose edges are integers."""
+    if not value:
+        return []
+    if not numbers(value) or len(value) % 3:
+        raise BadObjectError("keypoints that are no triples of numbers", str(value)[:60])
+    if len(value) > 3 * MOST_KEYPOINTS:
+        raise BadObjectError(f"more than {MOST_KEYPOINTS} keypoints", str(len(value) // 3))
+    if wrong := set(value[2::3]) - _VISIBILITIES:
+        raise BadObjectError("keypoint whose visibility is not 0, 1 or 2", f"{min(wrong):g}")
+    points = list(value)
+    for at in range(0, len(points), 3):
+        shift = 0.5 if points[at + 2] > 0 else 0.0
+        points[at] += shift
+        points[at + 1] += shift
+    return points
+
+
+def _read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
+    """The good polygons, x and y of each point in turn; and how many are left out, by reason."""
+    polygons = value if isinstance(value, list) else [value] if value else []
+    if isinstance(value, list) and value and numbers(value):
+        polygons = [polygons]  # one polygon without the list around it
+    problems = list(map(_problem_of_polygon, polygons))
+    good = [part for part, problem in zip(polygons, problems, strict=True) if not problem]
+    return good, Counter(filter(None, problems))
+
+
+def _problem_of_polygon(polygon: Any) -> str:
+    """The reason to leave out a polygon; empty for a good one."""
+    if not numbers(polygon):
+        return "polygon with values that are no numbers"
+    if len(polygon) % 2:
+        return "polygon whose last point has no y"
+    return "" if len(polygon) >= 6 else "polygon of less than three points"
+
+
+def _read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:
+    """Run lengths, and the height and width of their mask."""
+    counts, size = value.get("counts"), value.get("size")
+    if not numbers(size) or len(size) != 2 or not all(map(_is_size, size)):
+        raise BadObjectError("run lengths without a size", str(size)[:60])
+    try:
+        runs = decompress_runs(counts) if isinstance(counts, str) else checked_runs(counts or [])
+    except ValueError as error:
+        raise BadObjectError("broken run lengths", str(error)) from error
+    if int(runs.sum(dtype=np.int64)) != size[0] * size[1]:
+        raise BadObjectError("broken run lengths", f"they do not fill {size[1]} x {size[0]} pixels")
+    return runs, (int(size[0]), int(size[1]))

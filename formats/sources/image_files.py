@@ -1,4 +1,4 @@
-"""Suffixes of image files, and folders by the suffixes in them.
+"""The image files of a source, on a disk or at a URL: found by a walk through its folders, or by their names.
 
 Suffixes are a hint only: the content decides when a file is converted.
 """
@@ -6,9 +6,11 @@ Suffixes are a hint only: the content decides when a file is converted.
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +20,12 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from stoker.errors import SourceError
+from stoker.urls import is_url, without_credentials
 
 from ..codecs.codec import CODECS
 from ..dataset.columns import Strings, take_strings
-from ..files import is_inside, is_regular, is_unicode, printable_name
-from ..remote.store import StoredFile
+from ..files import is_inside, is_regular, is_unicode, leaves_folder, printable_name
+from ..remote.store import Store, StoredFile
 from .listing import ListedFiles, Skip
 from .source_reader import looks_like_image
 
@@ -37,33 +40,23 @@ def has_image_suffix(key: str) -> bool:
 
 
 def is_array_name(key: str) -> bool:
-    """Whether the name of a file is that of an array of NumPy.
-
-    Such files count as images if no file of the folder has the name of an image. Beside images they are
-    something else, such as features of these images, or their mean.
-    """
+    """Whether a file has the name of a NumPy array; it is an image where no file has the name of one."""
     return key.lower().endswith(".npy")
 
 
 def why_no_image(key: str) -> str:
-    """The reason to leave out a file that is no image by name or content; photographs have another one."""
+    """The reason to leave out a file that is not an image by name or content."""
     known = key.lower().endswith(_OTHER_IMAGES)
     return "image of a format that is not read" if known else "not an image"
 
 
 def holds_without_images(folder: str | os.PathLike[str], suffix: str) -> bool:
-    """Return whether a folder has files with a suffix, and neither images nor folders beside them.
-
-    Hidden entries do not count.
-    """
+    """Whether a folder has files with a suffix, and neither images nor folders; hidden ones do not count."""
     return _holds(folder, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
 
 
 def holds_alone(folder: str | os.PathLike[str], suffix: str, others: tuple[str, ...]) -> bool:
-    """Return whether a folder has files with a suffix, and nothing without it or one of some others.
-
-    Hidden entries do not count.
-    """
+    """Whether a folder has files with a suffix, and no others but hidden ones and those with ``others``."""
     return _holds(folder, suffix, lambda entry: entry.name.endswith((suffix, *others)))
 
 
@@ -88,7 +81,7 @@ _MOST_LINKS = 4  # to folders in linked folders: folders that link to each other
 
 
 class FileEntry(NamedTuple):
-    """A file, or anything else that is no folder."""
+    """A file, or anything else that is not a folder."""
 
     key: str  # Its path in the source
     entry: os.DirEntry[str]  # Its entry in its folder
@@ -98,12 +91,11 @@ class SkippedFolder(NamedTuple):
     """A folder that is left out, so that a class may be missing."""
 
     skip: Skip  # The folder and the reason
-    # The files in it, so that each is counted; empty where they cannot be listed
-    files: tuple[Skip, ...] = ()
+    files: tuple[Skip, ...] = ()  # The files in it, where they can be listed
 
     @property
     def skips(self) -> tuple[Skip, ...]:
-        """The files that are left out; the folder itself where they are not known."""
+        """The files in it; the folder itself where they are not known."""
         return self.files or (self.skip,)
 
 
@@ -116,9 +108,10 @@ class _Folder(NamedTuple):
 
 
 def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
-    """Everything under ``root``, a resolved folder, in the order of keys.
+    """Everything under ``root``, a resolved folder, in the order of keys; links may lead anywhere.
 
-    A folder of more than :data:`_SORTED` entries is in that order only in part, so that memory stays small.
+    A link to a folder that holds the link is not followed, so the walk ends. A name that starts with a dot is
+    hidden. A folder of more than :data:`_SORTED` entries is sorted only in part, so that memory stays small.
     """
     walked = [_entries(_Folder("", root), follow_links)]
     while walked:
@@ -137,7 +130,7 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntr
     try:
         with os.scandir(folder.path) as entries:
             while part := list(islice(entries, _SORTED)):
-                items = [_look_at(entry, folder, follow_links) for entry in part]
+                items = [_walked(entry, folder, follow_links) for entry in part]
                 empty = empty and all(entry.name.startswith(".") for entry in part)
                 part.clear()
                 items.sort(key=_order, reverse=True)
@@ -159,7 +152,7 @@ def _order(entry: _Folder | FileEntry | Skip | SkippedFolder) -> str:
     return f"{entry.key}/" if isinstance(entry, _Folder) else entry.key
 
 
-def _look_at(
+def _walked(
     entry: os.DirEntry[str], folder: _Folder, follow_links: bool
 ) -> _Folder | FileEntry | Skip | SkippedFolder:
     """The entry of a folder, or the folder that it is or leads to."""
@@ -173,10 +166,10 @@ def _look_at(
         return _skipped_folder(path, skip) if is_folder else skip
     if is_folder:
         return _Folder(key, path, folder.links)
-    return _look_at_link(entry, key, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
+    return _walked_link(entry, key, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
 
 
-def _look_at_link(
+def _walked_link(
     entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
 ) -> _Folder | FileEntry | Skip | SkippedFolder:
     path = f"{folder.path}/{entry.name}"
@@ -227,7 +220,6 @@ class FileTable:
         return len(self._sizes)
 
     def add(self, key: str, size: int, modified: int) -> None:
-        """Add a file: its path in the source, bytes, and time of change in nanoseconds since 1970."""
         self._names.add(key.encode())
         self._sizes.append(size)
         self._modified.append(modified)
@@ -235,12 +227,11 @@ class FileTable:
     def sorted(
         self, root: Path | str, *, follow_links: bool = True
     ) -> tuple[ListedFiles, npt.NDArray[np.int64] | slice]:
-        """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
+        """The files sorted by key, and their numbers, (N,) int64, in the order in which they were added.
 
-        In place of the numbers there is a slice if the files were added in order.
-
-        Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
-        order. The table is empty afterwards, so that files take memory once.
+        In place of the numbers there is a slice if the files were added in order. Keys are sorted by their
+        bytes, which in UTF-8 is the order of Python's strings; equal keys keep their order. The table is
+        empty afterwards, so that files take memory once.
         """
         names, self._names = self._names.to_arrow(), Strings()
         sizes, self._sizes = np.frombuffer(self._sizes, np.int64), array("q")
@@ -290,13 +281,11 @@ def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip |
         if is_array and arrays is None:
             others = walk_folder(root, follow_links=follow_links)
             arrays = not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in others)
-        yield _look_at_local_images(entry, root, follow_links, bool(arrays) if is_array else None)
+        yield _image_or_skip(entry, root, follow_links, bool(arrays) if is_array else None)
 
 
-def _look_at_local_images(
-    file: FileEntry, root: str, follow_links: bool, is_image: bool | None
-) -> FoundFile | Skip:
-    """Return a file or the reason to skip it; if ``is_image`` is None, its name or content decides."""
+def _image_or_skip(file: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
+    """The file, or why it is left out; if ``is_image`` is None, its name or content decides."""
     key = file.key
     try:
         status = file.entry.stat(follow_symlinks=follow_links)
@@ -313,11 +302,7 @@ def _look_at_local_images(
 
 
 def may_be_image(skip: Skip) -> bool:
-    """Whether a file that was left out may be an image, so that a strict conversion must stop.
-
-    Hidden files are no images, such as those of file managers and version control, and neither are files
-    without the name and the content of an image.
-    """
+    """Whether a file that was left out may be an image, so that a strict conversion must stop."""
     if skip.reason == "not an image":
         return has_image_suffix(skip.key)
     return skip.reason not in ("hidden", EMPTY)
@@ -347,3 +332,93 @@ def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFil
         else:
             table.add(*file)
     return table.sorted(url)[0], sorted(skipped)
+
+
+class NamedFiles(NamedTuple):
+    """Files that a list names, sorted by key; ``entries``, (N,) int64, has their indexes in the list."""
+
+    files: ListedFiles
+    entries: npt.NDArray[np.int64]
+
+
+def resolve(folder: str | os.PathLike[str]) -> str:
+    """The real path of a folder; its URL as it is."""
+    return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
+
+
+def find_files(
+    root: str, paths: Iterable[str], *, follow_links: bool = True
+) -> tuple[NamedFiles, list[Skip]]:
+    """The files that a list names, each once; and the others, as skips.
+
+    Relative paths start in ``root``, from :func:`resolve`, and stay there.
+    """
+    look: Callable[[str], FoundFile | Skip] = partial(_named_file, root, follow_links)
+    if is_url(root):
+        paths = list(paths)
+        look = _stored_file(Store(root), paths)
+    table, entries = FileTable(), array("q")
+    skipped: list[Skip] = []
+    for number, path in enumerate(paths):
+        looked = look(path)
+        if isinstance(looked, Skip):
+            skipped.append(looked)
+        else:
+            table.add(*looked)
+            entries.append(number)
+    files, order = table.sorted(root, follow_links=follow_links)
+    named = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
+    again = np.zeros(len(files), bool)
+    again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
+    if again.any():
+        skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
+        named = NamedFiles(files.take(np.flatnonzero(~again)), named.entries[~again])
+    return named, skipped
+
+
+def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
+    if is_url(path):
+        return Skip(without_credentials(printable_name(path)), "URL in a list on a disk")
+    key = os.path.normpath(path)
+    if not key.startswith("/") and leaves_folder(key):
+        return Skip(printable_name(key), "path that leaves the source")
+    target = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer
+    try:
+        key.encode()
+        status = os.stat(target, follow_symlinks=follow_links)  # noqa: PTH116 - a path object would take longer
+    except UnicodeEncodeError:
+        return Skip(printable_name(key), "name is not UTF-8")
+    except (OSError, ValueError) as error:
+        return Skip(printable_name(key), "unreadable", getattr(error, "strerror", None) or str(error))
+    is_link = not follow_links and (stat.S_ISLNK(status.st_mode) or _is_linked(target, key))
+    if is_link or not is_regular(status):
+        return Skip(printable_name(key), "link" if is_link else "not a regular file")
+    return FoundFile(key, status.st_size, status.st_mtime_ns)
+
+
+def _is_linked(target: str, key: str) -> bool:
+    """Whether a folder on a relative path is a link; those of an absolute path are its writer's choice."""
+    return not key.startswith("/") and os.path.realpath(target) != target
+
+
+def _stored_file(store: Store, paths: Sequence[str]) -> Callable[[str], FoundFile | Skip]:
+    """As :func:`_named_file` for a URL, whose storage is asked once for all paths."""
+
+    def key_of(path: str) -> str:
+        """Name in the store; empty if the path leads out of it."""
+        relative = path.removeprefix(f"{store.url}/")
+        key = posixpath.normpath(relative)
+        return "" if key.startswith(("/", "../")) or "://" in relative else key
+
+    files = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
+
+    def look_at(path: str) -> FoundFile | Skip:
+        key = key_of(path)
+        if not key:
+            return Skip(without_credentials(printable_name(path)), "path that leaves the source")
+        file = files.get(key)
+        if file is None:
+            return Skip(printable_name(key), "unreadable", "No such file or directory")
+        return FoundFile(key, file.size, file.modified)
+
+    return look_at

@@ -138,10 +138,7 @@ class ListedObjects:
 
 @dataclass(frozen=True)
 class Listing(ListedFiles):
-    """The files of a source in sorted order, and the facts that the source states about them.
-
-    No image has been read.
-    """
+    """The files of a source in sorted order, and what it states about them; no image has been read."""
 
     # (N,) int64, or large_list<int64> where samples have several labels; None where samples have no labels
     labels: pa.Array | None
@@ -213,7 +210,7 @@ class Listing(ListedFiles):
         for array in arrays:
             digest.update(array.tobytes())
         digest.update(repr(self.info).encode())
-        digest.update("".join(repr(facts) for facts in (self.category_ids, self.splits) if facts).encode())
+        digest.update("".join(repr(values) for values in (self.category_ids, self.splits) if values).encode())
         return digest.hexdigest()
 
 
@@ -223,13 +220,12 @@ def _buffers(array: pa.Array) -> list[Any]:
 
 # The next thing to do, by reason.
 _REMEDIES = {
-    "link": "links are not followed, as asked: leave out --no-follow-links (follow_links=False)",
-    "path that leaves the source": "relative paths stay in the folder of the list: write absolute ones",
-    "URL in a list on a disk": "a list of images at URLs must lie at a URL, too: "
-    "put it there and convert its URL",
+    "link": "Links are not followed, as follow_links=False asks.",
+    "path that leaves the source": "Relative paths stay in the folder of the list: write absolute ones.",
+    "URL in a list on a disk": "A list of images at URLs must lie at a URL, too: put it there.",
 }
 INDEX_SHARDS = (
-    "stoker index makes a dataset of the shards of another program: stoker index SHARDS --into DATASET"
+    "Make a dataset of the shards of another program with stoker index: stoker index SHARDS --into DATASET."
 )
 """The hint for a source of shards in place of images."""
 _NAMED = 3  # files
@@ -242,12 +238,12 @@ def no_images_error(
     """The error about a source without images, with the reasons why files were left out and their numbers."""
     skipped = list(skipped)
     if {skip.key for skip in skipped} >= _DATASET:
-        return SourceError(message, path=path, hint="it is a dataset already: look at it with stoker info")
+        return SourceError(message, path=path, hint="It is a dataset already: look at it with stoker info.")
     if any(skip.key and is_local_shard(Path(path) / skip.key) for skip in skipped[:_NAMED]):
         return SourceError(message, path=path, hint=INDEX_SHARDS)
     counts = Counter(skip.reason for skip in skipped)
     reasons = name_reasons(skipped)
-    remedies = "; ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])
+    remedies = " ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])
     return SourceError(
         f"{message}; left out: {reasons}" if reasons else message, path=path, hint=remedies or hint
     )

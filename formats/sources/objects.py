@@ -1,4 +1,4 @@
-"""A table of the objects of a source, which grows in any order and becomes columns of an index."""
+"""Objects of a source while it is listed: their checks, and a table that becomes columns of an index."""
 
 from __future__ import annotations
 
@@ -13,13 +13,48 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stoker.errors import SourceError
+
 from ..dataset.annotations import OBJECT_COLUMNS
 from ..dataset.columns import ListColumn
-from .listing import ListedObjects, Skip
+from .image_files import find_files
+from .listing import ListedObjects, Listing, Skip
 
 MOST_KEYPOINTS = 500
 """Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
 them, so a small file with more could take gigabytes."""
+_FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+class BadObjectError(Exception):
+    """The reason to leave an object out; ``args`` are the reason and the detail of a ``Skip``."""
+
+
+def numbers(values: Any) -> TypeGuard[list[float]]:
+    """Whether a value is a list of finite numbers in the range of coordinates."""
+    try:
+        return (
+            isinstance(values, list)
+            and math.isfinite(sum(values))
+            and bool not in map(type, values)
+            and -_FARTHEST < min(values, default=0) <= max(values, default=0) < _FARTHEST
+        )
+    except (TypeError, OverflowError):
+        return False
+
+
+def checked_box(left: float, top: float, right: float, bottom: float) -> Box:
+    """The box, if its coordinates are in range and it has an area."""
+    box = (left, top, right, bottom)
+    text = ", ".join(f"{value:g}" for value in box)
+    if not all(abs(value) < _FARTHEST for value in box):
+        raise BadObjectError("object without a box", text)
+    if not (right > left and bottom > top):
+        raise BadObjectError("object without an area", f"box {text}")
+    return box
+
 
 _Integers = Callable[[], "array[int]"]
 _bytes: _Integers = partial(array, "B")
@@ -33,10 +68,9 @@ _float32 = cast("Callable[[], array[float]]", partial(array, "f"))
 class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index."""
 
-    # K, the keypoints of every object; 0 for none. It may be set after all objects were added
-    keypoints: int = 0
+    keypoints: int = 0  # K, the keypoints of every object. It may be set after all objects were added
     image: array[int] = field(default_factory=_int64)  # Number of the image of each object
-    label: array[int] = field(default_factory=_int64)  # Label of each object
+    label: array[int] = field(default_factory=_int64)
     box: array[float] = field(default_factory=_float32)
     area: array[float] = field(default_factory=_float32)
     crowd: array[int] = field(default_factory=_bytes)
@@ -70,7 +104,7 @@ class ObjectTable:
         runs: npt.NDArray[np.uint32] | None = None,
         extra: Mapping[str, int] | None = None,
     ) -> None:
-        """Add an object."""
+        """Add an object; its area is the box's by default."""
         self.image.append(image)
         self.box.extend(box)
         self.label.append(label)
@@ -96,8 +130,7 @@ class ObjectTable:
     def listed(
         self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], name: str, *, relative: bool = False
     ) -> ListedObjects:
-        """The objects of a listing of N samples."""
-        # rows (M,) int64, sizes (N, 2) int32
+        """The objects of N samples; ``rows``, (M,), has the row of each, -1 for none; ``sizes`` is (N, 2)."""
         heights, widths = sizes.T.copy()
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 
@@ -156,50 +189,81 @@ def _view(values: array[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(values, values.typecode) if values else np.zeros(0, values.typecode)
 
 
-_FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
-
-
-class BadObjectError(Exception):
-    """The reason to leave an object out; ``args`` are the reason and the detail of a ``Skip``."""
-
-
 @dataclass
-class Issues:
-    """Objects that are left out, by the number of their image, because its name may not be known yet."""
+class AnnotatedImages:
+    """The images and objects that a source names one after the other, collected for its listing."""
 
-    noted: list[tuple[int, str, str]] = field(default_factory=list)
+    file: str  # Name of what holds the annotations, for messages
+    name: str  # Name of an object in messages, where ``{}`` stands for its id
+    number_of: dict[str, int] = field(default_factory=dict)  # Number of each image, by its path
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # Stated height and width, by number
+    label_of: dict[str, int] = field(default_factory=dict)  # Number of each class, by name
+    table: ObjectTable = field(default_factory=ObjectTable)
+    skipped: list[Skip] = field(default_factory=list)
 
-    def note(self, image: int, what: str, reason: str, detail: str = "") -> None:
-        """Note that ``what``, such as "annotation 7", is left out."""
-        self.noted.append((image, reason, f"{what}: {detail}" if detail else what))
+    def image(self, path: str) -> int:
+        """The number of the image with this path in the folder of the images."""
+        return self.number_of.setdefault(path, len(self.number_of))
 
-    def skips(self, names: Sequence[str]) -> list[Skip]:
-        """The objects as skips; ``names`` are those of the images, by number."""
-        return [Skip(names[image], reason, detail) for image, reason, detail in self.noted]
+    def skip(self, path: str, reason: str, detail: str) -> None:
+        """Note an object or a line that is left out."""
+        self.skipped.append(Skip(path, reason, detail))
 
+    def add(
+        self,
+        path: str,
+        box: Box,
+        label: str,
+        id: int,  # noqa: A002 - COCO's word for it
+        *,
+        where: str | None = None,
+        **columns: Any,
+    ) -> None:
+        """Add an object; one whose box cannot be used is a skip. ``columns`` are as in ObjectTable.add."""
+        image = self.image(path)
+        try:
+            corners = checked_box(*box)
+        except BadObjectError as error:
+            reason, detail = error.args
+            self.skip(path, reason, f"{where or self.name.replace('{}', str(id), 1)}: {detail}")
+            return
+        number = self.label_of.setdefault(label, len(self.label_of))
+        self.table.add(image, corners, number, id, **columns)
 
-def numbers(values: Any) -> TypeGuard[list[float]]:
-    """Whether a value is a list of finite numbers in the range of coordinates."""
-    try:
-        return (
-            isinstance(values, list)
-            and math.isfinite(sum(values))
-            and bool not in map(type, values)
-            and -_FARTHEST < min(values, default=0) <= max(values, default=0) < _FARTHEST
+    def listing(
+        self, root: str, *, follow_links: bool, relative: bool = False, hint: str | None = None
+    ) -> Listing:
+        """The listing of the images that exist in the folder or URL ``root``; classes are sorted.
+
+        ``relative`` boxes are shares of an image's width and height. ``hint`` is for a source without images.
+        """
+        paths = list(self.number_of)
+        named, missing = find_files(root, paths, follow_links=follow_links)
+        if not len(named.files):
+            shown = f", such as {', '.join(paths[:3])}" if paths else ""
+            message = f"not one of the {len(paths):,} images that {self.file} names is there{shown}"
+            raise SourceError(message, path=root, hint=hint)
+        names = tuple(sorted(self.label_of))
+        self.table.relabel(np.array([names.index(name) for name in self.label_of], np.int64))
+        row_of = np.full(len(paths), -1, np.int64)
+        row_of[named.entries] = np.arange(len(named.files))
+        sizes = np.array([self.sizes.get(number, (0, 0)) for number in named.entries.tolist()], np.int32)
+        rows = row_of[np.array(self.table.image, np.int64)]
+        return Listing(
+            **vars(named.files),
+            labels=None,
+            classes=names,
+            skipped=tuple(sorted([*self.skipped, *missing])),
+            objects=self.table.listed(rows, sizes, self.name, relative=relative),
         )
-    except (TypeError, OverflowError):
-        return False
 
 
-def checked_box(left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-    """The box, if its coordinates are in range and it has an area."""
-    box = (left, top, right, bottom)
-    if not all(abs(value) < _FARTHEST for value in box):
-        raise BadObjectError("object without a box", f"{_text(box)}")
-    if not (right > left and bottom > top):
-        raise BadObjectError("object without an area", f"box {_text(box)}")
-    return box
-
-
-def _text(box: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:g}" for value in box)
+def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
+    """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
+    opposite = {"left": "right", "right": "left"}
+    index_of = {name: i for i, name in enumerate(names)}
+    swap = []
+    for i, name in enumerate(names):
+        side = next((side for side in opposite if side in name), None)
+        swap.append(i if side is None else index_of.get(name.replace(side, opposite[side]), i))
+    return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))

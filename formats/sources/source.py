@@ -55,7 +55,7 @@ class Source:
     @property
     def folder_of_file(self) -> str:
         """Path or URL of the folder that holds the source, a file."""
-        return os.fspath(self.path).rpartition("/")[0] or "."
+        return os.path.dirname(os.fspath(self.path)) or "."  # noqa: PTH120 - may be a URL
 
     def open(self, path: str | os.PathLike[str]) -> SourceFolder:
         """The folder at a path or URL, which need not exist; always the same one."""

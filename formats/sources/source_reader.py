@@ -162,10 +162,7 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
 
 
 def source_status(path: str, what: str) -> tuple[int, int]:
-    """Return the bytes of a file, and the time of its last change in nanoseconds since 1970.
-
-    ``what`` is the word for the file in errors, such as "shard".
-    """
+    """Bytes of a file, and its last change in nanoseconds since 1970; ``what`` names it in errors."""
     if is_url(path):
         folder, _, name = path.rpartition("/")
         if (there := Store(folder).status(name)) is None:

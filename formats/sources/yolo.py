@@ -1,9 +1,20 @@
-"""Names of classes for YOLO's text files, from ``data.yaml`` or ``classes.txt``."""
+"""YOLO's text files as a source: ``images/.../x.jpg`` with ``labels/.../x.txt``, or a ``data.yaml``.
+
+A line is one object: its class and, as shares of the image's width and height,
+- the centre, width and height of its box;
+- the same and its keypoints, where ``data.yaml`` has ``kpt_shape``;
+- or x and y of the vertices of its outline.
+The format is that of https://docs.ultralytics.com/datasets/. An image without a text file has no objects.
+
+A ``data.yaml`` of Ultralytics or Roboflow names the images of the splits: ``train``, ``val`` and ``test`` are
+each a folder, a list of images as a .txt, or several of these. Paths start at ``path``, which starts at the
+folder of the file; Roboflow writes ``../train/images`` for ``train/images``.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,238 +30,24 @@ from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
 from ..files import printable_name
-from .file_list import find_files
+from .classes import NAMES_FILE
+from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
 from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers
 from .source import Source, SourceFolder, open_folder, split_at_folder
 
 YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
-_TEXT = "classes.txt"
+_IMAGES, _LABELS = "images", "labels"
+_SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
+_MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
 _DEEPEST = 16  # lists and mappings in each other; PyYAML crashes at some ten thousand
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
 
 
-@dataclass(frozen=True)
-class YoloNames:
-    """Classes and keypoints of a YOLO dataset."""
-
-    classes: tuple[str, ...] = ()  # Names by number; empty if the dataset has none
-    keypoints: int = 0  # K, the keypoints of an object
-    numbers: int = 0  # Numbers that a line has for the keypoints: 2K or 3K
-    # (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none
-    swap: tuple[int, ...] = ()
-
-
-def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
-    """Read the names from the first of the folders that has a file of names."""
-    for folder in folders:
-        for name in (*YAML_NAMES, _TEXT):
-            if (lines := folder.lines(name)) is not None:
-                if name != _TEXT:
-                    return parse_names(f"{folder.root}/{name}", lines)
-                return YoloNames(tuple(line.strip() for line in lines if line.strip()))
-    return YoloNames()
-
-
-def parse_names(path: str, lines: list[str]) -> YoloNames:
-    """The names in the lines of a ``data.yaml``; SourceError if they have another form than Ultralytics'."""
-    members = load_yaml(path, "\n".join(lines))
-    classes = yaml_strings(path, "names", members.get("names"))
-    shape = yaml_strings(path, "kpt_shape", members.get("kpt_shape"))
-    swap = yaml_strings(path, "flip_idx", members.get("flip_idx"))
-    try:
-        count, each = map(int, shape) if shape else (0, 2)
-        flips = tuple(map(int, swap))
-        declared = int(members.get("nc", len(classes)))
-    except (TypeError, ValueError):
-        fail_yaml(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
-    if count > MOST_KEYPOINTS:
-        fail_yaml(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
-    if classes and declared != len(classes):
-        fail_yaml(path, f"nc is {declared}, and there are {len(classes)} names")
-    if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
-        fail_yaml(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
-    return YoloNames(classes, count, count * each, flips)
-
-
-def load_yaml(path: str, text: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds, all its scalars as text."""
-    if len(text) > _LONGEST:
-        fail_yaml(path, f"it has more than {_LONGEST} characters")
-    try:
-        if _nests_deeper(text, _DEEPEST):
-            fail_yaml(path, f"it nests more than {_DEEPEST} lists or mappings")
-        # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
-        document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safer than SafeLoader
-    except (yaml.YAMLError, RecursionError) as error:
-        fail_yaml(path, f"it is no YAML: {' '.join(str(error).split())}")
-    if document is not None and not isinstance(document, dict):
-        fail_yaml(path, "it holds no mapping")
-    return document or {}
-
-
-def _nests_deeper(text: str, most: int) -> bool:
-    """Whether YAML nests more lists and mappings than ``most``; it is read up to there, without recursion."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > most:
-            return True
-    return False
-
-
-def yaml_strings(path: str, name: str, value: Any) -> tuple[str, ...]:
-    """The items of a list, which may be written as a mapping of the numbers from 0; empty without a value."""
-    if not value:
-        return ()
-    if isinstance(value, dict):
-        if list(value) != [str(number) for number in range(len(value))]:
-            fail_yaml(path, f"the numbers of {name} must count from 0")
-        value = list(value.values())
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        # Lists that name one list often are a few bytes in YAML, and gigabytes as text.
-        found = repr(value[:60]) if isinstance(value, str) else "one of other values"
-        fail_yaml(path, f"{name} must be a list of names or numbers, not {found}")
-    return tuple(value)
-
-
-def fail_yaml(path: str, message: str) -> NoReturn:
-    """Raise SourceError for a YAML file."""
-    raise SourceError(
-        f"the file cannot be read: {message}",
-        path=path,
-        hint="correct it, or remove it and write the names of classes into classes.txt, one on each line",
-    )
-
-
-_SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
-
-
-class SplitImages(NamedTuple):
-    """The images of all splits of a dataset."""
-
-    root: SourceFolder  # The folder that holds images and labels; keys are relative to it
-    files: ListedFiles  # The images, split by split
-    split: npt.NDArray[np.int8]  # (N,) int8, the number of each image's split
-    folders: tuple[str, ...]  # The folders of images that the file names, relative to the root
-    skipped: list[Skip]  # Files that were left out
-
-
-@dataclass(frozen=True)
-class YoloData:
-    """The content of a ``data.yaml``."""
-
-    path: Path  # The file
-    names: YoloNames  # Classes and keypoints
-    base: Path  # The folder of the dataset, resolved
-    # Paths of folders and lists by split, "train", "val" or "test", as the file has them
-    splits: dict[str, tuple[str, ...]]
-
-    def images(self, *, follow_links: bool) -> SplitImages:
-        """Find the images of all splits."""
-        paths = {
-            split: [self._resolve(split, entry) for entry in self.splits[split]] for split in self.splits
-        }
-        folders = {split: [path for path in paths[split] if path.is_dir()] for split in paths}
-        listed = {
-            split: [
-                image for path in paths[split] if path not in folders[split] for image in self._listed(path)
-            ]
-            for split in paths
-        }
-        root = self._root([*chain(*folders.values()), *{path.parent for path in chain(*listed.values())}])
-        opened = open_folder(root, follow_links=follow_links)
-        parts, skipped = [], []
-        for split in self.splits:
-            keys = [os.path.relpath(path, root) for path in listed[split]]
-            for folder in folders[split]:
-                start = os.path.relpath(folder, root)
-                found, lost = open_folder(folder, follow_links=follow_links).images()
-                keys += [os.path.normpath(f"{start}/{key}") for key in found.names()]
-                skipped += [Skip(os.path.normpath(f"{start}/{skip.key}"), *skip[1:]) for skip in lost]
-            named, lost = find_files(opened.root, keys, follow_links=follow_links)
-            skipped += lost
-            parts.append(named.files)
-            if not len(named.files):
-                raise no_images_error(f"{split} holds no image", str(self.path), skipped)
-        files = ListedFiles(
-            opened.root,
-            pa.concat_arrays([part.keys for part in parts]),
-            np.concatenate([part.sizes for part in parts]),
-            np.concatenate([part.modified for part in parts]),
-            follow_links=follow_links,
-        )
-        numbers = np.repeat(np.arange(len(parts), dtype=np.int8), list(map(len, parts)))
-        starts = {os.path.relpath(folder, root): None for folder in chain(*folders.values())}
-        return SplitImages(opened, files, numbers, tuple(starts), skipped)
-
-    def _root(self, folders: list[Path]) -> str:
-        """The folder that holds the dataset, these folders of images, and their labels."""
-        root = os.path.commonpath([self.base, *folders])
-        parts = split_at_folder(root, "images")  # the labels lie beside the images
-        return root if parts is None else parts[0]
-
-    def _resolve(self, split: str, entry: str) -> Path:
-        """The folder or list that an entry names, its absolute path."""
-        for base in (self.base, self.path.parent):
-            for path in (base / entry, base / entry.removeprefix("../")):
-                if _is_there(path):
-                    return path.resolve()
-        raise SourceError(
-            f"{split} names {entry[:200]!r}, which is not there",
-            path=self.path,
-            hint=f"correct the path in the file, or remove the line; paths start at {self.base}",
-        )
-
-    def _listed(self, path: Path) -> Iterator[Path]:
-        """Absolute paths of the images that a list names."""
-        lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
-        bases = (path.parent, self.base)
-        base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
-        return (Path(os.path.normpath(base / line)) for line in lines)
-
-
 def is_data_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a ``data.yaml``, by its suffix; the file may have any name."""
+    """Whether a path is a ``data.yaml``, by its suffix; the file may have any name."""
     return os.fspath(path).lower().endswith((".yaml", ".yml"))
-
-
-def read_data_file(path: str | os.PathLike[str]) -> YoloData:
-    """Read a ``data.yaml`` on a disk."""
-    file = Path(path).absolute()
-    name = str(file)
-    lines = open_folder(file.parent).lines(file.name)
-    if lines is None:
-        raise SourceError("there is no such file", path=name, hint="name the data.yaml of a YOLO dataset")
-    members = load_yaml(name, "\n".join(lines))
-    splits = {}
-    for split, keys in _SPLITS.items():
-        entries = next((members[key] for key in keys if members.get(key)), None)
-        if entries is not None:
-            splits[split] = yaml_strings(name, split, [entries] if isinstance(entries, str) else entries)
-    names = parse_names(name, lines)
-    if not splits:
-        fail_yaml(name, "it names no images: train, val or test")
-    if not names.classes:
-        fail_yaml(name, "it has no names of classes")
-    base = members.get("path") or ""
-    if not isinstance(base, str) or any("\0" in one for one in (base, *sum(splits.values(), ()))):
-        fail_yaml(name, "path, train, val and test must be paths")
-    root = file.parent / base
-    return YoloData(file, names, (root if _is_there(root) else file.parent).resolve(), splits)
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a name that is too long
-
-
-_IMAGES, _LABELS = "images", "labels"
-_NOT_LABELS = frozenset({"classes.txt"})
-_MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
 
 
 def is_yolo(source: Source) -> bool:
@@ -262,7 +59,7 @@ def is_yolo(source: Source) -> bool:
 
 
 def _folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
-    """The folder of the images and that of the labels; None where the source has none."""
+    """The folders of the images and of the labels; None where the source has none."""
     images, labels = source.folder.child(_IMAGES), source.folder.child(_LABELS)
     if not (images.exists() and labels.exists()):
         parts = split_at_folder(source.path, _IMAGES)
@@ -273,45 +70,45 @@ def _folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
 
 
 def _label_files(labels: SourceFolder) -> list[str]:
-    return [name for name in labels.names(".txt") if name.rpartition("/")[2] not in _NOT_LABELS]
+    return [name for name in labels.names(".txt") if name.rpartition("/")[2] != NAMES_FILE]
 
 
 def list_yolo(source: Source) -> Listing:
-    """List the images of a YOLO folder, with their objects."""
+    """List the images of a YOLO folder, or of all splits of a ``data.yaml``, with their objects."""
     if is_data_file(source.path):
         return _list_splits(source)
     folders = _folders(source)
     if folders is None:
         raise SourceError(
-            "the source is no YOLO: it has no folders of images and labels",
+            "the source is not YOLO: it has no folders of images and labels",
             path=source.path,
-            hint="its files must be images/.../x.jpg and labels/.../x.txt",
+            hint="Its files must be images/.../x.jpg and labels/.../x.txt.",
         )
     images, labels = folders
     files, skipped = images.images()
     if not len(files):
         raise no_images_error("the folder holds no image", images.root, skipped)
     names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
-    reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
-    reader.read_all(files, labels, list(map(_labels_of, files.names())))
-    reader.find_strays(_label_files(labels), set(map(_labels_of, files.names())))
+    reader = _Reader(names, skipped)
+    label_names = list(map(_labels_of, files.names()))
+    reader.read_all(files, labels, label_names)
+    reader.find_strays(_label_files(labels), set(label_names))
     return reader.listing(files)
 
 
 def _list_splits(source: Source) -> Listing:
-    """List the images of all splits of a ``data.yaml``."""
     if is_url(source.path):
         raise SourceError(
             "a data.yaml is read from a disk, and this is a URL",
             path=source.path,
-            hint="convert each split by itself, and name its folder, such as train/images",
+            hint="Convert each split by itself, and name its folder, such as train/images.",
         )
     data = read_data_file(source.path)
-    images = data.images(follow_links=source.options.follow_links)
-    names = list(map(_labels_beside, images.files.names()))
-    reader = _Reader(data.names, ObjectTable(keypoints=data.names.keypoints), images.skipped)
-    reader.read_all(images.files, images.root, names)
-    expected = set(names)
+    images = _images_of_splits(data, follow_links=source.options.follow_links)
+    reader = _Reader(data.names, images.skipped)
+    label_names = list(map(_labels_beside, images.files.names()))
+    reader.read_all(images.files, images.root, label_names)
+    expected = set(label_names)
     for folder in images.folders:
         labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
         if labels != folder:  # beside images there are other texts, too
@@ -330,14 +127,25 @@ def _labels_beside(key: str) -> str:
     return f"{before}/{_LABELS}/{behind}".lstrip("/") if found else behind.lstrip("/")
 
 
-@dataclass
-class _Reader:
-    """Collects the labels of all images, and the highest label."""
+@dataclass(frozen=True)
+class YoloNames:
+    """Classes and keypoints of a YOLO dataset."""
 
-    names: YoloNames
-    table: ObjectTable
-    skipped: list[Skip]
-    highest: int = -1
+    classes: tuple[str, ...] = ()  # Names by number; empty if the dataset has none
+    keypoints: int = 0  # K, the keypoints of an object
+    numbers: int = 0  # Numbers that a line has for the keypoints: 2K or 3K
+    # (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none
+    swap: tuple[int, ...] = ()
+
+
+class _Reader:
+    """Collects the labels of all images."""
+
+    def __init__(self, names: YoloNames, skipped: list[Skip]) -> None:
+        self._names = names
+        self._table = ObjectTable(keypoints=names.keypoints)
+        self._skipped = skipped
+        self._highest = -1  # label
 
     def read_all(self, files: ListedFiles, labels: SourceFolder, names: list[str]) -> None:
         """Read the labels of all images, which are the files ``names`` in the folder ``labels``."""
@@ -354,7 +162,7 @@ class _Reader:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            self.skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
+            self._skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
             return
         for index, line in enumerate(text.splitlines()):
             if not line.strip():
@@ -363,26 +171,26 @@ class _Reader:
                 self._object(number, index, line)
             except BadObjectError as error:
                 reason, detail = error.args
-                self.skipped.append(Skip(key, reason, f"line {index + 1} of {name}: {detail}"))
+                self._skipped.append(Skip(key, reason, f"line {index + 1} of {name}: {detail}"))
 
     def _object(self, image: int, index: int, line: str) -> None:
         try:
             label, *values = [float(word) for word in line.split()]
         except ValueError as error:
             raise BadObjectError("line that is no object", str(error)) from error
-        if not (label.is_integer() and 0 <= label < (len(self.names.classes) or _MOST_CLASSES)):
+        if not (label.is_integer() and 0 <= label < (len(self._names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
-        self.highest = max(self.highest, int(label))
-        if len(values) == 4 or (self.names.keypoints and len(values) == 4 + self.names.numbers):
+        self._highest = max(self._highest, int(label))
+        if len(values) == 4 or (self._names.keypoints and len(values) == 4 + self._names.numbers):
             x, y, width, height = values[:4]
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            self.table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
+            self._table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
             if not numbers(values):  # min() and max() of the vertices would hide a NaN
                 raise BadObjectError("object without a box", "vertices that are no numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
-            self.table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
+            self._table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
@@ -390,32 +198,225 @@ class _Reader:
         """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""
         if not numbers(values):
             raise BadObjectError("object with keypoints that are no numbers", str(values)[:60])
-        if self.names.numbers == 3 * self.names.keypoints:
+        if self._names.numbers == 3 * self._names.keypoints:
             return values
-        seen = (2.0 if x or y else 0.0 for x, y in zip(values[0::2], values[1::2], strict=True))
-        points = zip(values[0::2], values[1::2], seen, strict=True)
-        return [number for point in points for number in point]
+        points = zip(values[0::2], values[1::2], strict=True)
+        return [number for x, y in points for number in (x, y, 2.0 if x or y else 0.0)]
 
     def find_strays(self, label_files: Iterable[str], expected: Collection[str]) -> None:
         """Note the files of labels that belong to no image."""
         strays = (name for name in label_files if name not in expected)
-        self.skipped += [Skip(printable_name(name), "labels without an image") for name in strays]
+        self._skipped += [Skip(printable_name(name), "labels without an image") for name in strays]
 
     def listing(self, files: ListedFiles) -> Listing:
         """The listing of all images."""
-        rows = np.array(self.table.image, np.int64)
-        keypoints = tuple(map(str, range(self.names.keypoints)))
+        rows = np.array(self._table.image, np.int64)
+        keypoints = tuple(map(str, range(self._names.keypoints)))
         unknown = np.zeros((len(files), 2), np.int32)
         return Listing(
             **vars(files),
             labels=None,
-            classes=self.names.classes or tuple(map(str, range(self.highest + 1))),
-            skipped=tuple(sorted(self.skipped)),
-            objects=self.table.listed(rows, unknown, "object {} of its labels", relative=True),
-            info=AnnotationInfo(keypoints, self.names.swap or tuple(range(len(keypoints)))),
+            classes=self._names.classes or tuple(map(str, range(self._highest + 1))),
+            skipped=tuple(sorted(self._skipped)),
+            objects=self._table.listed(rows, unknown, "object {} of its labels", relative=True),
+            info=AnnotationInfo(keypoints, self._names.swap or tuple(range(len(keypoints)))),
         )
 
 
 def _area(xs: list[float], ys: list[float]) -> float:
     """Area of a polygon, by the shoelace formula."""
     return abs(sum(x * (ys[i - 1] - ys[(i + 1) % len(ys)]) for i, x in enumerate(xs))) / 2
+
+
+def read_names(folders: Iterable[SourceFolder]) -> YoloNames:
+    """The names in the first of the folders that has a file of names."""
+    for folder in folders:
+        for name in (*YAML_NAMES, NAMES_FILE):
+            if (lines := folder.lines(name)) is not None:
+                if name != NAMES_FILE:
+                    path = f"{folder.root}/{name}"
+                    return _parse_names(path, _load_yaml(path, lines))
+                return YoloNames(tuple(line.strip() for line in lines if line.strip()))
+    return YoloNames()
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """The content of a ``data.yaml``."""
+
+    path: Path
+    names: YoloNames
+    base: Path  # The folder of the dataset, resolved
+    # Paths of folders and lists by split, "train", "val" or "test", as the file has them
+    splits: dict[str, tuple[str, ...]]
+
+
+def read_data_file(path: str | os.PathLike[str]) -> DataFile:
+    """Read a ``data.yaml`` on a disk."""
+    file = Path(path).absolute()
+    name = str(file)
+    lines = open_folder(file.parent).lines(file.name)
+    if lines is None:
+        raise SourceError("there is no such file", path=name, hint="Name the data.yaml of a YOLO dataset.")
+    members = _load_yaml(name, lines)
+    splits = {}
+    for split, keys in _SPLITS.items():
+        entries = next((members[key] for key in keys if members.get(key)), None)
+        if entries is not None:
+            splits[split] = _strings(name, split, [entries] if isinstance(entries, str) else entries)
+    names = _parse_names(name, members)
+    if not splits:
+        _fail(name, "it names no images: train, val or test")
+    if not names.classes:
+        _fail(name, "it has no names of classes")
+    base = members.get("path") or ""
+    if not isinstance(base, str) or any("\0" in one for one in (base, *chain(*splits.values()))):
+        _fail(name, "path, train, val and test must be paths")
+    root = file.parent / base
+    return DataFile(file, names, (root if _is_there(root) else file.parent).resolve(), splits)
+
+
+def _parse_names(path: str, members: dict[str, Any]) -> YoloNames:
+    classes = _strings(path, "names", members.get("names"))
+    shape = _strings(path, "kpt_shape", members.get("kpt_shape"))
+    swap = _strings(path, "flip_idx", members.get("flip_idx"))
+    try:
+        count, each = map(int, shape) if shape else (0, 2)
+        flips = tuple(map(int, swap))
+        stated = int(members.get("nc", len(classes)))
+    except (TypeError, ValueError):
+        _fail(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
+    if count > MOST_KEYPOINTS:
+        _fail(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
+    if classes and stated != len(classes):
+        _fail(path, f"nc is {stated}, and there are {len(classes)} names")
+    if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
+        _fail(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
+    return YoloNames(classes, count, count * each, flips)
+
+
+def _load_yaml(path: str, lines: list[str]) -> dict[str, Any]:
+    """The mapping in the lines of a YAML file, all its scalars as text."""
+    text = "\n".join(lines)
+    if len(text) > _LONGEST:
+        _fail(path, f"it has more than {_LONGEST} characters")
+    try:
+        if _nests_deeper(text, _DEEPEST):
+            _fail(path, f"it nests more than {_DEEPEST} lists or mappings")
+        # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
+        document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safer than SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        _fail(path, f"it is not YAML: {' '.join(str(error).split())}")
+    if document is not None and not isinstance(document, dict):
+        _fail(path, "it holds no mapping")
+    return document or {}
+
+
+def _nests_deeper(text: str, most: int) -> bool:
+    """Whether YAML nests more lists and mappings than ``most``; it is read up to there, without recursion."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > most:
+            return True
+    return False
+
+
+def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
+    """The items of a list, which may be written as a mapping of the numbers from 0; empty without a value."""
+    if not value:
+        return ()
+    if isinstance(value, dict):
+        if list(value) != [str(number) for number in range(len(value))]:
+            _fail(path, f"the numbers of {name} must count from 0")
+        value = list(value.values())
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        # Lists that name one list often are a few bytes in YAML, and gigabytes as text.
+        found = repr(value[:60]) if isinstance(value, str) else "one of other values"
+        _fail(path, f"{name} must be a list of names or numbers, found {found}")
+    return tuple(value)
+
+
+def _fail(path: str, message: str) -> NoReturn:
+    raise SourceError(
+        f"the file cannot be read: {message}",
+        path=path,
+        hint=f"Correct it, or remove it and write the names of classes into {NAMES_FILE}, one on each line.",
+    )
+
+
+class _SplitImages(NamedTuple):
+    """The images of all splits of a dataset."""
+
+    root: SourceFolder  # The folder that holds images and labels; keys are relative to it
+    files: ListedFiles  # The images, split by split
+    split: npt.NDArray[np.int8]  # (N,) int8, the number of each image's split
+    folders: tuple[str, ...]  # The folders of images that the file names, relative to the root
+    skipped: list[Skip]
+
+
+def _images_of_splits(data: DataFile, *, follow_links: bool) -> _SplitImages:
+    paths = {split: [_resolve(data, split, entry) for entry in data.splits[split]] for split in data.splits}
+    folders = {split: [path for path in paths[split] if path.is_dir()] for split in paths}
+    listed = {
+        split: [image for path in paths[split] if not path.is_dir() for image in _listed(data, path)]
+        for split in paths
+    }
+    named_folders = list(chain(*folders.values()))
+    # The folder that holds the dataset, the folders of images, and the labels beside these.
+    common = os.path.commonpath(
+        [data.base, *named_folders, *(path.parent for path in chain(*listed.values()))]
+    )
+    parts = split_at_folder(common, _IMAGES)
+    root = open_folder(common if parts is None else parts[0], follow_links=follow_links)
+    start_of = {folder: os.path.relpath(folder, root.root) for folder in named_folders}
+    found, skipped = [], []
+    for split in data.splits:
+        keys = [os.path.relpath(path, root.root) for path in listed[split]]
+        for folder in folders[split]:
+            inside, lost = open_folder(folder, follow_links=follow_links).images()
+            start = start_of[folder]
+            keys += [os.path.normpath(f"{start}/{key}") for key in inside.names()]
+            skipped += [Skip(os.path.normpath(f"{start}/{skip.key}"), *skip[1:]) for skip in lost]
+        named, lost = find_files(root.root, keys, follow_links=follow_links)
+        skipped += lost
+        found.append(named.files)
+        if not len(named.files):
+            raise no_images_error(f"{split} holds no image", str(data.path), skipped)
+    files = ListedFiles(
+        root.root,
+        pa.concat_arrays([part.keys for part in found]),
+        np.concatenate([part.sizes for part in found]),
+        np.concatenate([part.modified for part in found]),
+        follow_links=follow_links,
+    )
+    numbers = np.repeat(np.arange(len(found), dtype=np.int8), list(map(len, found)))
+    return _SplitImages(root, files, numbers, tuple(dict.fromkeys(start_of.values())), skipped)
+
+
+def _resolve(data: DataFile, split: str, entry: str) -> Path:
+    """The folder or list that an entry names, its absolute path."""
+    for base in (data.base, data.path.parent):
+        for path in (base / entry, base / entry.removeprefix("../")):
+            if _is_there(path):
+                return path.resolve()
+    raise SourceError(
+        f"{split} names {entry[:200]!r}, which is not there",
+        path=data.path,
+        hint=f"Correct the path in the file, or remove the line; paths start at {data.base}.",
+    )
+
+
+def _listed(data: DataFile, path: Path) -> Iterator[Path]:
+    """Absolute paths of the images that a list names."""
+    lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
+    bases = (path.parent, data.base)
+    base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
+    return (Path(os.path.normpath(base / line)) for line in lines)
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a name that is too long

@@ -1,6 +1,6 @@
 """Labels and further columns of the samples of a text source, read from its objects before the conversion.
 
-The rules for values are those of lists of images (:mod:`stoker.formats.sources.entry_columns`).
+The rules for values are those of lists of images (:mod:`stoker.formats.sources.columns`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from stoker.errors import ConfigError, SourceError
 
 from ..sources.classes import number_classes
-from ..sources.entry_columns import EntryColumns
+from ..sources.columns import EntryColumns
 from ..sources.listing import Skip
 from .listing import RowColumns, TextListing
 

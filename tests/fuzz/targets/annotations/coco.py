@@ -11,7 +11,9 @@ import numpy as np
 from mutations import as_text, mutate_document
 from targets.listings import IMAGES, check_listing, write_images
 
-from stoker.formats.sources.coco import list_coco_file
+from stoker.formats.sources.coco import list_coco
+from stoker.formats.sources.options import SourceOptions
+from stoker.formats.sources.source import Source
 
 _ANNOTATION = {"image_id": 7, "category_id": 3, "bbox": [1, 2, 8, 6.5], "area": 40.0, "iscrowd": 0}
 _DOCUMENT: dict[str, Any] = {
@@ -52,7 +54,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     def attack(rng: np.random.Generator) -> bool:
         data = as_text(mutate_document(_DOCUMENT, rng), rng)
         file.write_bytes(data)
-        listing = list_coco_file(file, scratch / "images")
+        listing = list_coco(Source(file, SourceOptions(images=scratch / "images")))
         # An image that is missing takes its objects with it.
         return check_listing(listing, "annotation ", count(data) if len(listing) == len(IMAGES) else 0)
 

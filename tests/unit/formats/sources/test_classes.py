@@ -180,8 +180,8 @@ def test_chosen_classes_have_the_numbers_of_the_given_names(pets: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_per_class": 0}, "min_per_class is 1 or more"),
-        ({"min_per_class": 3, "max_per_class": 2}, "at most max_per_class, not 3 and 2"),
+        ({"min_per_class": 0}, "min_per_class must be 1 or more"),
+        ({"min_per_class": 3, "max_per_class": 2}, "at most max_per_class, found 3 and 2"),
         ({"skip_other_classes": True}, "skip_other_classes needs classes"),
         ({"min_per_class": 7}, "no sample is left: class with fewer than 7 images"),
         ({"classes": ["yak"], "skip_other_classes": True}, "no sample is left: class that was not chosen"),

@@ -13,7 +13,10 @@ from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, docu
 
 import stoker
 from stoker.errors import DecodeError, SourceError
-from stoker.formats.sources.coco import list_coco_file, swap_of
+from stoker.formats.sources.coco import list_coco
+from stoker.formats.sources.objects import swap_of
+from stoker.formats.sources.options import SourceOptions
+from stoker.formats.sources.source import Source
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -182,10 +185,15 @@ def test_splits_have_the_objects_of_their_images(folder: Path) -> None:
 
 
 def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
-    before = list_coco_file(write(folder, document()), folder / "images").fingerprint()
+    before = list_coco(
+        Source(write(folder, document()), SourceOptions(images=folder / "images"))
+    ).fingerprint()
     content = document()
     content["annotations"][0]["bbox"][0] += 0.25
-    assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
+    assert (
+        list_coco(Source(write(folder, content), SourceOptions(images=folder / "images"))).fingerprint()
+        != before
+    )
 
 
 @pytest.mark.parametrize("name", ["instances.json.gz", "instances.json"])
@@ -278,7 +286,7 @@ def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
     content = document()
     content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
     with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
-        list_coco_file(write(folder, content), folder / "images")
+        list_coco(Source(write(folder, content), SourceOptions(images=folder / "images")))
 
 
 # A change of an annotation for each reason; test_malformed_annotations.py has all kinds of changes.
@@ -351,7 +359,7 @@ def test_links_that_are_not_followed_are_not_called_missing(folder: Path) -> Non
     assert len(convert(folder, document())) == 4
     with pytest.raises(SourceError, match="left out: 4 x link, such as") as caught:
         convert(folder, document(), "strict", follow_links=False)
-    assert "leave out --no-follow-links" in str(caught.value)
+    assert "follow_links=False" in str(caught.value)
 
 
 def test_a_height_of_four_hundred_digits_counts_as_unknown(folder: Path) -> None:
@@ -410,24 +418,24 @@ def test_a_panoptic_file_is_refused(folder: Path) -> None:
     content = document()
     content["annotations"] = [{"image_id": 5, "file_name": "a.png", "segments_info": [{"id": 1}]}]
     with pytest.raises(SourceError, match="no object: of 1 annotations, panoptic") as caught:
-        list_coco_file(write(folder, content), folder / "images")
-    assert "--masks" in str(caught.value)
+        list_coco(Source(write(folder, content), SourceOptions(images=folder / "images")))
+    assert "masks names" in str(caught.value)
 
 
 def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: Path) -> None:
     content = document()
     del content["categories"]
     with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
-        list_coco_file(write(folder, content), folder / "images")
+        list_coco(Source(write(folder, content), SourceOptions(images=folder / "images")))
 
 
 def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
     content = document()
     content["categories"] = [*CATEGORIES, CATEGORIES[0]]
-    list_coco_file(write(folder, content), folder / "images")
+    list_coco(Source(write(folder, content), SourceOptions(images=folder / "images")))
     content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
     with pytest.raises(SourceError, match="two categories have the id"):
-        list_coco_file(write(folder, content), folder / "images")
+        list_coco(Source(write(folder, content), SourceOptions(images=folder / "images")))
 
 
 def test_a_conversion_goes_on_after_a_shard_of_broken_images_alone(folder: Path) -> None:
@@ -443,7 +451,7 @@ def test_an_object_with_countless_keypoints_is_left_without_them(folder: Path) -
     content = document()
     content["annotations"][0]["keypoints"] = [1, 2, 2] * 501
     file.write_text(json.dumps(content))
-    listing = list_coco_file(file, folder / "images")
+    listing = list_coco(Source(file, SourceOptions(images=folder / "images")))
     assert listing.objects is not None
     assert "object_keypoints" not in listing.objects.columns
     assert "more than 500 keypoints" in {skip.reason for skip in listing.skipped}

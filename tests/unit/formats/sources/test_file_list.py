@@ -12,8 +12,10 @@ import pytest
 import stoker
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.classes import parse_class_names
-from stoker.formats.sources.file_list import list_file
+from stoker.formats.sources.file_list import list_named_images
 from stoker.formats.sources.listing import Listing
+from stoker.formats.sources.options import SourceOptions
+from stoker.formats.sources.source import Source
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def folder(tree: Callable[..., Path]) -> Path:
 def listed(folder: Path, text: str, suffix: str = ".csv") -> Listing:
     file = folder / f"list{suffix}"
     file.write_text(text, encoding="utf-8")
-    return list_file(file)
+    return list_named_images(Source(file))
 
 
 def test_names_in_a_csv_are_classes_in_sorted_order(folder: Path) -> None:
@@ -89,7 +91,7 @@ def test_an_entry_of_json_may_have_several_labels(folder: Path) -> None:
     entries[0]["labels"] = entries[0].pop("label")
     assert listed(folder, json.dumps(entries), ".json").fingerprint() == listing.fingerprint()
     entries[0]["labels"] = "sea|boat"
-    with pytest.raises(SourceError, match="entry 1 has labels that are no list"):
+    with pytest.raises(SourceError, match="entry 1 has labels that are not a list"):
         listed(folder, json.dumps(entries), ".json")
 
 
@@ -122,7 +124,7 @@ def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_pat
     paths = ["images/0.jpg", "linked/1.jpg", f"{folder}/images/0.jpg", "images/1.jpg"]
     text = "path,label\n" + "".join(f"{path},a\n" for path in paths)
     assert len(listed(folder, text)) == 4
-    listing = list_file(folder / "list.csv", follow_links=False)
+    listing = list_named_images(Source(folder / "list.csv", SourceOptions(follow_links=False)))
     assert list(listing.names()) == ["images/1.jpg"]
     assert [skip.reason for skip in listing.skipped] == ["link"] * 3
 
@@ -180,20 +182,20 @@ def test_files_that_cannot_be_read_are_left_out_with_a_reason(folder: Path) -> N
         (".json", '[{"path": "images/0.jpg", "label": 1.5}]', "neither number nor name"),
         (".json", '[{"path": "images/0.jpg", "label": true}]', "neither number nor name"),
         (".json", '[{"path": "images/0.jpg", "label": 9223372036854775808}]', "neither number nor name"),
-        (".json", '[{"path": "", "label": 1}]', "no file name"),
-        (".json", '[{"path": "a\\u0000b", "label": 1}]', "no file name"),
-        (".json", '[{"path": 3, "label": 1}]', "no file name"),
-        (".json", "[3]", "entry 1 is no object"),
+        (".json", '[{"path": "", "label": 1}]', "not a file name"),
+        (".json", '[{"path": "a\\u0000b", "label": 1}]', "not a file name"),
+        (".json", '[{"path": 3, "label": 1}]', "not a file name"),
+        (".json", "[3]", "entry 1 is not an object"),
         (".json", '[{"path":"images/0.jpg","label":1},{"path":"images/1.jpg","label":"a"}]', "some labels"),
-        (".json", '[{"path":"images/0.jpg","label":1,"\\ud800":3}]', "a column whose name is no Unicode"),
-        (".json", '[{"path":"images/0.jpg","labels":"a"}]', "labels that are no list: 'a'"),
-        (".jsonl", '{"path":"images/0.jpg","label":1}\nnonsense\n', "line 2 is no JSON"),
+        (".json", '[{"path":"images/0.jpg","label":1,"\\ud800":3}]', "a column whose name is not Unicode"),
+        (".json", '[{"path":"images/0.jpg","labels":"a"}]', "labels that are not a list: 'a'"),
+        (".jsonl", '{"path":"images/0.jpg","label":1}\nnonsense\n', "line 2 is not JSON"),
     ],
 )
 def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
     with pytest.raises(SourceError, match=says) as caught:
         listed(folder, text, suffix)
-    assert str(caught.value).count("give CSV with a header") == 1
+    assert str(caught.value).count("Give CSV with a header") == 1
 
 
 def test_two_spellings_of_a_number_are_two_names(folder: Path) -> None:
@@ -206,13 +208,13 @@ def test_two_spellings_of_a_number_are_two_names(folder: Path) -> None:
 def test_a_list_that_is_no_text_is_refused(folder: Path) -> None:
     (folder / "list.csv").write_bytes(b"path,label\n\xff\xfe,a\n")
     with pytest.raises(SourceError, match="cannot be parsed"):
-        list_file(folder / "list.csv")
+        list_named_images(Source(folder / "list.csv"))
 
 
 def test_a_fifo_as_a_list_does_not_block(folder: Path) -> None:
     os.mkfifo(folder / "list.csv")
     with pytest.raises(SourceError, match="not a regular file"):
-        list_file(folder / "list.csv")
+        list_named_images(Source(folder / "list.csv"))
 
 
 def test_a_list_of_caffe_has_paths_and_numbers(folder: Path, tmp_path: Path) -> None:

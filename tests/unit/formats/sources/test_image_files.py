@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.image_files import FileEntry, FileTable, walk_folder
 from stoker.formats.sources.source import Source
@@ -85,8 +84,6 @@ def _peak(root: Path, files: int, image: bytes) -> int:
     tracemalloc.start()
     try:
         listing = list_folder(Source(root))
-        plan_conversion(listing, ConvertOptions(shards=4, seed=1, val=Fraction(1, 10)))
-        listing = list_folder(root)
         plan_images(listing, ConvertOptions(shards=4, seed=1, val=Fraction(1, 10)))
         return tracemalloc.get_traced_memory()[1] + int(listing.keys.nbytes)
     finally:

@@ -145,15 +145,15 @@ def enlarged(objects: Path, classes: Path) -> None:
         save(mask, np.ones((H + 1, W), np.uint8))
 
 
-LEFT_OUT = "mask of objects that is left out"
+LEFT_OUT = "instance mask that is left out"
 CHANGES: dict[str, tuple[Change, str]] = {
-    "missing": (lambda objects, classes: objects.unlink(), "image without a mask of objects"),
+    "missing": (lambda objects, classes: objects.unlink(), "image without an instance mask"),
     "cut short": (lambda objects, classes: objects.write_bytes(objects.read_bytes()[:-30]), LEFT_OUT),
     "JPEG": (replaced(".jpg", blank()), LEFT_OUT),
     "floats": (replaced(".tif", blank(np.float32)), LEFT_OUT),
     "colours": (replaced(".png", np.zeros((H, W, 3), np.uint8)), LEFT_OUT),
     "other size": (enlarged, "image of another size than its annotations say"),
-    "background": (with_classes(blank()), "object without a class in the mask of classes"),
+    "background": (with_classes(blank()), "object without a class in the class mask"),
     "class beyond the names": (with_classes(blank() + 21), "object of an unknown category"),
 }
 
@@ -177,7 +177,7 @@ def test_a_mask_of_objects_that_cannot_be_used_is_counted(
 
 def test_masks_of_objects_without_classes_are_refused_with_the_option(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC")
-    with pytest.raises(SourceError, match=r"(?s)no mask of 1 has an object.*--masks DIR"):
+    with pytest.raises(SourceError, match=r"(?s)not one of 1 masks has an object.*masks"):
         stoker.convert(root / "JPEGImages", tmp_path / "out", instances=root / "SegmentationObject")
 
 

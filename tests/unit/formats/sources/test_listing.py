@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
-from stoker.formats.sources.class_folder import list_folder
-from stoker.formats.sources.file_list import list_file
-from stoker.formats.sources.mask_pairs import list_images
+from stoker.formats.sources.class_folder import list_folder, list_unlabelled
+from stoker.formats.sources.file_list import list_named_images
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.source import Source, open_folder
 
@@ -23,7 +22,7 @@ def test_links_to_class_folders_that_are_not_followed_are_counted(photos: Path, 
     (tmp_path / "links" / ".hidden").touch()
     with pytest.raises(SourceError, match="left out: 20 x link, 1 x hidden") as caught:
         list_folder(Source(tmp_path / "links", SourceOptions(follow_links=False)))
-    assert "--no-follow-links" in str(caught.value.hint)
+    assert "follow_links=False" in str(caught.value.hint)
 
 
 def test_links_to_images_that_are_not_followed_are_counted(photos: Path, tmp_path: Path) -> None:
@@ -33,11 +32,11 @@ def test_links_to_images_that_are_not_followed_are_counted(photos: Path, tmp_pat
     folder = open_folder(tmp_path / "links", follow_links=False)
     for list_links in (
         partial(list_folder, Source(folder.root, SourceOptions(follow_links=False))),
-        partial(list_images, folder),
+        partial(list_unlabelled, Source(folder.root, SourceOptions(follow_links=False))),
     ):
         with pytest.raises(SourceError, match="left out: 10 x link") as caught:
             list_links()
-        assert "--no-follow-links" in str(caught.value.hint)
+        assert "follow_links=False" in str(caught.value.hint)
 
 
 def test_the_hint_for_images_without_a_class_is_a_folder_for_each(photos: Path) -> None:
@@ -57,7 +56,7 @@ def test_the_hint_for_paths_that_leave_the_source_is_absolute_paths(photos: Path
     file = tmp_path / "lists" / "list.csv"
     file.write_text("path,label\n../photos/cat/0.jpg,cat\n../photos/cat/1.jpg,cat\n")
     with pytest.raises(SourceError, match="left out: 2 x path that leaves the source") as caught:
-        list_file(file)
+        list_named_images(Source(file))
     assert "write absolute ones" in str(caught.value.hint)
 
 
@@ -65,8 +64,8 @@ def test_the_hint_for_urls_in_a_list_on_a_disk_is_a_list_at_a_url(tmp_path: Path
     file = tmp_path / "list.csv"
     file.write_text("path,label\nhttps://example.org/0.jpg,cat\n")
     with pytest.raises(SourceError, match="left out: 1 x URL in a list on a disk") as caught:
-        list_file(file)
-    assert "convert its URL" in str(caught.value.hint)
+        list_named_images(Source(file))
+    assert "put it there" in str(caught.value.hint)
 
 
 def test_the_hint_for_a_dataset_as_a_source_says_so(make_dataset: Callable[..., Path]) -> None:
@@ -88,5 +87,5 @@ def test_the_hint_for_shards_as_a_source_is_stoker_index(
     assert "stoker index" in str(caught.value.hint)
     if container == "tfrecord":
         with pytest.raises(SourceError, match="a shard of another program") as caught:
-            list_file(next((tmp_path / "shards").iterdir()))
+            list_named_images(Source(next((tmp_path / "shards").iterdir())))
         assert "stoker index" in str(caught.value.hint)

@@ -9,7 +9,8 @@ import pytest
 
 import stoker
 from stoker.errors import SourceError
-from stoker.formats.sources.file_list import list_file
+from stoker.formats.sources.file_list import list_named_images
+from stoker.formats.sources.source import Source
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def refusal(file: Path, form: str) -> SourceError:
     lines = [f"{form.format(i)},a" for i in range(5)]
     file.write_text("\n".join(["path,label", *lines]))
     with pytest.raises(SourceError) as caught:
-        list_file(file)
+        list_named_images(Source(file))
     return caught.value
 
 

@@ -144,11 +144,11 @@ def test_an_image_without_an_annotation_is_skipped(root: Path) -> None:
 
 
 def test_a_folder_without_annotations_or_images_is_refused(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="the source is no Pascal VOC"):
+    with pytest.raises(SourceError, match="the source is not Pascal VOC"):
         list_voc(Source(tmp_path))
     for path in (root / "JPEGImages").iterdir():
         path.unlink()
-    with pytest.raises(SourceError, match="not one of the images of 3 annotations"):
+    with pytest.raises(SourceError, match="not one of the 3 images that Annotations names"):
         list_voc(Source(root))
 
 

@@ -202,7 +202,7 @@ def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path) ->
 
 def test_a_folder_without_images_and_labels_is_refused(tmp_path: Path) -> None:
     assert not is_yolo(Source(tmp_path))
-    with pytest.raises(SourceError, match="the source is no YOLO"):
+    with pytest.raises(SourceError, match="the source is not YOLO"):
         list_yolo(Source(tmp_path))
 
 
@@ -226,7 +226,7 @@ LISTS_OF_LISTS += (
         ("names: " + "{a: [" * 2000, "nests more than 16 lists"),
         ("- " * 300_000, "nests more than 16 lists"),
         ("? " * 300_000, "nests more than 16 lists"),
-        (LISTS_OF_LISTS, "names must be a list of names or numbers, not one of other values"),
+        (LISTS_OF_LISTS, "names must be a list of names or numbers, found one of other values"),
     ],
 )
 def test_small_files_that_would_cost_much_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stoker.formats.sources.entry_columns import EntryColumns
+from stoker.formats.sources.columns import EntryColumns
 
 
 def gathered(entries: list[dict[str, Any]], *, cells: bool) -> EntryColumns:

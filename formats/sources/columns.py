@@ -1,0 +1,241 @@
+"""Labels and further columns of a source's samples, whose types follow from their values.
+
+Columns of an index are int64, float64 or large_string. They come from the text of cells, from values of JSON,
+or from columns of a table, which may also have smaller numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..dataset.columns import ListColumn, Strings, each, take_strings
+from .classes import number_names
+
+Rows = npt.NDArray[np.int64]
+
+
+class EntryColumns:
+    """The columns of entries that come one at a time; the labels are in ``label``.
+
+    Values are kept as text, because the type of a column is known only after its last value.
+    """
+
+    def __init__(self, *, cells: bool) -> None:
+        self._cells = cells  # whether values are text that may stand for numbers, as in CSV
+        self._rows = 0
+        self._labels = _Column(cells=cells, names=True)
+        self._label_counts = array("q")
+        self._several = False
+        self._others: dict[str, _Column] = {}
+
+    def gather(self, entries: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """Add the entries of a list, and yield the path of each."""
+        for entry in entries:
+            self._add_labels(entry["label"])
+            for name in entry.keys() - self._others.keys() - {"path", "label"}:
+                self._others[name] = _Column(cells=self._cells, missing=self._rows)
+            for name, column in self._others.items():
+                column.add(entry.get(name))
+            self._rows += 1
+            yield entry["path"]
+
+    def _add_labels(self, label: Any) -> None:
+        several = isinstance(label, list)
+        self._several |= several
+        labels = label if several else [label]
+        self._label_counts.append(len(labels))
+        for one in labels:
+            self._labels.add(one)
+
+    def has_labels(self) -> bool:
+        """Whether the entries have labels; ValueError if only some have."""
+        unlabelled = type(None) in self._labels.types
+        if unlabelled and len(self._labels.types) > 1:
+            raise ValueError("some entries have a label and some have none")
+        return not unlabelled
+
+    def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:
+        """Labels of the entries at ``rows``, (M,) int64 or lists of int64, and the names of their classes."""
+        types = self._labels.types
+        if not self._cells and len(types) > 1:
+            raise ValueError("some labels are numbers and some are names")
+        if not self._several and float in types and str not in types:
+            raise ValueError("the labels are numbers, but no integers")
+        counts = np.frombuffer(self._label_counts, np.int64)
+        chosen = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
+        classes: tuple[str, ...] = ()
+        numbers = self._labels.integers(chosen.values)
+        if numbers is None:
+            numbers, classes = number_names(self._labels.text(chosen.values))
+        return ListColumn(chosen.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
+
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes of all entries, in sorted order; empty if labels are numbers."""
+        everything = np.arange(len(self._labels), dtype=np.int64)
+        if self._labels.integers(everything) is not None:
+            return ()
+        return number_names(self._labels.text(everything))[1]
+
+    def others(self, rows: Rows) -> dict[str, pa.Array]:
+        """The further columns of the entries at ``rows``, (M,) each."""
+        return {name: self._others[name].take(rows) for name in sorted(self._others)}
+
+
+class _Column:
+    """Values of a column, kept as text, and their types."""
+
+    def __init__(self, *, cells: bool, names: bool = False, missing: int = 0) -> None:
+        self.types: set[type] = set()
+        self._cells = cells
+        self._names = names  # whether a cell is a number only in its usual form: 007 is a name
+        self._strings = Strings()
+        for _ in range(missing):
+            self.add(None)
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def add(self, value: Any) -> None:
+        is_cell = self._cells and value is not None
+        self.types.add(self._type_of_cell(value) if is_cell else type(value))
+        # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
+        self._strings.add(_text(value).encode(errors="backslashreplace"))
+
+    def _type_of_cell(self, cell: str) -> type:
+        # Python allows an underscore between digits, but no writer of CSV means a number by it.
+        if str in self.types or "_" in cell:
+            return str
+        for number_type in (int, float):
+            with suppress(ValueError):
+                number = number_type(cell)
+                is_name = self._names and number_type is int and str(number) != cell.strip()
+                return str if is_name else number_type
+        return str
+
+    def take(self, rows: Rows) -> pa.Array:
+        """The values at ``rows`` as a column of integers, floats (NaN where one is missing) or text."""
+        integers = self.integers(rows)
+        if integers is not None:
+            return pa.array(integers)
+        text = self.text(rows)
+        if self.types & {int, float} and self.types <= {int, float, type(None)}:
+            return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(rows)))
+        return text
+
+    def integers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
+        """The values at ``rows``; None if any value of the column is not an integer of 64 bits."""
+        with suppress(OverflowError):
+            if self.types <= {int}:
+                return np.fromiter(map(int, each(self.text(rows))), np.int64, len(rows))
+        return None
+
+    def text(self, rows: Rows) -> pa.Array:
+        return take_strings(self._strings.to_arrow(), rows)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if type(value) is int:  # as JSON writes it, and faster
+        return str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def holds_values(kind: pa.DataType) -> bool:
+    """Whether a column of a table holds numbers, truth values or text."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or _is_float(kind)
+
+
+def holds_text_lists(kind: pa.DataType) -> bool:
+    """Whether a column of a table holds lists of text, such as the captions of an image."""
+    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))
+
+
+def value_column(values: pa.ChunkedArray) -> pa.Array | None:
+    """A column of a table, (N,): a missing number becomes NaN, missing text is empty; None if all miss.
+
+    A list of text becomes JSON.
+    """
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        values = values.cast(kind)
+    if values.null_count == len(values):
+        return None
+    if holds_text_lists(kind):
+        lists = (json.dumps(some, ensure_ascii=False) if some else "" for some in each(values))
+        return pa.array(lists, pa.large_string())
+    if _is_text(kind):
+        return values.cast(pa.large_string()).fill_null("").combine_chunks()
+    if pa.types.is_boolean(kind):
+        values, kind = values.cast(pa.uint8()), pa.uint8()
+    if values.null_count:
+        number = kind if _is_float(kind) else pa.float64()
+        values = values.cast(number, safe=False).fill_null(pa.scalar(np.nan, number))
+    return values.combine_chunks()
+
+
+def label_column(values: pa.ChunkedArray, classes: tuple[str, ...]) -> tuple[pa.Array, tuple[str, ...]]:
+    """Labels in a column of a table, (N,) int64 or lists of int64, null for a missing one; and their classes.
+
+    ``classes`` are the names that the table has for numbers, among which -1 stands for a missing label, as in
+    Hugging Face's datasets. Names are numbered in sorted order. ValueError if the column holds no classes.
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    labels = values.combine_chunks()
+    if not pa.types.is_list(labels.type) and not pa.types.is_large_list(labels.type):
+        numbers, classes_found = _numbered(labels, classes)
+        if classes:
+            numbers = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
+        _check_range(numbers, classes)
+        return numbers, classes_found
+    lists = labels.cast(pa.large_list(labels.type.value_type))
+    numbers, classes_found = _numbered(lists.flatten(), classes)
+    _check_range(numbers, classes)
+    if numbers.null_count:
+        raise ValueError("a list of labels has a missing one")
+    counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    starts = pa.array(np.concatenate(([0], np.cumsum(counts))))
+    mask = pa.array(lists.is_null().to_numpy(zero_copy_only=False)) if lists.null_count else None
+    return pa.LargeListArray.from_arrays(starts, numbers, mask=mask), classes_found
+
+
+def _numbered(labels: pa.Array, classes: tuple[str, ...]) -> tuple[pa.Array, tuple[str, ...]]:
+    """Labels as numbers, (N,) int64, and the names of their classes."""
+    kind = labels.type
+    if pa.types.is_boolean(kind):
+        return labels.cast(pa.uint8()).cast(pa.int64()), classes
+    if pa.types.is_integer(kind):
+        return labels.cast(pa.int64()), classes
+    if _is_text(kind):
+        numbers, names = number_names(labels.cast(pa.large_string()))
+        return pa.array(numbers, mask=numbers < 0), names
+    raise ValueError(f"the labels are {kind}, neither whole numbers nor text")
+
+
+def _check_range(numbers: pa.Array, classes: tuple[str, ...]) -> None:
+    limits = pc.min_max(numbers).as_py()
+    low, high = limits["min"], limits["max"]
+    if classes and low is not None and not 0 <= low <= high < len(classes):
+        wrong = low if low < 0 else high
+        raise ValueError(f"a row has label {wrong}, and the table names {len(classes)} classes")
