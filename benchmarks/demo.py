@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import stoker
-from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import photographs_in, replicate
+
+from .measuring import make_parser
 
 PHOTOS = Path(__file__).resolve().parent.parent / "examples" / "photos"
 
@@ -112,7 +113,8 @@ def _epochs_that_fit(epoch: Callable[[], Any]) -> int:
 
 def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
     from stoker.benchmarks.comparison.bench import run_bench
-    from stoker.benchmarks.report.table import show
+
+    from .comparison.results import show
 
     dataset = out / "bench"
     if not (dataset / "dataset.json").exists():

@@ -19,9 +19,7 @@ from pathlib import Path
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import replicate
-from stoker.benchmarks.costs import discard, in_turns
 from stoker.benchmarks.foreign_shards import (
     lmdb_index,
     mds_index,
@@ -30,7 +28,8 @@ from stoker.benchmarks.foreign_shards import (
     tar_archives,
     tar_index,
 )
-from stoker.benchmarks.report.machine import allowed_cores
+
+from .measuring import allowed_cores, discard, in_turns, make_parser
 
 _OWN = "own shards"
 _SHARDS = 4

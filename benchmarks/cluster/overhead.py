@@ -21,9 +21,9 @@ from typing import Any
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
-from stoker.benchmarks.report.machine import allowed_cores, describe
+
+from ..measuring import allowed_cores, describe, make_parser, write_json
 
 SIDE = 224
 _BATCH = 64

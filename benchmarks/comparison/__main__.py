@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.comparison [--parts imagenet,text,...] [--results DIR] [--quick]
 
-``python -m stoker.benchmarks.report.page`` makes docs/comparison.md, the page of the comparison, from these.
+``python -m stoker.benchmarks.comparison.page`` makes docs/comparison.md from these.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.parts import conversion, disk, memory, remote, resume, text
-from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
-from stoker.benchmarks.report.results import Comparison, to_json
-from stoker.benchmarks.report.table import show
 from stoker.errors import ConfigError
+
+from ..measuring import make_parser, report, write_json
+from . import conversion, disk, memory, remote, resume, text
+from .results import Comparison, show, to_json
+from .sources import WORKLOADS, make_dataset
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "comparison"
 _FEW = 256

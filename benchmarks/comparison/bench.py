@@ -10,15 +10,15 @@ from pathlib import Path
 
 import stoker
 from stoker.augment import load_recipe, recipe_names
-from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
-from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import allowed_cores
-from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.devices import numbered_device, this_machine
+
+from ..measuring import allowed_cores, write_json
+from .results import Comparison, to_json
+from .sources import open_source
 
 _RECIPE = "coco-hflip"  # the default of torchvision's references for detection
 

@@ -7,19 +7,21 @@ writes the photographs of ImageNet's kind to a folder.
 
 from __future__ import annotations
 
+import argparse
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from stoker.benchmarks.arguments import PHOTOGRAPHS, make_parser
 from stoker.errors import SourceError
 
-__all__ = ["PHOTOGRAPHS", "enlarge", "make_imagenet_like", "photographs_in", "replicate"]
+from ..measuring import make_parser
 
 _LARGE_QUALITY = 90
 _IMAGENET_SIDE, _IMAGENET_QUALITY, _IMAGENET_NOISE = 500, 96, 6.0
@@ -94,6 +96,16 @@ def _write(
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(write, range(len(paths))))
+
+
+@contextmanager
+def imagenet_like(args: argparse.Namespace, name: str) -> Iterator[Path]:
+    """Yield a temporary folder with photographs of ImageNet's size and quality in ``made`` and ``copies``."""
+    with tempfile.TemporaryDirectory(prefix=f"stoker-{name}-", dir=args.work) as scratch:
+        work = Path(scratch)
+        make_imagenet_like(args.source, work / "made")
+        replicate(work / "made", work / "copies", args.copies)
+        yield work
 
 
 def main() -> None:

@@ -16,9 +16,10 @@ from typing import IO, Any
 
 from stoker.benchmarks.peers import PEERS
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
-from stoker.benchmarks.report.machine import allowed_cores, describe
-from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.errors import ConfigError
+
+from ..measuring import allowed_cores, describe
+from .results import Comparison, PeerResult
 
 _STDERR_BYTES = 2000
 """Bytes at the end of a peer's standard error that may hold the reason why it ended."""

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.comparison.numbered_images import sample_numbers
 from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
 from stoker.benchmarks.peers import load_peer
 from stoker.benchmarks.peers.base import (
@@ -37,6 +36,8 @@ from stoker.benchmarks.peers.base import (
     WritingPeer,
 )
 from stoker.benchmarks.peers.text import TEXT_PEERS
+
+from .sources import sample_numbers
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _WITH_RECIPES = ("stoker", "torch")

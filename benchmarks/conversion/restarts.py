@@ -19,10 +19,11 @@ import numpy as np
 import stoker
 from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import make_imagenet_like, photographs_in, replicate
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import INDEX_NAME
+
+from ..measuring import make_parser
 
 _COPIES = 512
 _SCALES = ((0.08, 1.0), (0.25, 1.0), (0.05, 0.4))

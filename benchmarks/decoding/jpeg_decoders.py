@@ -21,8 +21,8 @@ from pathlib import Path
 
 from stoker import _native
 from stoker.augment import RandomResizedCrop, Resize, Transform
-from stoker.benchmarks.arguments import make_parser
 
+from ..measuring import make_parser
 from .native_ceiling import Encoded, PreparedBatches, as_is, shorter_256
 
 _LEAST = 256

@@ -26,11 +26,10 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform, compile_image
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.costs import Cost, in_turns
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.shards import pack
+
+from ..measuring import Cost, allowed_cores, describe, in_turns, make_parser
 
 _SIZE = 224
 _BATCH = 64

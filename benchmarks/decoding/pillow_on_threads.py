@@ -32,10 +32,10 @@ from PIL import Image
 import stoker
 from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.types import Color
+
+from ..measuring import allowed_cores, describe, make_parser, write_json
 
 Box = tuple[int, int, int, int]
 Crop = Callable[[bytes, Box], Any]

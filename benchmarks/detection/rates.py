@@ -31,21 +31,22 @@ from stoker.augment import (
     load_recipe,
     recipe_names,
 )
-from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like
 from stoker.benchmarks.images.annotation_cost import make_annotated
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import allowed_cores, describe
 
-from ..peers.torchvision_pipelines import (
-    IMAGE_PIPELINES,
-    MASK_PIPELINES,
-    PIPELINES,
-    make_batches,
-    make_mask_batches,
+from ..comparison.photographs import imagenet_like
+from ..comparison.sources import open_source
+from ..measuring import (
+    Cost,
+    Goal,
+    allowed_cores,
+    costs_in_turns,
+    describe,
+    make_parser,
+    show_goals,
+    write_json,
 )
+from ..peers.torchvision import IMAGE_PIPELINES, MASK_PIPELINES, PIPELINES, make_batches, make_mask_batches
 
 _SIZE, _BATCH = 640, 16
 _LEAST = 0.7

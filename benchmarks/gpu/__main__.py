@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.gpu.context import Context, find_root
-from stoker.benchmarks.gpu.runner import ResultsFile, run_steps
-from stoker.benchmarks.gpu.scales import SCALES
-from stoker.benchmarks.gpu.steps import planned_steps
 from stoker.benchmarks.gpu.summary import summary
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.pipeline.engines.devices import visible_gpus
+
+from ..measuring import allowed_cores, describe, make_parser
+from .context import SCALES, Context, find_root
+from .runner import ResultsFile, run_steps
+from .steps import planned_steps
 
 _REHEARSAL = "rehearsal of the measurements on a GPU: the CPU stands in its place, and the rates mean nothing"
 

@@ -4,15 +4,173 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoker.benchmarks.gpu.runner import write_json
-from stoker.benchmarks.gpu.scales import SCALES, Scale
-from stoker.benchmarks.gpu.ways import best_decoding
 from stoker.errors import SourceError
+
+from .runner import write_json
+
+Results = Mapping[str, Mapping[str, Any]]
+
+Times = Mapping[str, tuple[float, float]]
+"""Deadline of a step and the seconds that it takes by estimate, by the function of the step."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a run."""
+
+    images: int  # Samples of each dataset
+    batch_size: int  # Samples of a batch
+    side: int  # Height and width of the output, pixels
+    seconds: float  # Seconds of one measurement
+    rounds: int  # Interleaved measurements of each loader
+    loads: tuple[float, ...]  # Shares of the JPEG engines in the sweep
+    threads: tuple[int, ...]  # Threads of DALI in the sweep
+    long_run: int  # Batches of the run in which memory is watched
+    networks: tuple[str, ...]  # Networks of the training step, of torchvision
+    compiles: bool  # Whether the training step is compiled
+    tests: int  # Seconds for the tests
+    times: Times  # Deadlines and estimates
+
+
+_FULL = Scale(
+    images=2048,
+    batch_size=256,
+    side=224,
+    seconds=5.0,
+    rounds=3,
+    loads=(0.0, 0.5, 0.65, 0.8, 0.9, 1.0),
+    threads=(8, 16),
+    long_run=1000,
+    networks=("resnet18", "resnet50"),
+    compiles=True,
+    tests=150,
+    times={
+        "machine": (90, 15),
+        "data": (120, 30),
+        "smoke": (60, 9),
+        "decode": (120, 50),
+        "loader": (75, 15),
+        "tests": (180, 150),
+        "overlap": (200, 75),
+        "corrupt": (90, 20),
+        "fork": (90, 12),
+        "switch": (90, 10),
+        "long_run": (120, 45),
+    },
+)
+SCALES = {
+    "full": _FULL,
+    # For a machine that is rented by the minute: what matters most ends within nine minutes even where every
+    # step runs into its deadline.
+    "short": replace(
+        _FULL,
+        seconds=2.0,
+        loads=(0.0, 0.65, 1.0),
+        threads=(16,),
+        long_run=400,
+        networks=("resnet50",),
+        tests=60,
+        times={
+            "machine": (50, 15),
+            "data": (50, 25),
+            "smoke": (22, 9),
+            "decode": (40, 18),
+            "loader": (26, 12),
+            "tests": (70, 60),
+            "overlap": (100, 40),
+            "corrupt": (40, 20),
+            "fork": (40, 12),
+            "switch": (40, 10),
+            "long_run": (60, 25),
+        },
+    ),
+    "rehearsal": Scale(
+        images=256,
+        batch_size=8,
+        side=64,
+        seconds=1.0,
+        rounds=3,
+        loads=(0.0, 0.65, 1.0),
+        threads=(1, 2),
+        long_run=40,
+        networks=("resnet18",),
+        compiles=False,
+        tests=240,
+        times={
+            "machine": (60, 3),
+            "data": (120, 10),
+            "smoke": (60, 5),
+            "decode": (90, 9),
+            "loader": (75, 10),
+            "tests": (270, 150),
+            "overlap": (150, 60),
+            "corrupt": (90, 20),
+            "fork": (90, 8),
+            "switch": (90, 8),
+            "long_run": (120, 20),
+        },
+    ),
+    "tiny": Scale(
+        images=24,
+        batch_size=8,
+        side=32,
+        seconds=0.01,
+        rounds=1,
+        loads=(1.0,),
+        threads=(1,),
+        long_run=9,
+        networks=("resnet18",),
+        compiles=False,
+        tests=2,
+        times=dict.fromkeys(_FULL.times, (120, 5)),
+    ),
+}
+"""All scales by name: "full" and "short" for a GPU, "rehearsal" for two CPU cores, "tiny" for tests."""
+
+SMOKE_LOADS = (0.0, 0.65, 1.0)
+"""Shares that the smoke test tries: CUDA alone, both, the JPEG engines alone."""
+
+
+def smoke_name(region: bool, load: float) -> str:
+    """Name of the step that first decodes in this way."""
+    return f"smoke {'region' if region else 'full'} {load:g}"
+
+
+def has_passed(steps: Results, region: bool, load: float) -> bool:
+    """Whether the smoke test of a way has passed. That of 0.65 stands for all shares between 0 and 1."""
+    tried = load if load in (0.0, 1.0) else 0.65
+    found = steps.get(smoke_name(region, tried), {}).get("found", {})
+    return bool(found.get("passed"))
+
+
+def exact_loads(steps: Results, region: bool) -> tuple[float, ...]:
+    """The shares that passed with which an image has the same pixels in every batch."""
+    return tuple(load for load in (0.0, 1.0) if has_passed(steps, region, load))
+
+
+def best_decoding(steps: Results) -> dict[str, Any] | None:
+    """The way to decode for later steps: the fastest so far that passed the smoke test."""
+    rows: list[dict[str, Any]] = [
+        row
+        for step in steps.values()
+        for row in step.get("found", {}).get("decode", [])
+        if has_passed(steps, row["region"], row["load"])
+    ]
+    if rows:
+        return max(rows, key=lambda row: float(row["images_per_second"]))
+    passed = [
+        (region, load) for region in (False, True) for load in SMOKE_LOADS if has_passed(steps, region, load)
+    ]
+    if not passed:
+        return None
+    region, load = min(passed)  # whole images, and the least share
+    return {"region": region, "load": load}
+
 
 if TYPE_CHECKING:
     import stoker

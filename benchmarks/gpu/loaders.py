@@ -19,11 +19,12 @@ import torch
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSource
-from stoker.benchmarks.report.machine import allowed_cores
 from stoker.pipeline.images.engine_setup import largest_size
+
+from ..comparison.sources import open_source
+from ..measuring import allowed_cores
+from .context import Context, Refused
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
@@ -166,8 +167,8 @@ def _torchvision(source: PeerSource, context: Context) -> Batches:
     """Batches of a DataLoader with worker processes, copied from page-locked memory."""
     from torch.utils.data import DataLoader
 
-    from stoker.benchmarks.peers.torch_loader import TorchSamples
-    from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
+    from ..peers.torch import TorchSamples
+    from ..peers.torchvision import TorchvisionImages
 
     payloads = PeerPayloads(source)
     order: Any = EndlessShuffle(len(payloads))  # an iterable is enough of a sampler

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from stoker.benchmarks.gpu.context import Context, Refused
+from .context import Context, Refused
 
 _HOMES = {
     "machine": "preparation",

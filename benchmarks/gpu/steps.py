@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from stoker.benchmarks.gpu.context import Context
-from stoker.benchmarks.gpu.runner import Step
-from stoker.benchmarks.gpu.ways import SMOKE_LOADS, smoke_name
+from .context import SMOKE_LOADS, Context, smoke_name
+from .runner import Step
 
 LOADERS = ("stoker-dali", "stoker-native", "stoker-native-uint8", "dali", "torchvision", "torchvision-cuda")
 """The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""

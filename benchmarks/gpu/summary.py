@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from stoker.benchmarks.gpu.ways import best_decoding
+from .context import best_decoding
 
 Results = Mapping[str, Mapping[str, Any]]
 

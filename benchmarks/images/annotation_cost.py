@@ -27,11 +27,10 @@ from rich.table import Table
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in, replicate
-from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+
+from ..measuring import Goal, allowed_cores, describe, make_parser, show_goals, write_json
 
 _COPIES = 512
 _OBJECTS = 7

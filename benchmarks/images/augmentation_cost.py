@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.peers import PEERS
-from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.results import Comparison, to_json
-from stoker.benchmarks.report.table import show
+
+from ..comparison.results import Comparison, show, to_json
+from ..comparison.sources import WORKLOADS, make_dataset
+from ..measuring import Goal, make_parser, report, show_goals, write_json
 
 _LOADERS = ("stoker", "torch", "dali")
 _AIMED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}

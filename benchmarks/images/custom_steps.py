@@ -29,10 +29,9 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
 from stoker.augment.state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
-from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.costs import discard, timed
 from stoker.benchmarks.images.views import TorchvisionViews
-from stoker.benchmarks.report.machine import allowed_cores
+
+from ..measuring import allowed_cores, discard, make_parser, timed, write_json
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -129,7 +128,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
 
 def _by_torchvision(photographs: Path) -> tuple[TorchvisionViews, TorchvisionViews]:
     """Torchvision's batches without the step, and with it."""
-    from stoker.benchmarks.peers.torchvision_images import crop_transforms
+    from ..peers.torchvision import crop_transforms
 
     workers = len(allowed_cores())
     plain, changed = crop_transforms(224), crop_transforms(224, colors=[_curve_of_tensor])

@@ -17,11 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing import pack
 from stoker.bucketing.reports import report_rows
 from stoker.pipeline.images.patches import patch_grids
+
+from ..measuring import allowed_cores, describe, make_parser, write_json
 
 _BUDGETS = ((1024, 160), (1024, 128), (1024, 100), (4096, 512), (4096, 400), (4096, 340))
 

@@ -26,11 +26,19 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.aspect_shapes import ShapeBucketSampler, nearest_shapes
+
+from ..comparison.photographs import imagenet_like
+from ..measuring import (
+    Cost,
+    allowed_cores,
+    costs_in_turns,
+    describe,
+    make_parser,
+    show_costs,
+    write_json,
+)
 
 _AFTER = [RandomHorizontalFlip(), Normalize()]
 _CROP = [RandomResizedCrop(224), *_AFTER]
@@ -84,7 +92,7 @@ class _Images:
 
 def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]:
     """The batches of torchvision, with the shapes of Stoker's buckets."""
-    from stoker.benchmarks.peers.torchvision_sizes import TORCHVISION_SIZES, torchvision_batches
+    from ..peers.torchvision import TORCHVISION_SIZES, torchvision_batches
 
     paths = [str(path) for path in photographs_in(photographs)]
     sizes = np.array([Image.open(path).size[::-1] for path in paths], np.int64)

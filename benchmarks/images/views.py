@@ -21,11 +21,20 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
-from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import allowed_cores, describe
+
+from ..comparison.photographs import imagenet_like
+from ..measuring import (
+    Cost,
+    Goal,
+    allowed_cores,
+    costs_in_turns,
+    describe,
+    make_parser,
+    show_costs,
+    show_goals,
+    write_json,
+)
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
@@ -44,7 +53,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
         for name, transforms in _TRANSFORMS.items()
     }
     if find_spec("torchvision"):
-        from stoker.benchmarks.peers.torchvision_images import crop_transforms
+        from ..peers.torchvision import crop_transforms
 
         views = [crop_transforms(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
         turns["torchvision"] = TorchvisionViews(photographs, threads, views)

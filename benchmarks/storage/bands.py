@@ -23,12 +23,13 @@ import numpy.typing as npt
 import stoker
 from stoker.augment import RandomResizedCrop, Transform, compile_image
 from stoker.augment.params import ImageParams
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.pipeline.engines.native import ByteRanges, NativeEngine, needed_bytes
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle
+
+from ..comparison.cold import evict
+from ..measuring import make_parser
 
 Int64 = npt.NDArray[np.int64]
 

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import CenterCrop
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.formats.remote.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.next_use import PlannedDraws, make_next_use
 from stoker.pipeline.order.orders import FullShuffle
+
+from ..measuring import make_parser, write_json
 
 _EPOCHS = 3
 

@@ -22,13 +22,13 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser, run_module, write_json
-from stoker.benchmarks.comparison.parts.cold import evict
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.pipeline.commands.console import human_bytes, out, table
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.schedule import OrderedSteps
+
+from ..comparison.cold import evict
+from ..measuring import allowed_cores, describe, make_parser, run_module, write_json
 
 BILLION = 1_000_000_000
 RANKS = 1024

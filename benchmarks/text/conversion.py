@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.usage import peak_rss
+
+from ..measuring import make_parser, run_module, write_json
 
 LINES = 2_000_000
 PART_OF_CHATS = 10

@@ -18,7 +18,6 @@ from time import perf_counter, process_time
 import numpy as np
 import numpy.typing as npt
 
-from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
@@ -48,6 +47,8 @@ from stoker.pipeline.order.orders import (
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
+
+from ..measuring import make_parser
 
 Lengths = npt.NDArray[np.int64]
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser, write_json
+
+from ..measuring import make_parser, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,6 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.text.fairseq_rules import fairseq_batches
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
@@ -38,6 +37,8 @@ from stoker.bucketing import (
 )
 from stoker.bucketing.reports import effective_partners, intraclass_correlation, lag1_autocorrelation
 from stoker.bucketing.samplers import BatchSampler
+
+from ..measuring import make_parser
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]

@@ -23,10 +23,10 @@ import torch
 from torch import nn
 
 import stoker
-from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
 from stoker.pipeline.text.token_reader import text_lengths
+
+from ..measuring import allowed_cores, describe, make_parser, write_json
 
 TEXT = Path(stoker.__file__).parents[2] / "examples" / "text" / "gsm8k-1000.jsonl.gz"
 WAYS = ("random", "buckets", "packed")

@@ -22,9 +22,9 @@ from torch import nn
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
-from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.peers.base import MEAN, STD
-from stoker.benchmarks.report.machine import allowed_cores, describe
+
+from ..measuring import allowed_cores, describe, make_parser, write_json
 
 IMAGE_SIZE = 112
 _SCALE = (0.35, 1.0)

@@ -78,7 +78,7 @@ def bench(
     if workers not in (None, "ray"):
         raise ConfigError(f"--workers must be ray, found {workers!r}")
     from stoker.benchmarks.comparison.bench import run_bench
-    from stoker.benchmarks.report.table import show
+    from stoker.benchmarks.comparison.results import show
 
     chosen = against if against is not None else _AGAINST if device == "cpu" else "all"
     names = [name.strip() for name in chosen.split(",") if name.strip()]

@@ -22,9 +22,8 @@ from typing import Any
 
 import pytest
 
-from stoker.benchmarks.gpu.processes import die_with_parent, stop
-from stoker.benchmarks.gpu.runner import ends, write_json
-from stoker.benchmarks.report.machine import allowed_cores, describe
+from stoker.benchmarks.gpu.runner import die_with_parent, ends, stop, write_json
+from stoker.benchmarks.measuring import allowed_cores, describe
 
 _HERE = Path(__file__).resolve().parent
 _ORDER = (

@@ -10,12 +10,12 @@ import numpy as np
 
 import stoker
 from stoker.augment import RandomResizedCrop
-from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.benchmarks.gpu.ways import has_passed
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.dali import DaliOptions
 from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.images.engine_setup import largest_size
+
+from ..context import Context, Refused, has_passed
 
 _ALLOWED = 1.5
 """Largest mean difference from Pillow, in levels. nvJPEG rounds colours and upsamples chroma differently."""

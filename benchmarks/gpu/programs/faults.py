@@ -15,10 +15,10 @@ import stoker
 from stoker.augment import CenterCrop, RandomGrayscale, RandomVerticalFlip, Resize
 from stoker.benchmarks.comparison.photographs import photographs_in, replicate
 from stoker.benchmarks.comparison.usage import unshared_memory
-from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.gpu.loaders import own_loader
-from stoker.benchmarks.gpu.ways import exact_loads
 from stoker.formats.conversion.convert import convert
+
+from ..context import Context, Refused, exact_loads
 
 _OUTLIER = 12_000_000  # pixels
 _BATCH = 8

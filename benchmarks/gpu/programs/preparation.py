@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
-from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.programs.decoding import make_reference
-from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.devices import visible_gpus
+
+from ...comparison.sources import WORKLOADS, make_dataset
+from ...measuring import allowed_cores, describe
+from ..context import Context
 
 _PACKAGES = (
     "nvidia-dali-cuda120",

@@ -12,9 +12,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from stoker.benchmarks.gpu.context import Context
-from stoker.benchmarks.gpu.processes import die_with_parent
-from stoker.benchmarks.gpu.ways import SMOKE_LOADS, has_passed
+from ..context import SMOKE_LOADS, Context, has_passed
+from ..runner import die_with_parent
 
 _CRASHES = 3
 _POLL = 1.0  # seconds

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from stoker.benchmarks.comparison.usage import usage_of_tree
-from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.gpu.loaders import burst, make_batches
 from stoker.benchmarks.gpu.usage import GpuUsage
+
+from ..context import Context, Refused
 
 Step = Callable[[Any, Any], None]
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker.benchmarks.comparison.numbered_images import write_numbered_images
-from stoker.benchmarks.comparison.parts import resume
-from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.comparison import resume
+from stoker.benchmarks.comparison.sources import open_source, write_numbered_images
 from stoker.benchmarks.comparison.worker import PeerWorker
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 

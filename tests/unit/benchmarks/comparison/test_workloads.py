@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from stoker.benchmarks.comparison import workloads
+from stoker.benchmarks.comparison import sources as workloads
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "examples" / "photos" / "val"
 

@@ -59,7 +59,7 @@ def test_an_installed_package_finds_photographs_in_the_folder_of_the_sources(
 
 
 def test_other_benchmarks_take_photographs_from_the_current_folder(installed: Path) -> None:
-    program = "from stoker.benchmarks.arguments import PHOTOGRAPHS as p; print(p.is_dir(), p)"
+    program = "from stoker.benchmarks.measuring import PHOTOGRAPHS as p; print(p.is_dir(), p)"
     assert run(installed, SOURCES, "-c", program).split() == ["True", "examples/photos/train"]
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from stoker.benchmarks.gpu.processes import stop
-from stoker.benchmarks.gpu.runner import ResultsFile, Step, ends, run_steps
+from stoker.benchmarks.gpu.runner import ResultsFile, Step, ends, run_steps, stop
 from stoker.errors import ConfigError
 
 WRITES = "import os, json; open(os.environ['STEP_RESULT'], 'w').write(json.dumps({'n': %d}))\n"

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from stoker.benchmarks.gpu.context import Context, Refused
+from stoker.benchmarks.gpu.context import SCALES, Context, Refused
 from stoker.benchmarks.gpu.runner import Step, write_json
-from stoker.benchmarks.gpu.scales import SCALES
 from stoker.benchmarks.gpu.steps import planned_steps
 from stoker.benchmarks.gpu.summary import summary
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from stoker.benchmarks.gpu.context import best_decoding, exact_loads, has_passed
 from stoker.benchmarks.gpu.programs.tests import deselected
-from stoker.benchmarks.gpu.ways import best_decoding, exact_loads, has_passed
 
 SMOKE = {"smoke full 0": True, "smoke full 0.65": True, "smoke full 1": False, "smoke region 1": True}
 

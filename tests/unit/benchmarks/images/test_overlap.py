@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.benchmarks.images.overlap import Overlap
+from stoker.benchmarks.comparison.images import Overlap
 
 
 def test_overlap_is_measured_against_the_longer():

@@ -1,6 +1,6 @@
 """Goals of figures."""
 
-from stoker.benchmarks.report.goals import Goal
+from stoker.benchmarks.measuring import Goal
 
 
 def test_a_goal_is_met_from_its_bound_on_its_side():

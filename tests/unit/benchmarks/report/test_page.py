@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from stoker.benchmarks.report.page import make_page, read_results
-from stoker.benchmarks.report.sections import make_table
+from stoker.benchmarks.comparison.page import make_page, make_table, read_results
 
 ROOT = Path(__file__).parents[4]
-MAKE = "python -m stoker.benchmarks.report.page"
+MAKE = "python -m stoker.benchmarks.comparison.page"
 
 
 def test_every_figure_of_a_result_is_on_the_page_and_in_a_picture() -> None:

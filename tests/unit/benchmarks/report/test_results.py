@@ -1,6 +1,6 @@
 """Results of a comparison, and their JSON."""
 
-from stoker.benchmarks.report.results import Comparison, PeerResult, Spread, to_json
+from stoker.benchmarks.comparison.results import Comparison, PeerResult, Spread, to_json
 
 MACHINE = {"cpu": "a processor", "cores": 2, "kernel": "Linux 6"}
 SETTINGS = {"batch_size": 64, "size": 224, "num_threads": 2, "seed": 0}

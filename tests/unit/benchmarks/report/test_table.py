@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from stoker.benchmarks.comparison.page import plot
+from stoker.benchmarks.comparison.results import Comparison, PeerResult, engine_to_name, machine_line, render
 from stoker.benchmarks.peers import TITLES
-from stoker.benchmarks.report.plot import plot
-from stoker.benchmarks.report.results import Comparison, PeerResult
-from stoker.benchmarks.report.table import engine_to_name, machine_line, render
 
 COMPARISON = Comparison(
     workload="Photographs",

@@ -1,1 +1,0 @@
-"""The parts of the comparison, and their common command line and tables."""

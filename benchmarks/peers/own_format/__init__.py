@@ -1,1 +1,0 @@
-"""Peers that read their own formats, which they write from the same payloads."""

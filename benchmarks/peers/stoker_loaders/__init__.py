@@ -1,1 +1,0 @@
-"""Loaders of Stoker: with each engine, and with the settings of other projects' benchmarks."""

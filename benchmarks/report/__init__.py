@@ -1,1 +1,0 @@
-"""Results of benchmarks: as data, tables and pictures, with the machine and the goals."""
