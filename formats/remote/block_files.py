@@ -1,7 +1,10 @@
-"""The files of a cache: they belong to one user, are sparse, and have locks on ranges of their bytes.
+"""Sparse files that hold the blocks fetched so far, and a state file with one byte for each block.
 
-Other users may write into the folder of a cache, so no function here follows a link. The kernel holds the
-locks for an open file description (``F_OFD_SETLK``, fcntl(2)) and releases them when the process ends.
+Several processes may fill, read and evict the same files at once. All of them map the state file, and locks
+on ranges of it keep conflicting actions apart. The kernel holds the locks for an open file description
+(``F_OFD_SETLK``, fcntl(2)) and releases them when the process ends. Evicting a block punches a hole, so a
+file keeps its size and can stay mapped. The files belong to one user. Other users may write into the folder
+of a cache, so no function here follows a link.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ def make_private_folder(folder: Path) -> None:
             raise WriteError(
                 "the folder of the dataset in the cache belongs to another user",
                 path=folder,
-                hint="name another folder with cache=",
+                hint="Name another folder with cache=.",
             )
         if stat.S_IMODE(status.st_mode) != 0o700:
             os.fchmod(descriptor, 0o700)
@@ -89,7 +92,7 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
     """Free the disk space of a part of a file, which then reads as zeros."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "fallocate"):
-        hint = "leave out cache_size, or train on Linux"
+        hint = "Leave out cache_size, or train on Linux."
         raise ConfigError("this operating system cannot free parts of a file", path=path, hint=hint)
     libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     descriptor = open_private(path, os.O_RDWR)
@@ -98,7 +101,7 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
             raise ConfigError(
                 f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
                 path=path,
-                hint="name a folder on ext4, xfs, btrfs or tmpfs, or make room and leave out cache_size",
+                hint="Name a folder on ext4, xfs, btrfs or tmpfs, or make room and leave out cache_size.",
             )
     finally:
         os.close(descriptor)
@@ -130,7 +133,7 @@ def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bo
     if sys.platform != "linux":
         raise ConfigError(
             "a cache of a remote dataset needs the locks of Linux (F_OFD_SETLK)",
-            hint="copy the dataset with stoker stage and load from that folder",
+            hint="Copy the dataset with stoker stage and load from that folder.",
         )
     request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
     try:
@@ -243,45 +246,40 @@ class BlockFiles:
         high: int,
         read: Callable[[int, int, int], bytes],
         *,
-        anew: bool = False,
+        again: bool = False,
         make_room: Callable[[int], int] | None = None,
     ) -> int:
-        """Fetch the missing blocks among ``low`` to ``high - 1``, all of one file."""
+        """Fetch the missing blocks among ``low`` to ``high - 1`` of one file; with ``again``, all of them."""
         file = int(np.searchsorted(self.first, low, "right")) - 1
         base, size = int(self.first[file]), int(self.sizes[file])
         fetched = 0
         wanted = np.arange(low, high)
-        if self.is_read_only and (anew or len(self.missing(wanted))):
+        if self.is_read_only and (again or len(self.missing(wanted))):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(self.paths[file]))
         with nullcontext() if self.is_read_only else self._fetching(low, high):
-            for start, stop in _runs(wanted if anew else self.missing(wanted), high - low):
+            for start, stop in _runs(wanted if again else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
                 data = read(file, begin, min((stop - base) * self.block_bytes, size))
-                self._write_or_evict(file, begin, data, make_room)
+                self._write(self.paths[file], begin, data, make_room)
                 self._state[start:stop] = 1
                 fetched += len(data)
         with self._guard:
             self.bytes_fetched += fetched
         return fetched
 
-    def _write_or_evict(
-        self, file: int, offset: int, data: bytes, make_room: Callable[[int], int] | None
-    ) -> None:
-        while True:
-            try:
-                self._write(file, offset, data)
-                break
-            except OSError as error:
-                if make_room is None or error.errno not in FULL_DISK:
-                    raise
-                freed = 0
-                with suppress(ConfigError):  # the file system cannot free parts of a file
-                    freed = make_room(len(data))
-                if not freed:
-                    raise
-
-    def _write(self, file: int, offset: int, data: bytes) -> None:
-        write_private(self.paths[file], offset, data)
+    def _write(self, path: Path, offset: int, data: bytes, make_room: Callable[[int], int] | None) -> None:
+        """Write blocks; on a full disk evict others until they fit."""
+        try:
+            write_private(path, offset, data)
+        except OSError as error:
+            if make_room is None or error.errno not in FULL_DISK:
+                raise
+            freed = 0
+            with suppress(ConfigError):  # the file system cannot free parts of a file
+                freed = make_room(len(data))
+            if not freed:
+                raise
+            self._write(path, offset, data, make_room)
 
     def forget(self, file: int) -> None:
         """Mark all blocks of a file as missing."""

@@ -1,8 +1,7 @@
-"""Ranges of bytes in data files, and parts of long payloads that a cache fetches and checks one by one.
+"""A remote dataset with a local cache, which keeps the parts of the shards that have been read.
 
-The index has one checksum for a payload. Once a whole payload has been compared with it, a loader keeps a
-checksum for the part in each block. It can then fetch a block that was evicted without the rest of the
-payload, and still notice damage.
+The way of a byte: :class:`.store.Store` reads a range at a URL, :class:`.block_files.BlockFiles` writes it
+into a sparse file, and :class:`CachedFiles` compares it with the checksum of its payload.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, LockedError, SampleError, StokerError, WriteError
+from stoker.errors import CorruptRecordError, LockedError, SampleError, StokerError, WriteError, with_details
 from stoker.processes import PerProcess
 from stoker.urls import without_credentials
 
@@ -29,10 +28,17 @@ from ..dataset.index import NO_CHECKSUM, is_index_whole, open_index
 from ..dataset.manifest import TOKENIZER_NAME
 from ..files import folder_lock, open_regular, parse_byte_size, read_at, remove
 from .block_files import FULL_DISK, BlockFiles, Blocks, is_read_only, make_private_folder
-from .remote_dataset import FileReader, RemoteDataset, check_local, open_remote
-from .stage import FileFetcher
+from .remote_dataset import RemoteDataset, check_local, open_remote
+from .stage import fetch_files
+from .store import RangeReader
 
 Int64 = npt.NDArray[np.int64]
+
+_INDEX_STATE = ".index"
+_CONNECTIONS = 16
+_REQUEST_BYTES = 8 << 20
+_REPEATS = 3  # because a network that damages one answer may damage the next
+_POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
 
 class Ranges(NamedTuple):
@@ -44,94 +50,14 @@ class Ranges(NamedTuple):
     crc: Int64  # CRC32C of the bytes
 
 
-class PartChecksums:
-    """Checksums of the parts that payloads of more than one block have in each block.
-
-    A block holds at most two such parts: one that begins with the block, and the beginning of a payload.
-    """
-
-    def __init__(self, files: BlockFiles) -> None:
-        self._files = files
-        # The kernel gives memory only to pages that are used.
-        self._crcs = np.zeros((int(files.first[-1]), 2), np.uint32)
-
-    def parts(self, payloads: Ranges, slices: Int64) -> tuple[Ranges, Int64]:
-        """Return the parts of payloads in the blocks that slices of them touch; their checksums are 0."""
-        # slices (N, 2) int64
-        size = self._files.block_bytes
-        parts = []
-        columns = (*payloads[:3], *slices.T)
-        for number, (shard, offset, length, begin, end) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
-        ):
-            for block in range((offset + begin) // size * size, offset + end, size):
-                low, high = max(block, offset), min(block + size, offset + length)
-                parts.append((shard, low, high - low, 0, number))
-        table = np.array(parts, np.int64).reshape(-1, 5)
-        return Ranges(*table.T[:4]), table[:, 4]
-
-    def keep(self, payloads: Ranges) -> None:
-        """Keep the checksums of the parts of payloads that are present and have been checked."""
-        long = payloads.length > self._files.block_bytes
-        payloads = Ranges(*(column[long] for column in payloads))
-        parts, _ = self.parts(payloads, np.stack((np.zeros_like(payloads.length), payloads.length), axis=1))
-        crcs = np.zeros(len(parts.shard), np.uint32)
-        for shard in np.unique(parts.shard).tolist():
-            with open_regular(self._files.paths[shard]) as (descriptor, _):
-                for i in np.flatnonzero(parts.shard == shard).tolist():
-                    crcs[i] = crc32c(read_at(descriptor, int(parts.offset[i]), int(parts.length[i])))
-        self._crcs[self._slots(parts)] = crcs
-
-    def with_checksums(self, parts: Ranges) -> Ranges:
-        """Return parts with the checksums that :meth:`keep` has kept."""
-        return parts._replace(crc=self._crcs[self._slots(parts)].astype(np.int64))
-
-    def _slots(self, parts: Ranges) -> tuple[Int64, Int64]:
-        """Return the block of each part, and its slot there: 0 if the part begins with the block."""
-        size = self._files.block_bytes
-        blocks = self._files.first[parts.shard] + parts.offset // size
-        return blocks, (parts.offset % size != 0).astype(np.int64)
-
-
-_INDEX_STATE = ".index"
-_CONNECTIONS = 16
-_REQUEST_BYTES = 8 << 20
-_REPEATS = 3  # because a network that damages one answer may damage the next
-_POLL = 0.05  # seconds between two tries for a lock that another rank holds
-
-
 class CachedFiles:
     """The data files of a cached dataset for one reader, with its locks, until ``stop`` is set."""
 
     def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
         names = [shard.name for shard in remote.shards]
         self.blocks = BlockFiles(folder, names, [shard.size for shard in remote.shards])
-        self._reader = FileReader(remote.shards, stop)
-
-    def fetch(self, file: int, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of a file, from the remote dataset."""
-        return self._reader(file, start, stop)
-
-    def check(self, ranges: Ranges) -> list[int]:
-        """Compare ranges with their checksums; fetch a range that differs again, a few times."""
-        damaged: list[int] = []
-        if self.blocks.is_read_only:
-            return damaged  # a damaged range cannot be fetched again; reading it raises the error
-        has_checksum = ranges.crc != NO_CHECKSUM
-        for shard in np.unique(ranges.shard[has_checksum]).tolist():
-            indices = np.flatnonzero(has_checksum & (ranges.shard == shard))
-            with cache_errors(self.blocks.folder), open_regular(self.blocks.paths[shard]) as (descriptor, _):
-                for i in indices.tolist():
-                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
-                    for _ in range(_REPEATS):
-                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
-                            break
-                        self._fill(
-                            self.blocks.covering(*(column[i : i + 1] for column in ranges[:3])), anew=True
-                        )
-                    else:
-                        damaged.append(i)
-        return damaged
+        # Returns bytes ``start`` to ``stop - 1`` of a file: fetch(file, start, stop)
+        self.fetch = RangeReader([shard.url for shard in remote.shards], stop)
 
     @contextmanager
     def present(self, ranges: Ranges) -> Iterator[None]:
@@ -145,6 +71,29 @@ class CachedFiles:
         finally:
             self.blocks.unpin(blocks)
 
+    def check(self, ranges: Ranges) -> list[int]:
+        """Compare ranges with their checksums; fetch one that differs again, a few times.
+
+        Returns the indexes of the ranges that stay damaged.
+        """
+        damaged: list[int] = []
+        if self.blocks.is_read_only:
+            return damaged  # a damaged range cannot be fetched again; reading it raises the error
+        has_checksum = ranges.crc != NO_CHECKSUM
+        for shard in np.unique(ranges.shard[has_checksum]).tolist():
+            indices = np.flatnonzero(has_checksum & (ranges.shard == shard))
+            with cache_errors(self.blocks.folder), open_regular(self.blocks.paths[shard]) as (descriptor, _):
+                for i in indices.tolist():
+                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
+                    for _ in range(_REPEATS):
+                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
+                            break
+                        one = (column[i : i + 1] for column in ranges[:3])
+                        self._fill(self.blocks.covering(*one), again=True)
+                    else:
+                        damaged.append(i)
+        return damaged
+
     def shrink(self) -> None:
         """Evict blocks that are not pinned, until the cache is within the largest limit of all readers."""
         limit = self.blocks.largest_limit
@@ -154,10 +103,10 @@ class CachedFiles:
     def _evict(self, excess: int) -> int:
         return self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
 
-    def _fill(self, blocks: Blocks, *, anew: bool = False) -> None:
+    def _fill(self, blocks: Blocks, *, again: bool = False) -> None:
         with cache_errors(self.blocks.folder):
             for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
-                self.blocks.fill(low, high, self.fetch, anew=anew, make_room=self._evict)
+                self.blocks.fill(low, high, self.fetch, again=again, make_room=self._evict)
 
 
 class CachedDataset(Dataset):
@@ -165,8 +114,7 @@ class CachedDataset(Dataset):
 
     def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
         index = open_index(folder, remote.manifest)
-        paths = [folder / shard.name for shard in remote.shards]
-        super().__init__(folder, remote.manifest, index, paths)
+        super().__init__(folder, remote.manifest, index, [folder / shard.name for shard in remote.shards])
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
@@ -174,11 +122,9 @@ class CachedDataset(Dataset):
 
     @property
     def address(self) -> str:
-        """See :attr:`Dataset.address`."""
         return without_credentials(self.remote.store.url)
 
     def tokenizer_file(self) -> bytes:
-        """See :meth:`Dataset.tokenizer_file`; it is fetched at each call."""
         return self.remote.store.read(TOKENIZER_NAME)
 
     def open_files(self, stop: threading.Event) -> CachedFiles:
@@ -198,13 +144,9 @@ class CachedDataset(Dataset):
         error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
-        """See :meth:`Dataset.error`; the path is the URL of the shard."""
         error = super().error(position, message, error_type, hint)
         urls = {file.shard: file.url for file in self.remote.shards}
-        path = urls.get(error.shard, self.remote.store.url)
-        return error_type(
-            message, path=path, shard=error.shard, record=error.record, key=error.key, hint=error.hint
-        )
+        return with_details(error, path=urls.get(error.shard, self.remote.store.url))
 
     def ranges(self, rows: Int64) -> Ranges:
         """Return the ranges of the payloads, masks and arrays of rows, without any outside of their files."""
@@ -257,37 +199,12 @@ def open_cached(
 
 
 def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
-    state = folder / _INDEX_STATE
-    if not is_index_whole(folder / remote.manifest.index.file, remote.manifest):
-        remove(folder / remote.manifest.index.file)  # it is damaged; readers that have it open keep it
-        FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS)
+    state, index = folder / _INDEX_STATE, folder / remote.index.name
+    if not is_index_whole(index, remote.manifest):
+        remove(index)  # it is damaged; readers that have it open keep it
+        fetch_files([remote.index], folder, state, stop, connections=_CONNECTIONS)
     if state.exists():  # a killed process may have left it beside a whole index
         remove(state)
-
-
-@contextmanager
-def cache_errors(folder: Path) -> Iterator[None]:
-    """Raise an operating system's error about the folder of a cache as a WriteError with a hint."""
-    try:
-        yield
-    except StokerError:
-        raise
-    except OSError as error:
-        if error.errno in FULL_DISK:
-            message = "the disk of the cache is full"
-            hint = "make room for the batches in flight, or give the loader a smaller batch_size or prefetch"
-        elif error.errno == errno.EROFS:
-            message = "the cache is read-only, and lacks a part of the dataset or holds a damaged one"
-            hint = "mount it for writing, or name another folder with cache="
-        elif error.errno == errno.ELOOP:
-            message, hint = "the cache holds a link instead of a file", "remove its folder of this dataset"
-        elif error.errno == errno.ENOENT:
-            message = "a file of the cache was removed while a loader used it"
-            hint = "open the dataset and load it again; keep the cache until the run has ended"
-        else:
-            message = f"the cache cannot be written: {error.strerror or error}"
-            hint = "name a folder with cache= that this process may write into"
-        raise WriteError(message, path=error.filename or folder, hint=hint) from error
 
 
 @contextmanager
@@ -302,3 +219,80 @@ def _waiting_lock(folder: Path, stop: threading.Event) -> Iterator[None]:
                 if stop.wait(_POLL):
                     raise
         yield
+
+
+@contextmanager
+def cache_errors(folder: Path) -> Iterator[None]:
+    """Raise an operating system's error about the folder of a cache as a WriteError with a hint."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            message = "the disk of the cache is full"
+            hint = "Make room for the batches in flight, or give the loader a smaller batch_size or prefetch."
+        elif error.errno == errno.EROFS:
+            message = "the cache is read-only, and lacks a part of the dataset or holds a damaged one"
+            hint = "Mount it for writing, or name another folder with cache=."
+        elif error.errno == errno.ELOOP:
+            message, hint = "the cache holds a link instead of a file", "Remove its folder of this dataset."
+        elif error.errno == errno.ENOENT:
+            message = "a file of the cache was removed while a loader used it"
+            hint = "Open the dataset and load it again; keep the cache until the run has ended."
+        else:
+            message = f"the cache cannot be written: {error.strerror or error}"
+            hint = "Name a folder with cache= that this process may write into."
+        raise WriteError(message, path=error.filename or folder, hint=hint) from error
+
+
+class PartChecksums:
+    """Checksums of the parts that payloads of more than one block have in each block.
+
+    The index has one checksum for a payload. Once a whole payload has been compared with it, a loader keeps
+    a checksum for the part in each block. It can then fetch a block that was evicted without the rest of the
+    payload, and still notice damage. A block holds at most two such parts: one that begins with the block,
+    and the beginning of a payload.
+    """
+
+    def __init__(self, files: BlockFiles) -> None:
+        self._files = files
+        # The kernel gives memory only to pages that are used.
+        self._crcs = np.zeros((int(files.first[-1]), 2), np.uint32)
+
+    def parts(self, payloads: Ranges, slices: Int64) -> tuple[Ranges, Int64]:
+        """Return the parts of payloads in the blocks that slices of them touch; their checksums are 0."""
+        # slices (N, 2) int64
+        size = self._files.block_bytes
+        parts = []
+        columns = (*payloads[:3], *slices.T)
+        for number, (shard, offset, length, begin, end) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            for block in range((offset + begin) // size * size, offset + end, size):
+                low, high = max(block, offset), min(block + size, offset + length)
+                parts.append((shard, low, high - low, 0, number))
+        table = np.array(parts, np.int64).reshape(-1, 5)
+        return Ranges(*table.T[:4]), table[:, 4]
+
+    def keep(self, payloads: Ranges) -> None:
+        """Keep the checksums of the parts of payloads that are present and have been checked."""
+        long = payloads.length > self._files.block_bytes
+        payloads = Ranges(*(column[long] for column in payloads))
+        parts, _ = self.parts(payloads, np.stack((np.zeros_like(payloads.length), payloads.length), axis=1))
+        crcs = np.zeros(len(parts.shard), np.uint32)
+        for shard in np.unique(parts.shard).tolist():
+            with open_regular(self._files.paths[shard]) as (descriptor, _):
+                for i in np.flatnonzero(parts.shard == shard).tolist():
+                    crcs[i] = crc32c(read_at(descriptor, int(parts.offset[i]), int(parts.length[i])))
+        self._crcs[self._slots(parts)] = crcs
+
+    def with_checksums(self, parts: Ranges) -> Ranges:
+        """Return parts with the checksums that :meth:`keep` has kept."""
+        return parts._replace(crc=self._crcs[self._slots(parts)].astype(np.int64))
+
+    def _slots(self, parts: Ranges) -> tuple[Int64, Int64]:
+        """Return the block of each part, and its slot there: 0 if the part begins with the block."""
+        size = self._files.block_bytes
+        blocks = self._files.first[parts.shard] + parts.offset // size
+        return blocks, (parts.offset % size != 0).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Folders of web servers: their pages link to files, and each file takes a request for its facts."""
+"""Folders of web servers: their pages link to files, and each file takes a request for its size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
             raise StorageError(
                 f"folders are nested more than {_DEEPEST} levels deep",
                 path=page,
-                hint="check whether the server has one page for all addresses, or name the images in a list",
+                hint="Check whether the server has one page for all addresses, or name the images in a list.",
             )
         for link in list_links(page):
             name = folder + _within(page, link)
@@ -47,6 +47,6 @@ def _within(page: str, link: str) -> str:
 
 
 def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the facts that ``ask`` returns about files, by name, without files that do not exist."""
+    """Return the answers of ``ask`` about files, by name, without files that do not exist."""
     answers = thread_map(ask, names, "ask", _CONCURRENT, 4 * _CONCURRENT)
     return {name: answer for name, answer in answers if answer is not None}

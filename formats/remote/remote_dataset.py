@@ -1,25 +1,32 @@
-"""A remote dataset: its manifest and its files, and a check of the folder that they are copied to."""
+"""A remote dataset: its manifest and its files, for staging and for a cache."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from stoker.errors import ConfigError, DatasetError
+from stoker.errors import ConfigError, DatasetError, with_details
 from stoker.urls import is_url
 
 from ..containers.registry import find_container
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, Shard
+from ..dataset.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    MOST_MANIFEST_BYTES,
+    SKIPPED_NAME,
+    TOKENIZER_NAME,
+    Manifest,
+    Shard,
+)
 from ..dataset.versions import HISTORY_NAME, SHA256_NAME, no_version, retired_manifest
 from ..files import check_named
 from ..threads import thread_map
 from .store import Store
 
 _CONCURRENT = 16
-_OPTIONAL = ("skipped.jsonl", "tokenizer.json", HISTORY_NAME, SHA256_NAME)
+_OPTIONAL = (SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
 
 
 @dataclass(frozen=True)
@@ -30,20 +37,7 @@ class RemoteFile:
     size: int  # Bytes
     digest: str | None  # Digest as in manifests; None if it is not known
     shard: str | None  # Name of its shard; None for the index
-    url: str  # URL of the file
-
-
-class FileReader:
-    """Reads ranges of remote files, which may lie in different folders, until ``stop`` is set."""
-
-    def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
-        self._parts = [file.url.rpartition("/") for file in files]
-        self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
-
-    def __call__(self, number: int, start: int, stop: int) -> bytes:
-        """Return bytes ``start`` to ``stop - 1`` of file ``number``."""
-        folder, _, name = self._parts[number]
-        return self._stores[folder].read_range(name, start, stop)
+    url: str
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,13 @@ class RemoteDataset:
 
     store: Store  # Its folder
     manifest: Manifest  # The manifest of a copy, which has all shards in its folder
-    index: RemoteFile  # Its index
+    index: RemoteFile
     shards: tuple[RemoteFile, ...]  # Data file of every shard
 
     @property
     def size(self) -> int:
         """Bytes of index and shards."""
-        return sum(file.size for file in (self.index, *self.shards))
+        return self.index.size + self.manifest.data_bytes
 
     def small_files(self) -> dict[str, bytes]:
         """Return the contents of the dataset's other files that exist, by name."""
@@ -75,12 +69,12 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
     check_named(**folders)
     for name, path in folders.items():
         if is_url(path):
-            hint = "name a folder on a local disk"
+            hint = "Name a folder on a local disk."
             raise ConfigError(f"{name} is a URL, and files are copied to a disk", path=path, hint=hint)
 
 
 def open_remote(
-    url: str | os.PathLike[str], stop: threading.Event | None = None, version: int | None = None
+    url: str | os.PathLike[str], stop: threading.Event, version: int | None = None
 ) -> RemoteDataset:
     """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading."""
     store = Store(url, stop)
@@ -89,7 +83,7 @@ def open_remote(
         raise DatasetError(
             f"not a dataset: {MANIFEST_NAME} does not exist",
             path=store.url,
-            hint="give the address of the folder that stoker convert made",
+            hint="Give the address of the folder that stoker convert made.",
         )
     if version not in (None, manifest.dataset_version):
         last = manifest.dataset_version
@@ -101,9 +95,9 @@ def open_remote(
         raise DatasetError(
             "the dataset is an index of image files, which stay where they are",
             path=store.url,
-            hint="convert the images, which copies them into shards: stoker convert SOURCE TARGET",
+            hint="Convert the images, which copies them into shards: stoker convert SOURCE TARGET.",
         )
-    files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
+    files = tuple(_data_file(shard, manifest, store) for shard in manifest.shards)
     shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
     index = manifest.index
     return RemoteDataset(
@@ -119,32 +113,25 @@ def _manifest(store: Store, name: str) -> Manifest | None:
     try:
         return None if content is None else Manifest.from_bytes(content)
     except DatasetError as error:
-        raise DatasetError(error.message, path=store.at(name), hint=error.hint) from error
+        raise with_details(error, path=store.at(name)) from error
 
 
-def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
+def _data_file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
     """Return the data file of a shard, in the dataset's folder or at another URL."""
-    _check(shard, store)
-    path = shard.path or shard.name
-    data_url = find_container(manifest.container).data_url
-    name = data_url(shard.name if is_url(path) else path)
-    url = data_url(path) if is_url(path) else store.at(name)
-    return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)
-
-
-def _check(shard: Shard, store: Store) -> None:
-    path = PurePosixPath(shard.path or shard.name)
+    path, is_elsewhere = PurePosixPath(shard.path or shard.name), is_url(shard.path)
     # A remote manifest must not lead out of its folder. A local one may name URLs: its user wrote it.
-    leads_away = is_url(store.url) if is_url(shard.path) else path.is_absolute() or ".." in path.parts
-    if leads_away:
+    if is_url(store.url) if is_elsewhere else path.is_absolute() or ".." in path.parts:
         raise DatasetError(
             "the dataset is an index of shards that lie elsewhere",
             path=store.url,
             shard=shard.name,
-            hint="index the shards in the folder where they lie: stoker index SHARDS --into FOLDER",
+            hint="Index the shards in the folder where they lie: stoker index SHARDS --into FOLDER.",
         )
     # A copy has the shard at its path, and at its name where the path is a URL.
-    names = {shard.name, *(() if is_url(shard.path) else (str(path),))}
-    reserved = {INDEX_NAME, MANIFEST_NAME, *_OPTIONAL}
-    if any(name.startswith(".") or name in reserved for name in names):
+    names = {shard.name, *(() if is_elsewhere else (str(path),))}
+    if any(name.startswith(".") or name in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL) for name in names):
         raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)
+    data_url = find_container(manifest.container).data_url
+    name = data_url(shard.name if is_elsewhere else shard.path or shard.name)
+    url = data_url(str(shard.path)) if is_elsewhere else store.at(name)
+    return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)

@@ -1,4 +1,7 @@
-"""Fetching of whole remote files, each compared with its digest; :mod:`.stage` and opened datasets use it."""
+"""Staging: copying a remote dataset to a local disk, whole and checked.
+
+:func:`fetch_files` fetches whole files, each compared with its digest; a cache fetches its index with it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from stoker.arguments import check_progress
+from stoker.arguments import check_progress, whole_number
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
 
 from ..dataset.manifest import MANIFEST_NAME, Manifest
@@ -32,133 +35,14 @@ from ..files import (
 )
 from ..threads import TaskGroup
 from .block_files import BlockFiles
-from .remote_dataset import FileReader, RemoteDataset, RemoteFile, check_local, open_remote
-
-_REQUEST_BYTES = 8 << 20
-_DIGEST_TRIES = 3
-_FILES_AHEAD = 4  # files in flight, however many requests they need
-
-
-def is_whole(path: Path, file: RemoteFile) -> bool:
-    """Return whether a file is at its final path, which only checked files get, and has its size."""
-    return path.is_file() and path.stat().st_size == file.size
-
-
-class FileFetcher:
-    """Fetches files of a dataset with concurrent requests, and checks them."""
-
-    def __init__(self, files: Sequence[RemoteFile], target: Path, state: Path, stop: threading.Event) -> None:
-        self._read = FileReader(files, stop)
-        self._target = target
-        self._stop = stop
-        self._files = files
-        self._size = sum(file.size for file in files)
-        for file in files:
-            (state / file.name).parent.mkdir(parents=True, exist_ok=True)
-            (target / file.name).parent.mkdir(parents=True, exist_ok=True)
-        self._blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
-        self._progress: Callable[[int, int], None] = lambda done, total: None
-        self._guard = threading.Lock()
-        self._done = 0
-        self.fetched = 0
-        self.repeated = 0
-
-    def run(self, connections: int, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fetch and check; ``progress`` is called with the bytes done and the bytes in all."""
-        self._progress = progress or self._progress
-        with (
-            ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
-            ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
-        ):
-            try:
-                self._fetch_all(fetchers, checkers, connections)
-            except BaseException:
-                self._stop.set()
-                for pool in (fetchers, checkers):
-                    pool.shutdown(wait=True, cancel_futures=True)
-                raise
-            finally:
-                self._blocks.close()
-
-    def _fetch_all(
-        self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, connections: int
-    ) -> None:
-        """Keep requests for the next files queued while earlier files are fetched and checked."""
-        fetching: deque[tuple[int, TaskGroup]] = deque()
-        checking = TaskGroup(checkers)
-        requests = 0
-        for number, file in enumerate(self._files):
-            if is_whole(self._target / file.name, file):
-                self._done += file.size
-                continue
-            fetching.append((number, self._request(number, fetchers)))
-            requests += fetching[-1][1].left
-            while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
-                requests -= self._check_oldest(fetching, checking)
-        while fetching:
-            self._check_oldest(fetching, checking)
-        self._wait(checking)
-
-    def _request(self, number: int, pool: ThreadPoolExecutor) -> TaskGroup:
-        blocks = self._blocks.of_file(number)
-        missing = self._blocks.missing(blocks)
-        with self._guard:
-            self._done += (len(blocks) - len(missing)) * self._blocks.block_bytes
-        requests = TaskGroup(pool)
-        for run in self._blocks.runs(missing, _REQUEST_BYTES):
-            requests.start(partial(self._fill, *run))
-        return requests
-
-    def _fill(self, low: int, high: int) -> None:
-        size = self._blocks.fill(low, high, self._read)
-        with self._guard:
-            self.fetched += size
-            self._done += size
-
-    def _check_oldest(self, fetching: deque[tuple[int, TaskGroup]], checking: TaskGroup) -> int:
-        """Wait for the requests of the oldest file, start its check, and return the number of requests."""
-        number, requests = fetching.popleft()
-        count = requests.left
-        self._wait(requests)
-        checking.start(partial(self._check_and_move, number))
-        return count
-
-    def _wait(self, tasks: TaskGroup) -> None:
-        tasks.wait(lambda: self._progress(min(self._done, self._size), self._size))
-
-    def _check_and_move(self, number: int) -> None:
-        """Compare a file with its digest, fetch it again where they differ, and move it to the target."""
-        file = self._files[number]
-        path = self._blocks.paths[number]
-        for _ in range(_DIGEST_TRIES - 1):
-            if file.digest in (None, file_digest(path)):
-                break
-            self._blocks.forget(number)
-            with self._guard:
-                self.repeated += 1
-                self._done -= file.size
-            for run in self._blocks.runs(self._blocks.of_file(number), _REQUEST_BYTES):
-                self._fill(*run)
-        else:
-            if file_digest(path) != file.digest:
-                self._blocks.forget(number)
-                raise _damaged(file)
-        sync(path)
-        move_durably(path, self._target / file.name)
-        sync_folder((self._target / file.name).parent)
-
-
-def _damaged(file: RemoteFile) -> StorageError:
-    return StorageError(
-        f"the file arrives damaged, {_DIGEST_TRIES} times: its digest is not the one in the manifest",
-        path=file.url,
-        shard=file.shard,
-        hint="the remote file is damaged or was replaced: run stoker verify where it lies, then restore it",
-    )
-
+from .remote_dataset import RemoteDataset, RemoteFile, check_local, open_remote
+from .store import RangeReader
 
 _STATE_NAME = ".stoker-stage"
 _PLAN = "fingerprint"
+_REQUEST_BYTES = 8 << 20
+_DIGEST_TRIES = 3
+_FILES_AHEAD = 4  # files in flight, however many requests they need
 
 
 @dataclass(frozen=True)
@@ -207,25 +91,25 @@ def stage(
     check_named(source=src)
     src, version = split_version(src)
     check_local(target=dst)
-    if connections < 1:
-        raise ConfigError(f"connections must be at least 1, not {connections}")
+    connections = whole_number("connections", connections, 1)
     started = time.monotonic()
     stop = threading.Event()
     remote, target = open_remote(src, stop, version), Path(dst)
     _check_limit(remote, limit)
+    fetched = repeated = 0
     with os_errors(target):
         target.mkdir(parents=True, exist_ok=True)
         with folder_lock(target):
-            fetched, repeated = 0, 0
             if not _is_staged(remote, target):
                 remove(target / MANIFEST_NAME)  # the copy is no longer whole
                 state = _enter(remote, target)
-                fetcher = FileFetcher((remote.index, *remote.shards), target, state, stop)
-                fetcher.run(connections, progress)
+                files = (remote.index, *remote.shards)
+                fetched, repeated = fetch_files(
+                    files, target, state, stop, connections=connections, progress=progress
+                )
                 for name, content in remote.small_files().items():
                     write_durably(target / name, content)
                 write_durably(target / MANIFEST_NAME, remote.manifest.to_json().encode())
-                fetched, repeated = fetcher.fetched, fetcher.repeated
             remove(target / _STATE_NAME)  # a killed process may have left it beside a whole copy
     seconds = time.monotonic() - started
     return StageSummary(target, remote.size, fetched, seconds, fetched / seconds, repeated)
@@ -242,7 +126,7 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
         f"the dataset has {remote.size:,} bytes, more than the limit of {most:,}: "
         f"{fit} of its {len(remote.shards)} shards would fit",
         path=remote.store.url,
-        hint="raise the limit, or cache the parts that a loader reads: cache= and cache_size=",
+        hint="Raise the limit, or cache the parts that a loader reads: cache= and cache_size=.",
     )
 
 
@@ -251,9 +135,9 @@ def _is_staged(remote: RemoteDataset, target: Path) -> bool:
     if not (target / MANIFEST_NAME).exists():
         return False
     if Manifest.load(target).fingerprint != remote.manifest.fingerprint:
-        hint = "name another folder, or remove it"
+        hint = "Name another folder, or remove it."
         raise DatasetError("there is another dataset in the folder", path=target, hint=hint)
-    return all(is_whole(target / file.name, file) for file in (remote.index, *remote.shards))
+    return all(_is_whole(target / file.name, file) for file in (remote.index, *remote.shards))
 
 
 def _enter(remote: RemoteDataset, target: Path) -> Path:
@@ -270,6 +154,134 @@ def _enter(remote: RemoteDataset, target: Path) -> Path:
         raise WriteError(
             f"the dataset needs {missing:,} bytes more, and {free:,} are free",
             path=target,
-            hint="make room, or cache the parts that a loader reads: cache= and cache_size=",
+            hint="Make room, or cache the parts that a loader reads: cache= and cache_size=.",
         )
     return state
+
+
+def fetch_files(
+    files: Sequence[RemoteFile],
+    target: Path,
+    state: Path,
+    stop: threading.Event,
+    *,
+    connections: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[int, int]:
+    """Fetch and check files that ``target`` lacks; return the bytes fetched and the number of files repeated.
+
+    ``state`` holds the blocks of unfinished files, with which a later call resumes. ``progress`` is called
+    with the bytes done and the bytes in all.
+    """
+    for file in files:
+        for folder in (state, target):
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+    fetch = _Fetch(files, target, state, stop, progress)
+    with (
+        ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
+        ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
+    ):
+        try:
+            fetch.run(fetchers, checkers, connections)
+        except BaseException:
+            stop.set()
+            for pool in (fetchers, checkers):
+                pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        finally:
+            fetch.blocks.close()
+    return fetch.fetched, fetch.repeated
+
+
+def _is_whole(path: Path, file: RemoteFile) -> bool:
+    """Return whether a file is at its final path, which only checked files get, and has its size."""
+    return path.is_file() and path.stat().st_size == file.size
+
+
+class _Fetch:
+    """One call of :func:`fetch_files`."""
+
+    def __init__(
+        self,
+        files: Sequence[RemoteFile],
+        target: Path,
+        state: Path,
+        stop: threading.Event,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._files = files
+        self._target = target
+        self._read = RangeReader([file.url for file in files], stop)
+        self._progress = progress or (lambda done, total: None)
+        self._size = sum(file.size for file in files)
+        self.blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
+        self._guard = threading.Lock()
+        self._done = self.fetched = self.repeated = 0
+
+    def run(self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, connections: int) -> None:
+        """Keep requests for the next files queued while earlier files are fetched and checked."""
+        fetching: deque[tuple[int, TaskGroup]] = deque()
+        checking = TaskGroup(checkers)
+        requests = 0
+        for number, file in enumerate(self._files):
+            if _is_whole(self._target / file.name, file):
+                self._done += file.size
+                continue
+            fetching.append((number, self._request(number, fetchers)))
+            requests += fetching[-1][1].left
+            while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
+                requests -= self._check_oldest(fetching, checking)
+        while fetching:
+            self._check_oldest(fetching, checking)
+        self._wait(checking)
+
+    def _request(self, number: int, pool: ThreadPoolExecutor) -> TaskGroup:
+        blocks = self.blocks.of_file(number)
+        missing = self.blocks.missing(blocks)
+        with self._guard:
+            self._done += (len(blocks) - len(missing)) * self.blocks.block_bytes
+        requests = TaskGroup(pool)
+        for run in self.blocks.runs(missing, _REQUEST_BYTES):
+            requests.start(partial(self._fill, *run))
+        return requests
+
+    def _fill(self, low: int, high: int) -> None:
+        size = self.blocks.fill(low, high, self._read)
+        with self._guard:
+            self.fetched += size
+            self._done += size
+
+    def _check_oldest(self, fetching: deque[tuple[int, TaskGroup]], checking: TaskGroup) -> int:
+        """Wait for the requests of the oldest file, start its check, and return the number of requests."""
+        number, requests = fetching.popleft()
+        count = requests.left
+        self._wait(requests)
+        checking.start(partial(self._check_and_move, number))
+        return count
+
+    def _wait(self, tasks: TaskGroup) -> None:
+        tasks.wait(lambda: self._progress(min(self._done, self._size), self._size))
+
+    def _check_and_move(self, number: int) -> None:
+        """Compare a file with its digest, fetch it again where they differ, and move it to the target."""
+        file, path = self._files[number], self.blocks.paths[number]
+        for tries in range(1, _DIGEST_TRIES + 1):
+            if file.digest in (None, file_digest(path)):
+                break
+            self.blocks.forget(number)
+            if tries == _DIGEST_TRIES:
+                raise StorageError(
+                    f"the file arrives damaged, {tries} times: its digest is not the one in the manifest",
+                    path=file.url,
+                    shard=file.shard,
+                    hint="The remote file is damaged or was replaced: run stoker verify where it lies, then "
+                    "restore it.",
+                )
+            with self._guard:
+                self.repeated += 1
+                self._done -= file.size
+            for run in self.blocks.runs(self.blocks.of_file(number), _REQUEST_BYTES):
+                self._fill(*run)
+        sync(path)
+        move_durably(path, self._target / file.name)
+        sync_folder((self._target / file.name).parent)

@@ -24,6 +24,10 @@ from stoker.urls import is_url, without_credentials
 from .listing import crawl, look_up
 from .retry import BodyCutShortError, Retrier, StoppedError, hint_for
 
+T = TypeVar("T")
+
+# Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it.
+_OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _POLL = 0.2  # seconds between two checks whether a read has been stopped
@@ -37,63 +41,6 @@ class StoredFile(NamedTuple):
     modified: int  # Time of the last change, nanoseconds since 1970; 0 if the storage does not state it
 
 
-def file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the URL's path in it."""
-    try:
-        import fsspec.core
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
-        ) from error
-    options: dict[str, Any] = {}
-    try:
-        if url.startswith(("http://", "https://")):
-            from aiohttp import ClientTimeout
-
-            options["client_kwargs"] = {
-                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
-            }
-        fs, root = fsspec.core.url_to_fs(url, **options)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"a package for this storage is missing: {error}",
-            path=url,
-            hint="install the package that the error names",
-        ) from error
-    except ValueError as error:
-        raise StorageError(f"no such storage: {error}", path=url) from error
-    return fs, root
-
-
-def modified(info: dict[str, Any]) -> int:
-    """Return the time of a file's last change, nanoseconds since 1970; 0 if the storage does not state it."""
-    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        value = info.get(name)
-        if isinstance(value, datetime):
-            return int(value.timestamp() * 1e6) * 1000
-        if isinstance(value, (int, float)):
-            return int(value * 1e6) * 1000
-    return 0
-
-
-def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
-    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
-    from asyncio import run_coroutine_threadsafe
-
-    reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
-    while not wait([reading], timeout=_POLL).done:
-        if stop.is_set():
-            reading.cancel()
-            raise StoppedError
-    return bytes(reading.result())
-
-
-T = TypeVar("T")
-
-_OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
-"""Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it."""
-
-
 class Store:
     """A folder at a URL, or of the local file system."""
 
@@ -101,7 +48,7 @@ class Store:
         self.url = os.fspath(url).rstrip("/")
         self._stop = stop or threading.Event()
         self._retrier = Retrier(self._stop)
-        self._fs, root = file_system(self.url)
+        self._fs, root = _file_system(self.url)
         self._root = str(root).rstrip("/")
         protocol = self._fs.protocol
         self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
@@ -137,10 +84,7 @@ class Store:
 
     def download(self, name: str, file: Path) -> None:
         """Copy a file to a local one."""
-        try:
-            self._try(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
-        except FileNotFoundError as error:
-            raise self._missing(name) from error
+        self._existing(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Return bytes ``start`` to ``stop - 1`` of a file."""
@@ -153,14 +97,11 @@ class Store:
                 raise BodyCutShortError(f"{len(data)} bytes came where {stop - start} were asked for")
             return data
 
-        try:
-            return self._try(name, f"read (bytes {start} to {stop})", read)
-        except FileNotFoundError as error:
-            raise self._missing(name) from error
+        return self._existing(name, f"read (bytes {start} to {stop})", read)
 
     def _cat(self, name: str, **limits: int) -> bytes:
         if self._fs.async_impl:
-            return read_asynchronously(self._fs, self._path(name), self._stop, **limits)
+            return _read_asynchronously(self._fs, self._path(name), self._stop, **limits)
         if limits and not _OTHER_CACHES.intersection(self._protocols):
             return bytes(self._fs.cat_file(self._readable(name), cache_type="none", **limits))
         return bytes(self._fs.cat_file(self._readable(name), **limits))
@@ -175,14 +116,14 @@ class Store:
         A web server need not list its folders: it is asked for ``names``, if they are given.
         """
         if self.url.startswith(("http://", "https://")):
-            facts = look_up(self._info, crawl(self._links, self._root) if names is None else names)
+            found = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
             self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
             listed = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
-            facts = {path.removeprefix(self._root).lstrip("/"): info for path, info in listed.items()}
+            found = {path.removeprefix(self._root).lstrip("/"): info for path, info in listed.items()}
         return sorted(
-            StoredFile(name, int(info.get("size") or 0), modified(info))
-            for name, info in facts.items()
+            StoredFile(name, int(info.get("size") or 0), _modified(info))
+            for name, info in found.items()
             if name and info.get("type", "file") == "file"
         )
 
@@ -194,7 +135,7 @@ class Store:
         info = self._info(name)
         if not info or info.get("type", "file") != "file":
             return None
-        return int(info.get("size") or 0), modified(info)
+        return int(info.get("size") or 0), _modified(info)
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file; None if there is no such file."""
@@ -208,7 +149,7 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """Return the facts that the storage states about a file; None if there is no such file."""
+        """Return what the storage states about a file; None if there is no such file."""
 
         def ask() -> dict[str, Any] | None:
             try:
@@ -261,7 +202,7 @@ class Store:
             raise StorageError(
                 "cannot be written: there is no such bucket or folder",
                 path=self.at(name),
-                hint="make it, or correct the address",
+                hint="Make it, or correct the address.",
             ) from error
 
     def _in_folder(self, name: str, write: Callable[[str], None]) -> Callable[[], None]:
@@ -282,7 +223,7 @@ class Store:
         return attempt
 
     def _missing(self, name: str) -> StorageError:
-        return StorageError("does not exist", path=self.at(name), hint="check the address")
+        return StorageError("does not exist", path=self.at(name), hint="Check the address.")
 
     def _readable(self, name: str) -> str:
         """Return the path of a file; NotImplementedError for one that could block, such as a FIFO."""
@@ -294,6 +235,12 @@ class Store:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
+    def _existing(self, name: str, what: str, action: Callable[[], T]) -> T:
+        try:
+            return self._try(name, what, action)
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
+
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
         path = self.at(name) if name else self.url
         try:
@@ -304,6 +251,70 @@ class Store:
             raise StorageError(
                 f"cannot be {what}: {str(error) or type(error).__name__}", path=path, hint=hint_for(error)
             ) from (error if without_credentials(self.url) == self.url else None)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the URL's path in it."""
+    try:
+        import fsspec.core
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
+        ) from error
+    options: dict[str, Any] = {}
+    try:
+        if url.startswith(("http://", "https://")):
+            from aiohttp import ClientTimeout
+
+            options["client_kwargs"] = {
+                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
+            }
+        fs, root = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"a package for this storage is missing: {error}",
+            path=url,
+            hint="Install the package that the error names.",
+        ) from error
+    except ValueError as error:
+        raise StorageError(f"no such storage: {error}", path=url) from error
+    return fs, root
+
+
+def _modified(info: dict[str, Any]) -> int:
+    """Return the time of a file's last change, nanoseconds since 1970; 0 if the storage does not state it."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1e6) * 1000
+        if isinstance(value, (int, float)):
+            return int(value * 1e6) * 1000
+    return 0
+
+
+def _read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
+    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set."""
+    from asyncio import run_coroutine_threadsafe
+
+    reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
+    while not wait([reading], timeout=_POLL).done:
+        if stop.is_set():
+            reading.cancel()
+            raise StoppedError
+    return bytes(reading.result())
+
+
+class RangeReader:
+    """Reads ranges of files, which may lie in different folders, until ``stop`` is set."""
+
+    def __init__(self, urls: Sequence[str], stop: threading.Event) -> None:
+        self._parts = [url.rpartition("/") for url in urls]
+        self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
+
+    def __call__(self, number: int, start: int, stop: int) -> bytes:
+        """Return bytes ``start`` to ``stop - 1`` of file ``number``."""
+        folder, _, name = self._parts[number]
+        return self._stores[folder].read_range(name, start, stop)
 
 
 class RangeFile(io.RawIOBase):

@@ -139,4 +139,4 @@ def test_a_cache_that_is_removed_while_it_is_used_is_an_error(thumbnails: Path, 
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(WriteError, match="was removed while a loader used it") as error:
         opened.read(0)
-    assert "open the dataset and load it again" in str(error.value.hint)
+    assert "Open the dataset and load it again" in str(error.value.hint)

@@ -240,7 +240,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
     with pytest.raises(WriteError, match="the cache cannot be written: Not a directory") as caught:
         loader(server.url, cache=file)
     assert str(caught.value.path).startswith(str(file))
-    assert "name a folder with cache=" in str(caught.value)
+    assert "Name a folder with cache=" in str(caught.value)
 
     def is_full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -48,7 +48,7 @@ def test_runs_stay_within_a_file_and_a_length(tmp_path: Path) -> None:
     assert files.runs(array(), 1 << 20) == []
 
 
-def test_filling_fetches_only_missing_blocks_unless_it_is_anew(tmp_path: Path, contents: list[bytes]) -> None:
+def test_filling_fetches_missing_blocks_unless_asked_again(tmp_path: Path, contents: list[bytes]) -> None:
     files, reader = make(tmp_path), Reader(contents)
     assert files.fill(1, 2, reader) == BLOCK
     assert files.missing(np.arange(6)).tolist() == [0, 2, 3, 4, 5]
@@ -56,7 +56,7 @@ def test_filling_fetches_only_missing_blocks_unless_it_is_anew(tmp_path: Path, c
     assert reader.asked == [(0, 4096, 8192), (0, 0, 4096), (0, 8192, 10_000)]
     assert files.paths[0].read_bytes() == contents[0]
     assert files.fill(0, 3, reader) == 0
-    assert files.fill(0, 3, reader, anew=True) == 10_000
+    assert files.fill(0, 3, reader, again=True) == 10_000
     files.forget(0)
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
 

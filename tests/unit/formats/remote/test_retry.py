@@ -132,7 +132,7 @@ def test_each_retry_is_logged(
         (refused(), "server runs"),
         (ConnectionResetError(errno.ECONNRESET, "reset"), "connection was cut"),
         (TimeoutError("too long"), "did not answer in time"),
-        (ValueError("odd"), "check the address"),
+        (ValueError("odd"), "Check the address"),
     ],
 )
 def test_the_hint_fits_the_error_of_the_storage(

@@ -10,7 +10,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CenterCrop
-from stoker.formats.remote.remote_dataset import FileReader
+from stoker.formats.remote.store import RangeReader
 from stoker.pipeline.caching import read_ahead as cache_read_ahead
 
 
@@ -25,9 +25,9 @@ def test_a_loop_that_waits_for_a_silent_server_logs_a_warning(
             messages.append(record.getMessage())
             answers.set()
 
-    read = FileReader.__call__
+    read = RangeReader.__call__
 
-    def read_later(reader: FileReader, number: int, start: int, stop: int) -> bytes:
+    def read_later(reader: RangeReader, number: int, start: int, stop: int) -> bytes:
         assert answers.wait(60)
         return read(reader, number, start, stop)
 
@@ -36,7 +36,7 @@ def test_a_loop_that_waits_for_a_silent_server_logs_a_warning(
         url, cache=tmp_path, batch_size=61, transforms=[CenterCrop(8)], engine="native"
     ) as loader:
         # A server that does not answer for ten seconds, the time before the first message.
-        monkeypatch.setattr(FileReader, "__call__", read_later)
+        monkeypatch.setattr(RangeReader, "__call__", read_later)
         monkeypatch.setattr(cache_read_ahead, "_SILENCE", 0.0)
         logger, handler = logging.getLogger("stoker.storage"), Messages()
         logger.addHandler(handler)
