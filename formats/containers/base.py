@@ -5,6 +5,7 @@ A container is a module with one :class:`Container`, which :mod:`.registry` impo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..files import FileDigests
+from stoker.errors import CorruptRecordError
+
+from ..files import FileDigests, read_at
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import Span
 
@@ -24,6 +27,30 @@ Read = Callable[[int, int], bytes]
 ReadStart = Callable[[str, int], bytes | None]
 """Reads the start of a file of a shard, given the file's name in the shard (empty for the shard itself) and
 the most bytes to return. Returns None if there is no such regular file."""
+
+
+class BadShardError(ValueError):
+    """A fault of a shard; ``scan`` turns it into a CorruptRecordError that names the shard and the record."""
+
+    def __init__(self, message: str, hint: str | None = None, key: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.key = key  # Key of the damaged record, if it is known
+
+    def about(self, record: int, path: str | Path, shard: str | None = None) -> CorruptRecordError:
+        """Return the error about a record of a file, which belongs to a shard of that name."""
+        name = os.fspath(path).rpartition("/")[2] if shard is None else shard
+        return CorruptRecordError(
+            str(self), path=path, shard=name, record=record, key=self.key, hint=self.hint
+        )
+
+
+def read_whole(descriptor: int, offset: int, length: int) -> bytes:
+    """Return bytes of an open file, all of which must be there."""
+    data = read_at(descriptor, offset, length)
+    if len(data) < length:
+        raise BadShardError("the file became shorter while it was read")
+    return data
 
 
 class RecordPart(NamedTuple):
@@ -168,7 +195,5 @@ class Container:
     # As ``scan``, given a function that reads the data file, its bytes, and its path or URL for errors. The
     # values of the records stay in the file. None for a container whose shards must be read whole
     scan_headers: Callable[[Read, int, str], Iterator[Record]] | None = None
-    # Suffixes of shards that are compressed as a whole, and the function that writes one without compression
-    # into a folder and returns the path. Conversions read such shards
+    # Suffixes of shards that are compressed as a whole, which conversions decompress
     compressed_suffixes: tuple[str, ...] = ()
-    decompress: Callable[[Path, Path], Path] | None = None

@@ -29,6 +29,7 @@ from ..files import check_named, open_regular, read_at
 from ..remote.store import Store
 from ..threads import bounded_map
 from .base import Container, Read, Record
+from .compression import decompress
 from .image_record import ExternalSample, FeatureNames, LeftOutError
 from .protobuf import Span
 from .registry import (
@@ -219,13 +220,13 @@ class ExternalShard:
         return self.file.endswith(self.container.compressed_suffixes)
 
     @contextmanager
-    def local_file(self, folder: Path | None = None, *, decompress: bool = False) -> Iterator[Path]:
+    def local_file(self, folder: Path | None = None, *, plain: bool = False) -> Iterator[Path]:
         """Yield the data file, or a copy of it that lasts for the block, in a new folder in ``folder``.
 
-        Errors within the block that name the copy name the shard instead.
+        With ``plain``, a compressed shard is decompressed. Errors in the block name the shard, not the copy.
         """
-        decompress = decompress and self.is_compressed
-        if not is_url(self.file) and not decompress:
+        decompress_it = plain and self.is_compressed
+        if not is_url(self.file) and not decompress_it:
             yield Path(self.file)
             return
         home, _, name = self.file.rpartition("/")
@@ -236,9 +237,8 @@ class ExternalShard:
                     self._copy(file)
                 if (beside := self._beside(home)) is not None:
                     file.with_name(self.container.beside).write_bytes(beside)
-                if decompress and self.container.decompress is not None:
-                    original = file if is_url(self.file) else Path(self.file)
-                    file = self.container.decompress(original, Path(temporary))
+                if decompress_it:
+                    file = decompress(file if is_url(self.file) else Path(self.file), Path(temporary))
                 yield file
             except StokerError as error:
                 if not str(error.path).startswith(temporary):
@@ -273,7 +273,7 @@ class ExternalShard:
             with self._window() as read:
                 yield from self.container.scan_headers(read, self.size, self.file)
         else:
-            with self.local_file(decompress=True) as file:
+            with self.local_file(plain=True) as file:
                 yield from self.container.scan(file)
 
     @contextmanager

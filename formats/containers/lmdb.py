@@ -32,7 +32,7 @@ from stoker.errors import CorruptRecordError, SourceError, optional_import
 from ..codecs.codec import Codec
 from ..codecs.header import ImageHeader
 from ..files import file_digests, open_regular, read_at
-from .base import Container, ReadStart, Record, Writing, WrittenShard
+from .base import BadShardError, Container, ReadStart, Record, Writing, WrittenShard, read_whole
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
@@ -59,10 +59,6 @@ _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)  # fields of a Datum
 _MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
 _ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
-
-
-class BadPageError(ValueError):
-    """The file is not a whole LMDB data file; the message names the page."""
 
 
 class Node(NamedTuple):
@@ -103,32 +99,32 @@ def walk(descriptor: int, size: int) -> Iterator[Node]:
     tree = _read_tree(descriptor, size)
     if tree.root == _NO_PAGE:
         if tree.entries:
-            raise BadPageError(f"the meta page counts {tree.entries} entries and has no root")
+            raise BadShardError(f"the meta page counts {tree.entries} entries and has no root")
         return
     last: bytes | None = None
     count = 0
     for node in _Walker(descriptor, tree).nodes(tree.root, tree.depth):
         if last is not None and node.key <= last:
-            raise BadPageError(f"keys do not ascend at entry {count}")
+            raise BadShardError(f"keys do not ascend at entry {count}")
         last = node.key
         count += 1
         yield node
     if count != tree.entries:
-        raise BadPageError(f"the meta page counts {tree.entries} entries, the pages hold {count}")
+        raise BadShardError(f"the meta page counts {tree.entries} entries, the pages hold {count}")
 
 
 def _read_tree(descriptor: int, size: int) -> _Tree:
     """Return the tree of the newer of the two meta pages."""
     first = _read_meta(read_at(descriptor, 0, _META_BYTES), 0)
     if first is None:
-        raise BadPageError("no LMDB meta page at the start of the file")
+        raise BadShardError("no LMDB meta page at the start of the file")
     page_size = first.page_size
     second = _read_meta(read_at(descriptor, page_size, _META_BYTES), 1)
     if second is None or second.page_size != page_size:
-        raise BadPageError("the second meta page is damaged")
+        raise BadShardError("the second meta page is damaged")
     tree = max(first, second, key=lambda tree: tree.transaction)
     if (stated := (tree.last_page + 1) * page_size) > size:
-        raise BadPageError(f"the file ends early: {size} bytes where the meta page says {stated}")
+        raise BadShardError(f"the file ends early: {size} bytes where the meta page says {stated}")
     return tree
 
 
@@ -141,17 +137,19 @@ def _read_meta(data: bytes, number: int) -> _Tree | None:
     if magic != _MAGIC or page_number != number or not flags & _METAPAGE:
         return None
     if version != 1:
-        raise BadPageError(f"LMDB data format {version}; only format 1, that of LMDB 0.9, can be read")
+        raise BadShardError(f"LMDB data format {version}; only format 1, that of LMDB 0.9, can be read")
     at = _PAGE.size + _META.size
     page_size = _DB.unpack_from(data, at)[0]
     _, db_flags, depth, _, _, _, entries, root = _DB.unpack_from(data, at + _DB.size)
     last_page, transaction = _META_END.unpack_from(data, at + 2 * _DB.size)
     if page_size not in _PAGE_SIZES:
-        raise BadPageError(f"the meta page says pages of {page_size} bytes")
+        raise BadShardError(f"the meta page says pages of {page_size} bytes")
     if db_flags:
-        raise BadPageError(f"the database has flags {db_flags:#x}: only plain keys in byte order can be read")
+        raise BadShardError(
+            f"the database has flags {db_flags:#x}: only plain keys in byte order can be read"
+        )
     if depth > _DEEPEST:
-        raise BadPageError(f"the meta page says a tree of depth {depth}")
+        raise BadShardError(f"the meta page says a tree of depth {depth}")
     return _Tree(page_size, last_page, entries, depth, root, transaction)
 
 
@@ -168,7 +166,7 @@ class _Walker:
         """Yield the nodes under a page at level ``depth``; the leaves have level 1."""
         page, flags = self._page(number)
         if depth < 1 or flags != (_LEAF if depth == 1 else _BRANCH):
-            raise BadPageError(f"page {number} has flags {flags:#x} at {depth} levels above the bottom")
+            raise BadShardError(f"page {number} has flags {flags:#x} at {depth} levels above the bottom")
         for at in self._pointers(number, page):
             if depth == 1:
                 yield self._leaf(number, page, at)
@@ -180,39 +178,39 @@ class _Walker:
         self._claim(number, 1)
         page = read_at(self._descriptor, number * self._page_size, self._page_size)
         if len(page) < self._page_size:
-            raise BadPageError(f"page {number} is cut off")
+            raise BadShardError(f"page {number} is cut off")
         stored, _, flags, _, _ = _PAGE.unpack_from(page, 0)
         if stored != number:
-            raise BadPageError(f"page {number} says it is page {stored}")
+            raise BadShardError(f"page {number} says it is page {stored}")
         return page, flags
 
     def _claim(self, number: int, pages: int) -> None:
         if number < 2 or number + pages - 1 > self._last_page:
-            raise BadPageError(f"pages {number} to {number + pages - 1} where the last is {self._last_page}")
+            raise BadShardError(f"pages {number} to {number + pages - 1} where the last is {self._last_page}")
         self._left -= pages
         if self._left < 0:
-            raise BadPageError("pages are referred to more than once")
+            raise BadShardError("pages are referred to more than once")
 
     def _pointers(self, number: int, page: bytes) -> tuple[int, ...]:
         """Return the offsets of the nodes in a page, each with room for a node's header."""
         _, _, _, lower, upper = _PAGE.unpack_from(page, 0)
         if not _PAGE.size < lower <= upper <= len(page) or lower % 2:
-            raise BadPageError(f"page {number} has bounds {lower} and {upper}")
+            raise BadShardError(f"page {number} has bounds {lower} and {upper}")
         pointers = struct.unpack_from(f"<{(lower - _PAGE.size) // 2}H", page, _PAGE.size)
         if min(pointers) < upper or max(pointers) > len(page) - _NODE.size:
-            raise BadPageError(f"page {number} has a node out of bounds")
+            raise BadShardError(f"page {number} has a node out of bounds")
         return pointers
 
     def _leaf(self, number: int, page: bytes, at: int) -> Node:
         low, high, flags, key_size = _NODE.unpack_from(page, at)
         if flags & (_SUBDATA | _DUPDATA):
-            raise BadPageError("the file holds named or sorted-duplicate databases, which cannot be read")
+            raise BadShardError("the file holds named or sorted-duplicate databases, which cannot be read")
         if flags & ~_BIG:
-            raise BadPageError(f"page {number} has a node with flags {flags:#x}")
+            raise BadShardError(f"page {number} has a node with flags {flags:#x}")
         start = at + _NODE.size + key_size
         length = low | high << 16
         if start + (8 if flags else length) > len(page):
-            raise BadPageError(f"page {number} has a value out of bounds")
+            raise BadShardError(f"page {number} has a value out of bounds")
         key = page[at + _NODE.size : start]
         if not flags:
             return Node(key, number * self._page_size + start, length)
@@ -224,10 +222,10 @@ class _Walker:
         self._claim(number, pages)
         header = read_at(self._descriptor, number * self._page_size, _PAGE.size)
         if len(header) < _PAGE.size:
-            raise BadPageError(f"page {number} is cut off")
+            raise BadShardError(f"page {number} is cut off")
         stored, _, flags, low, high = _PAGE.unpack(header)
         if stored != number or flags != _OVERFLOW or low | high << 16 < pages:
-            raise BadPageError(f"page {number} is not the start of {pages} overflow pages")
+            raise BadShardError(f"page {number} is not the start of {pages} overflow pages")
         return number * self._page_size + _PAGE.size
 
 
@@ -240,14 +238,12 @@ def scan(path: Path) -> Iterator[Record]:
     with open_regular(path) as (descriptor, size):
         try:
             for node in walk(descriptor, size):
-                value = memoryview(read_at(descriptor, node.offset, node.length))
-                if len(value) < node.length:
-                    raise BadPageError("the file became shorter while it was read")
+                value = memoryview(read_whole(descriptor, node.offset, node.length))
                 yield Record(number, node.key, node.offset, node.length, value)
                 number += 1
-        except BadPageError as error:
+        except BadShardError as error:
             shard = path.parent.name if path.name == _DATA_FILE else path.name
-            raise CorruptRecordError(str(error), path=path, shard=shard, record=number) from error
+            raise error.about(number, path, shard) from error
 
 
 class LMDBWriter:

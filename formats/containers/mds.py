@@ -9,13 +9,10 @@ hashes.
 
 from __future__ import annotations
 
-import bz2
 import contextlib
 import hashlib
 import json
-import shlex
 import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,13 +22,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from stoker.errors import CorruptRecordError, SourceError
+from stoker.errors import SourceError
 
 from ..codecs.header import ImageHeader, raw_header
 from ..files import open_regular, read_at
-from .base import Container, ReadStart, Record, RecordPart
+from .base import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
+from .compression import blame_compression, decompressed_start, find_compression
 from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span
 
@@ -43,7 +40,6 @@ _MOST_INDEX = 1 << 28
 _CHUNK = 1 << 20
 _START = 1 << 16  # bytes in which a shard is recognised
 _MOST_START = 1 << 23  # bytes before the description of a shard that is recognised
-_MOST_SHARD = 1 << 33  # bytes of a decompressed shard: MDSWriter's usual limit is 64 MiB
 _MOST_DESCRIPTION = 1 << 20  # bytes
 _MOST_COLUMNS = 10_000
 
@@ -55,21 +51,6 @@ _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 
 _NUMBERS |= {"float16", "float32", "float64", "int"}
 _PIL = struct.Struct("<III")  # width, height, bytes of the mode
 _PIL_CHANNELS = {b"RGB": 3, b"L": 1}
-
-_SNAPPY = "import sys, snappy; sys.stdout.buffer.write(snappy.decompress(sys.stdin.buffer.read()))"
-_COMMANDS = {
-    "zstd": "zstd -d",
-    "gz": "gzip -d",
-    "bz2": "bzip2 -d",
-    "br": "brotli -d",
-    "snappy": f"python -c {shlex.quote(_SNAPPY)}",
-}
-"""Commands by the suffix of a compressed shard (streaming/base/compression.py)."""
-_STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}  # names of pyarrow
-
-
-class BadShardError(ValueError):
-    """The file is not a whole MDS shard; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -92,19 +73,13 @@ def scan(path: Path) -> Iterator[Record]:
             columns, offsets = _read_shard_header(descriptor, size)
             _check_index_file(path, size, columns, samples=len(offsets) - 1)
             for number, (start, end) in enumerate(pairwise(offsets.tolist())):
-                view = memoryview(read_at(descriptor, start, end - start))
-                if len(view) < end - start:
-                    raise BadShardError("the file became shorter while it was read")
+                view = memoryview(read_whole(descriptor, start, end - start))
                 yield Record(number, b"", start, len(view), view, _parts(view, columns))
         except BadShardError as error:
-            message, hint = str(error), None
-            if compression := _compression_of(path.name, read_at(descriptor, 0, _START)):
-                plain = path.name.removesuffix(f".{compression}")
-                plain = plain if plain != path.name else f"{path.name}.mds"
-                command = f"{_COMMANDS[compression]} < {shlex.quote(path.name)} > {shlex.quote(plain)}"
-                message = f"the shard is compressed with {compression}, which allows no random access"
-                hint = f"Convert it with stoker.convert, or decompress it first: {command}"
-            raise CorruptRecordError(message, path=path, shard=path.name, record=number, hint=hint) from error
+            if compression := find_compression(read_at(descriptor, 0, _START), path.name):
+                blame_compression(error, compression, path.name)
+                error.hint = f"{error.hint}; or convert it with stoker.convert."
+            raise error.about(number, path) from error
 
 
 def _read_shard_header(descriptor: int, size: int) -> tuple[tuple[Column, ...], npt.NDArray[np.int64]]:
@@ -114,9 +89,7 @@ def _read_shard_header(descriptor: int, size: int) -> tuple[tuple[Column, ...], 
     start = _description_offset(count)
     if not start < first <= min(size, start + _MOST_DESCRIPTION):
         raise BadShardError(f"the header claims {count} samples, the first at byte {first}, in {size} bytes")
-    data = read_at(descriptor, 4, first - 4)
-    if len(data) < first - 4:
-        raise BadShardError("the file became shorter while it was read")
+    data = read_whole(descriptor, 4, first - 4)
     offsets = np.frombuffer(data[: start - 4], "<u4").astype(np.int64)
     if (np.diff(offsets) < 0).any():
         record = int(np.flatnonzero(np.diff(offsets) < 0)[0])
@@ -235,7 +208,7 @@ def _recognizes(read_start: ReadStart) -> bool:
     start = read_start("", _START)
     if start is None:
         return False
-    start = _decompressed_start(start) or start
+    start = decompressed_start(start, _START) or start
     if not _starts_as_shard(start):
         return False
     more = 4 * int.from_bytes(start[:4], "little") + 16
@@ -252,79 +225,6 @@ def _starts_as_shard(start: bytes) -> bool:
     if not count or not at < first <= at + _MOST_DESCRIPTION:
         return False
     return start[at : at + 2] == b'{"'[: max(len(start) - at, 0)]
-
-
-def _zstd_start(start: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(start), "zstd") as stream:
-        return bytes(stream.read(_START))
-
-
-_MAGIC: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
-    b"\x28\xb5\x2f\xfd": ("zstd", _zstd_start),
-    b"\x1f\x8b": ("gz", lambda start: zlib.decompressobj(31).decompress(start, _START)),
-    b"BZh": ("bz2", lambda start: bz2.BZ2Decompressor().decompress(start, _START)),
-}
-
-
-def _compression_of(name: str, start: bytes) -> str | None:
-    """Return the compression of a file by its first bytes or by its suffix; None for an uncompressed file."""
-    for magic, (kind, _) in _MAGIC.items():
-        if start.startswith(magic):
-            return kind
-    suffix = name.rpartition(".")[2]
-    return suffix if suffix in _COMMANDS else None
-
-
-def _decompressed_start(start: bytes) -> bytes:
-    """Return the first bytes of a compressed file; empty if it is not compressed, or is damaged."""
-    for magic, (_, decompress) in _MAGIC.items():
-        if start.startswith(magic):
-            with contextlib.suppress(zlib.error, OSError, ValueError, EOFError):
-                return decompress(start)
-    return b""
-
-
-def decompress(file: Path, into: Path) -> Path:
-    """Write a shard without its compression, which its suffix names, into a folder; return the new path."""
-    kind = file.name.rpartition(".")[2]
-    target = into / file.name.removesuffix(f".{kind}")
-    try:
-        with target.open("xb") as out:
-            written = 0
-            for piece in _snappy(file) if kind == "snappy" else _stream(file, _STREAMS[kind]):
-                written += len(piece)
-                if written > _MOST_SHARD:
-                    raise ValueError(f"it has more than {_MOST_SHARD >> 30} GiB")
-                out.write(piece)
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        raise CorruptRecordError(
-            f"the shard cannot be decompressed: {error}",
-            path=file,
-            shard=file.name,
-            hint="Copy the shard again; if it is whole, write it with another compression.",
-        ) from error
-    return target
-
-
-def _stream(file: Path, codec: str) -> Iterator[bytes]:
-    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, codec) as stream:
-        while piece := stream.read(_CHUNK):
-            yield piece
-
-
-def _snappy(file: Path) -> Iterator[bytes]:
-    """Decompress snappy's format of one block, whose first bytes state its length as a varint."""
-    with open_regular(file) as (descriptor, length):
-        data = read_at(descriptor, 0, length)
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
-    if size > _MOST_SHARD or size > 64 * len(data):  # three bytes copy 64 at the most
-        raise ValueError(f"it claims {size} bytes")
-    yield bytes(pa.Codec("snappy").decompress(data, size))
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
@@ -450,6 +350,5 @@ MDS = Container(
     parse_image=parse_image,
     feature_names=MDS_NAMES,
     beside=INDEX_FILE,
-    compressed_suffixes=tuple(f".{kind}" for kind in _COMMANDS),
-    decompress=decompress,
+    compressed_suffixes=(".zstd", ".gz", ".bz2", ".br", ".snappy"),  # of streaming/base/compression.py
 )

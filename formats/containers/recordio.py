@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.errors import CorruptRecordError, DecodeError, SourceError
+from stoker.errors import DecodeError, SourceError
 
 from ..codecs.header import raw_header
 from ..files import open_regular, read_at
-from .base import Container, ReadStart, Record
+from .base import BadShardError, Container, ReadStart, Record, read_whole
 from .image_record import ExternalSample, FeatureNames, to_label
 from .protobuf import Span
 
@@ -44,10 +44,6 @@ class _Piece(NamedTuple):
         return self.offset + -(-self.length // 4) * 4
 
 
-class _BadPieceError(ValueError):
-    """The file is not a whole RecordIO file; the message says what is wrong."""
-
-
 def scan(path: Path) -> Iterator[Record]:
     """Yield the records of a RecordIO file; every magic number, flag and length is checked.
 
@@ -58,15 +54,13 @@ def scan(path: Path) -> Iterator[Record]:
         while offset < size:
             try:
                 pieces = _pieces(descriptor, offset, size)
-                parts = [read_at(descriptor, piece.offset, piece.length) for piece in pieces]
-                if any(len(part) < piece.length for part, piece in zip(parts, pieces, strict=True)):
-                    raise _BadPieceError("the file became shorter while it was read")
-            except _BadPieceError as error:
-                key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), number).decode()
-                hint = None if number else "The file is damaged, or it is not a RecordIO file."
-                raise CorruptRecordError(
-                    str(error), path=path, shard=path.name, record=number, key=key or None, hint=hint
-                ) from error
+                parts = [read_whole(descriptor, piece.offset, piece.length) for piece in pieces]
+            except BadShardError as error:
+                error.key = (
+                    _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), number).decode() or None
+                )
+                error.hint = None if number else "The file is damaged, or it is not a RecordIO file."
+                raise error.about(number, path) from error
             value = memoryview(_MAGIC_BYTES.join(parts))
             first = pieces[0].offset
             yield Record(number, _key(value, number), first, len(value), value, pieces=len(pieces))
@@ -78,11 +72,11 @@ def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
     """Return the pieces of the record at an offset."""
     pieces = [_piece(descriptor, offset, size)]
     if pieces[0].flag not in (_WHOLE, _FIRST):
-        raise _BadPieceError(f"the record starts with continuation flag {pieces[0].flag}")
+        raise BadShardError(f"the record starts with continuation flag {pieces[0].flag}")
     while pieces[-1].flag in (_FIRST, _MIDDLE):
         piece = _piece(descriptor, pieces[-1].end, size)
         if piece.flag not in (_MIDDLE, _LAST):
-            raise _BadPieceError(f"a record in pieces goes on with continuation flag {piece.flag}")
+            raise BadShardError(f"a record in pieces goes on with continuation flag {piece.flag}")
         pieces.append(piece)
     return pieces
 
@@ -90,13 +84,13 @@ def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
 def _piece(descriptor: int, offset: int, size: int) -> _Piece:
     header = read_at(descriptor, offset, _PIECE.size)
     if len(header) < _PIECE.size:
-        raise _BadPieceError(f"the file ends within a record, {len(header)} bytes after the start of a piece")
+        raise BadShardError(f"the file ends within a record, {len(header)} bytes after the start of a piece")
     magic, word = _PIECE.unpack(header)
     if magic != _MAGIC:
-        raise _BadPieceError(f"the magic number is {magic:#010x}, not {_MAGIC:#010x}, at byte {offset}")
+        raise BadShardError(f"the magic number is {magic:#010x}, not {_MAGIC:#010x}, at byte {offset}")
     piece = _Piece(word >> _LENGTH_BITS, offset + _PIECE.size, word & ((1 << _LENGTH_BITS) - 1))
     if (left := size - piece.offset) < piece.length:
-        raise _BadPieceError(f"the record claims {piece.length} bytes where {left} are left")
+        raise BadShardError(f"the record claims {piece.length} bytes where {left} are left")
     return piece
 
 

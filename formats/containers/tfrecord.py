@@ -10,7 +10,6 @@ detection API (research/object_detection/data_decoders/tf_example_decoder.py the
 from __future__ import annotations
 
 import hashlib
-import shlex
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +20,21 @@ from typing import Any, cast
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, SourceError
+from stoker.errors import SourceError
 
 from ..codecs.header import ImageHeader, raw_header
 from ..files import FileDigests, digest_of, open_regular, read_at
-from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
+from .base import (
+    BadShardError,
+    Container,
+    ReadStart,
+    Record,
+    Sidecar,
+    Writing,
+    WrittenShard,
+    read_whole,
+)
+from .compression import ZLIB, Compression, blame_compression, find_compression
 from .image_record import (
     ExternalObjects,
     ExternalSample,
@@ -131,55 +140,45 @@ def scan(path: Path) -> Iterator[Record]:
 
     A length is compared with the size of the file before anything is allocated for it.
     """
+    number = 0
     with open_regular(path) as (descriptor, size):
-        offset = number = 0
-        while offset < size:
-            header = read_at(descriptor, offset, _HEADER.size)
-            length = _value_length(path, number, header, size - offset)
-            offset += _HEADER.size
-            body = read_at(descriptor, offset, length + _FOOTER.size)
-            if len(body) < length + _FOOTER.size:
-                raise _corrupt("the file became shorter while it was read", path, number)
-            view = memoryview(body)[:length]
-            if masked_crc(crc32c(view)) != _FOOTER.unpack_from(body, length)[0]:
-                raise _corrupt("the value's checksum does not match", path, number)
-            yield Record(number, b"", offset, length, view)
-            offset += length + _FOOTER.size
-            number += 1
+        try:
+            offset = 0
+            while offset < size:
+                header = read_at(descriptor, offset, _HEADER.size)
+                length = _value_length(header, size - offset)
+                offset += _HEADER.size
+                body = read_whole(descriptor, offset, length + _FOOTER.size)
+                view = memoryview(body)[:length]
+                if masked_crc(crc32c(view)) != _FOOTER.unpack_from(body, length)[0]:
+                    raise BadShardError("the value's checksum does not match")
+                yield Record(number, b"", offset, length, view)
+                offset += length + _FOOTER.size
+                number += 1
+        except BadShardError as error:
+            if number == 0 and (compression := _compression(read_at(descriptor, 0, _HEADER.size))):
+                blame_compression(error, compression, path.name)
+            raise error.about(number, path) from error
 
 
-def _value_length(path: Path, number: int, header: bytes, left: int) -> int:
+def _value_length(header: bytes, left: int) -> int:
     if len(header) < _HEADER.size or left < _FRAMING:
-        raise _corrupt(f"the file ends within a record, {left} bytes after its start", path, number)
+        raise BadShardError(f"the file ends within a record, {left} bytes after its start")
     length, crc = _HEADER.unpack(header)
     if masked_crc(crc32c(header[:8])) != crc:
-        if number == 0:
-            _check_uncompressed(path, header)
-        hint = None if number else "The file is damaged, or it is not a TFRecord file."
-        raise _corrupt("the length's checksum does not match", path, number, hint)
+        raise BadShardError(
+            "the length's checksum does not match", "The file is damaged, or it is not a TFRecord file."
+        )
     if length > min(left - _FRAMING, _LONGEST):
-        raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, number)
+        raise BadShardError(f"the record claims {length} bytes where {left - _FRAMING} are left")
     return int(length)
 
 
-def _check_uncompressed(path: Path, header: bytes) -> None:
-    """Raise CorruptRecordError for a file that TensorFlow wrote with compression, GZIP or ZLIB."""
-    plain = shlex.quote(f"{path.name.removesuffix('.gz').removesuffix('.tfrecord')}-plain.tfrecord")
-    packed = shlex.quote(path.name)
-    if header[:2] == b"\x1f\x8b":
-        # With a redirection, because gunzip refuses names that do not end in .gz.
-        name, command = "gzip", f"gunzip < {packed} > {plain}"
-    elif header[0] & 15 == 8 and int.from_bytes(header[:2], "big") % 31 == 0:  # RFC 1950, section 2.2
-        inflate = "import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"
-        name, command = "zlib", f'python -c "{inflate}" < {packed} > {plain}'
-    else:
-        return
-    message = f"the file is compressed with {name}, which allows no random access"
-    raise _corrupt(message, path, 0, f"Decompress it first: {command}")
-
-
-def _corrupt(message: str, path: Path, number: int, hint: str | None = None) -> CorruptRecordError:
-    return CorruptRecordError(message, path=path, shard=Path(path).name, record=number, hint=hint)
+def _compression(start: bytes) -> Compression | None:
+    """Return how TensorFlow compressed a file with these first bytes, with GZIP or ZLIB."""
+    if start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0:  # RFC 1950, section 2.2
+        return ZLIB
+    return find_compression(start)
 
 
 def _recognizes(read_start: ReadStart) -> bool:

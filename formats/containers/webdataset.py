@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -22,10 +21,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.errors import CorruptRecordError, SourceError
+from stoker.errors import SourceError
 
 from ..files import open_regular, read_at
-from .base import Container, Read, ReadStart, Record, RecordPart
+from .base import BadShardError, Container, Read, ReadStart, Record, RecordPart, read_whole
+from .compression import GZIP, blame_compression, decompressed_start, find_compression
 from .image_record import ExternalSample, FeatureNames, LeftOutError, Value
 from .protobuf import Span
 
@@ -52,27 +52,11 @@ _EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
 _KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
 _SPARSE_CONTINUES = 482  # in a header; 504 in each block that follows it
 _SPARSE_BLOCK_CONTINUES = 504
-_COMPRESSIONS = {
-    b"\x1f\x8b": "gzip -d",
-    b"\x28\xb5\x2f\xfd": "zstd -d",
-    b"\xfd7zXZ\0": "xz -d",
-    b"BZh": "bzip2 -d",
-}
-
 _META = re.compile(r"__[^/]*__($|/)")
 _INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
 _JSON = "json;jsn"
 _NAME_ANOTHER = "Name another member for this value, or leave its option out."
 _CUT_SHORT = "the archive is cut short: it ends within a header"
-
-
-class BadArchiveError(Exception):
-    """A fault of an archive."""
-
-    def __init__(self, message: str, hint: str = "Restore the archive, or write it again.") -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.key: str | None = None
 
 
 class _Header(NamedTuple):
@@ -106,47 +90,32 @@ class TarSample(NamedTuple):
 def scan(path: Path) -> Iterator[Record]:
     """Yield the samples of a tar archive; every header is checked."""
     with open_regular(path) as (descriptor, size):
-        read = partial(read_at, descriptor)
-        for record in scan_headers(read, size, str(path)):
-            if record.length > _LONGEST_SAMPLE:
-                error = BadArchiveError(
-                    f"the members of {record.key.decode()} have {record.length} bytes, more than 2 GiB",
-                    "Leave other members than images and their annotations out of the archive.",
-                )
-                raise _archive_error(error, read(0, _START), str(path), record.number)
-            view = memoryview(read(record.offset, record.length))
-            if len(view) < record.length:
-                error = BadArchiveError("the file became shorter while it was read")
-                raise _archive_error(error, read(0, _START), str(path), record.number)
+        for record in scan_headers(partial(read_at, descriptor), size, str(path)):
+            try:
+                if record.length > _LONGEST_SAMPLE:
+                    raise BadShardError(
+                        f"the members of {record.key.decode()} have {record.length} bytes, more than 2 GiB",
+                        "Leave other members than images and their annotations out of the archive.",
+                    )
+                view = memoryview(read_whole(descriptor, record.offset, record.length))
+            except BadShardError as error:
+                raise error.about(record.number, path) from error
             yield record._replace(view=view, read=None)
 
 
 def scan_headers(read: Read, size: int, path: str) -> Iterator[Record]:
-    """Yield the samples of a tar archive of which only headers are read and checked."""
+    """Yield the samples of a tar archive, from which only headers are read and checked."""
     number = 0
     try:
         for sample in _find_samples(read, size):
             key, view = sample.key.encode(), memoryview(b"")
             yield Record(number, key, sample.offset, sample.length, view, sample.parts, read=read)
             number += 1
-    except BadArchiveError as error:
-        raise _archive_error(error, read(0, _START), path, number) from error
-
-
-def _archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
-    """Return an error about an archive, by its first bytes, its path or URL, and the damaged sample."""
-    name = path.rpartition("/")[2]
-    message, hint = str(error), error.hint
-    if command := _decompress_command(start):
-        plain = f"{name[:-4]}.tar" if name.endswith(".tgz") else name.rpartition(".")[0] or f"{name}.tar"
-        message = "the archive is compressed, which allows no random access"
-        hint = f"Decompress it first: {command} < {shlex.quote(name)} > {shlex.quote(plain)}"
-    return CorruptRecordError(message, path=path, shard=name, record=record, key=error.key, hint=hint)
-
-
-def _decompress_command(start: bytes) -> str | None:
-    """Return the command that decompresses a file with these first bytes; None for another file."""
-    return next((command for magic, command in _COMPRESSIONS.items() if start.startswith(magic)), None)
+    except BadShardError as error:
+        if compression := find_compression(read(0, _START)):
+            blame_compression(error, compression, path.rpartition("/")[2])
+        error.hint = error.hint or "Restore the archive, or write it again."
+        raise error.about(number, path) from error
 
 
 def _recognizes(read_start: ReadStart) -> bool:
@@ -154,17 +123,14 @@ def _recognizes(read_start: ReadStart) -> bool:
     start = read_start("", _START)
     if start is None:
         return False
-    if start[:2] == b"\x1f\x8b":
-        try:
-            start = zlib.decompressobj(31).decompress(start, _BLOCK)
-        except zlib.error:
-            return False
-    elif _decompress_command(start):
-        return True
+    if compression := find_compression(start):
+        if compression is not GZIP:
+            return True
+        start = decompressed_start(start, _BLOCK)
     block = start[:_BLOCK]
     try:
         parse_header(block)
-    except BadArchiveError:
+    except BadShardError:
         return block == _ZERO  # an empty archive
     return True
 
@@ -181,7 +147,7 @@ def _find_samples(read: Read, size: int) -> Iterator[TarSample]:
                 continue
             if split[0] != key:
                 if split[0] in seen:
-                    raise BadArchiveError(
+                    raise BadShardError(
                         f"the members of {split[0]} are not next to each other",
                         "Sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
                     )
@@ -192,7 +158,7 @@ def _find_samples(read: Read, size: int) -> Iterator[TarSample]:
             members.append((split[1], member))
         if key is not None:
             yield _sample(key, members)
-    except BadArchiveError as error:
+    except BadShardError as error:
         error.key = key
         raise
 
@@ -213,7 +179,7 @@ def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
         for suffix, member in members
     ]
     if len(dict(members)) < len(parts):
-        raise BadArchiveError(f"two members of {key} have one name")
+        raise BadShardError(f"two members of {key} have one name")
     return TarSample(key, start, last.offset + last.length - start, tuple(parts))
 
 
@@ -240,7 +206,7 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
         else:
             member = _member(read, start, data, header._replace(name=name or header.name), pax)
         if member.offset + member.length > size:
-            raise BadArchiveError(
+            raise BadShardError(
                 f"member {member.name} claims {member.length} bytes where {max(size - member.offset, 0)} are "
                 "left"
             )
@@ -249,16 +215,16 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
         at = start = member.offset + _padded(member.length)
         name, pax = None, {}
     if read(at, _TAIL).strip(b"\0"):  # readers of tar leave out what follows
-        raise BadArchiveError(
+        raise BadShardError(
             "bytes follow the end of the archive, as if archives were joined by cat",
             "Name each archive by itself, or join them by: tar --concatenate",
         )
 
 
 def parse_header(block: bytes) -> _Header:
-    """Return the header in a block of 512 bytes; BadArchiveError for a block that is cut short."""
+    """Return the header in a block of 512 bytes; BadShardError for a block that is cut short."""
     if len(block) < _BLOCK:
-        raise BadArchiveError(
+        raise BadShardError(
             _CUT_SHORT if block else "the archive is cut short: it ends without two blocks of zeros",
             "Copy the archive again; if its writer left the end out, append 1024 zero bytes.",
         )
@@ -269,7 +235,7 @@ def parse_header(block: bytes) -> _Header:
     if zlib.adler32(block) & 0xFFFF != (stated + 1) % 65521:
         signed_sum = sum(block) - 256 * sum(value > 127 for value in block)
         if stated != signed_sum:
-            raise BadArchiveError("the checksum of a header does not match")
+            raise BadShardError("the checksum of a header does not match")
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == _USTAR:
         name = prefix.partition(b"\0")[0] + b"/" + name
@@ -282,14 +248,14 @@ def _number(field: bytes) -> int:
         try:
             return int(digits, 8)
         except ValueError:
-            raise BadArchiveError(f"a header has {_text(field)!r} in place of a number") from None
+            raise BadShardError(f"a header has {_text(field)!r} in place of a number") from None
     if field[0] & 0x80:
         if field[0] & 0x40:
-            raise BadArchiveError("a header has a negative number")
+            raise BadShardError("a header has a negative number")
         return int.from_bytes(field, "big") - (0x80 << 8 * (len(field) - 1))
     match = _OCTAL.fullmatch(field)
     if match is None:
-        raise BadArchiveError(f"a header has {_text(field)!r} in place of a number")
+        raise BadShardError(f"a header has {_text(field)!r} in place of a number")
     return int(match[1] or b"0", 8)
 
 
@@ -302,10 +268,10 @@ def parse_pax(data: bytes) -> dict[bytes, bytes]:
         digits = data[at : max(space, at)]
         end = at + int(digits) if digits.isdigit() else 0
         if not space < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise BadArchiveError("a PAX header has a record that is not whole")
+            raise BadShardError("a PAX header has a record that is not whole")
         keyword, equals, value = data[space + 1 : end - 1].partition(b"=")
         if not equals:
-            raise BadArchiveError("a PAX header has a record without a value")
+            raise BadShardError("a PAX header has a record without a value")
         records[keyword] = value
         at = end
     return records
@@ -317,7 +283,7 @@ def _member(read: Read, start: int, data: int, header: _Header, pax: Mapping[byt
     size = header.size
     if (stated := pax.get(b"size")) is not None:
         if not re.fullmatch(rb"\d{1,19}", stated):
-            raise BadArchiveError(f"a PAX header has {_text(stated)!r} in place of a size")
+            raise BadShardError(f"a PAX header has {_text(stated)!r} in place of a size")
         size = int(stated)
     kind = _KINDS.get(header.kind, "" if header.kind in _REGULAR else "member of another type")
     if header.kind in _REGULAR and name.endswith(b"/"):  # before POSIX, folders had no type
@@ -333,10 +299,10 @@ def _member(read: Read, start: int, data: int, header: _Header, pax: Mapping[byt
 
 def _extension(read: Read, offset: int, size: int) -> bytes:
     if size > _LONGEST_EXTENSION:
-        raise BadArchiveError(f"a header of {size} bytes, more than {_LONGEST_EXTENSION}")
+        raise BadShardError(f"a header of {size} bytes, more than {_LONGEST_EXTENSION}")
     content = read(offset, size)
     if len(content) < size:
-        raise BadArchiveError(_CUT_SHORT)
+        raise BadShardError(_CUT_SHORT)
     return content
 
 
@@ -344,7 +310,7 @@ def _check_global(records: Mapping[bytes, bytes]) -> None:
     """Refuse a global header that changes members; comments and times, as git writes them, do not."""
     for keyword in records:
         if keyword in (b"path", b"size") or keyword.startswith(b"GNU.sparse."):
-            raise BadArchiveError(f"a global PAX header sets {_text(keyword)} of all members")
+            raise BadShardError(f"a global PAX header sets {_text(keyword)} of all members")
 
 
 def _behind_sparse_map(read: Read, at: int, header: _Header) -> int:
@@ -353,7 +319,7 @@ def _behind_sparse_map(read: Read, at: int, header: _Header) -> int:
     while goes_on:
         block = read(at, _BLOCK)
         if len(block) < _BLOCK:
-            raise BadArchiveError(_CUT_SHORT)
+            raise BadShardError(_CUT_SHORT)
         goes_on = block[_SPARSE_BLOCK_CONTINUES]
         at += _BLOCK
     return at

@@ -262,7 +262,7 @@ def mds_images(file: str, column: str) -> Iterator[pa.Array]:
     names = FeatureNames(encoded=column, label=None, text=None, key=None)
     container, (shard,) = find_shards([file], "mds")
     last = None
-    with shard.local_file(decompress=True) as path:
+    with shard.local_file(plain=True) as path:
         for record in container.scan(path):
             if last is not None:
                 yield last

@@ -11,7 +11,8 @@ import pytest
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, SampleError
 from stoker.formats.containers import lmdb
-from stoker.formats.containers.lmdb import BadPageError, walk
+from stoker.formats.containers.base import BadShardError
+from stoker.formats.containers.lmdb import walk
 from stoker.formats.files import open_regular
 
 Make = Callable[..., Path]
@@ -198,7 +199,7 @@ def test_forged_meta_pages_are_refused(
 ) -> None:
     forge(tmp_path / "f", [ONE_LEAF], 1, 1)
     (tmp_path / "f").write_bytes(poked((tmp_path / "f").read_bytes(), at, layout, value))
-    with pytest.raises(BadPageError, match=message):
+    with pytest.raises(BadShardError, match=message):
         walked(tmp_path / "f")
 
 
@@ -282,7 +283,7 @@ def test_endless_trees_and_pages_outside_the_file_are_refused(
     tmp_path: Path, pages: list[bytes], depth: int, message: str
 ) -> None:
     forge(tmp_path / "f", pages, depth, 7)
-    with pytest.raises(BadPageError, match=message):
+    with pytest.raises(BadShardError, match=message):
         walked(tmp_path / "f")
 
 
@@ -290,5 +291,5 @@ def test_an_empty_tree_has_no_records(tmp_path: Path) -> None:
     forge(tmp_path / "f", [], 0, 0, root=2**64 - 1)
     assert walked(tmp_path / "f") == []
     forge(tmp_path / "f", [], 0, 5, root=2**64 - 1)
-    with pytest.raises(BadPageError, match="counts 5 entries and has no root"):
+    with pytest.raises(BadShardError, match="counts 5 entries and has no root"):
         walked(tmp_path / "f")

@@ -211,8 +211,8 @@ def damaged(tmp_path: Path) -> dict[str, bytes]:
         ("joined", 1, "bytes follow the end of the archive"),
         ("apart", 1, "the members of a are not next to each other"),
         ("twice", 0, "two members of a"),
-        ("packed.tar.gz", 0, "the archive is compressed"),
-        ("packed.tar.zst", 0, "the archive is compressed"),
+        ("packed.tar.gz", 0, "the file is compressed"),
+        ("packed.tar.zst", 0, "the file is compressed"),
     ],
 )
 def test_a_damaged_archive_is_refused_with_its_path_and_record(

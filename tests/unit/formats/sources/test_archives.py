@@ -222,7 +222,7 @@ def test_an_archive_that_is_cut_short_stops_the_conversion(archives: Path, tmp_p
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("x.tar.gz", "the archive is compressed"), ("none.tar", "cannot be read: No such")],
+    [("x.tar.gz", "the file is compressed"), ("none.tar", "cannot be read: No such")],
 )
 def test_a_compressed_or_missing_archive_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
