@@ -1,4 +1,4 @@
-"""The config of annotations: which columns a dataset's annotations make, and in which form."""
+"""Annotations of image batches: the columns that they make, under the transforms of their images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ from .objects import (
     with_pasted_masks,
 )
 
-_Sides = tuple[int | None, int | None]
+_BAD_RUNS = "the run lengths of a mask are not those of its image"
+_BAD_POLYGON = "a polygon has a vertex that is not finite"
+
+Int64 = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.integer[Any]]
 
 _BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
 _DTYPES = {
@@ -84,7 +89,12 @@ class AnnotationConfig:
         return not (self.objects.columns or self.masks or self.needs_boxes or self.pastes)
 
     def spec(
-        self, column: str, name: str, dataset: SampleSource, size: _Sides, views: int | None = None
+        self,
+        column: str,
+        name: str,
+        dataset: SampleSource,
+        size: tuple[int | None, int | None],
+        views: int | None = None,
     ) -> ColumnSpec:
         """Dtype and shape of a column of annotations."""
         if name == "segmentation" and self.masks:
@@ -194,116 +204,6 @@ def _extra_dtype(arrow_type: str) -> str:
     return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(inner, inner)
 
 
-Mask = npt.NDArray[np.integer[Any]]
-
-
-def composed_objects(objects: BatchObjects, composition: Composition) -> BatchObjects:
-    """The objects of N images, from those of their P parts: part by part, so that no object is lost."""
-    return BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
-
-
-def composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
-    """Class masks of N images, (N, H, W), from those of their P parts, (P, H, W).
-
-    Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
-    """
-    composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
-    for part in np.flatnonzero(composition.shown).tolist():
-        np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
-    return composed
-
-
-def composed_errors(errors: dict[int, SampleError], composition: Composition) -> dict[int, SampleError]:
-    """Errors by the index of an image, from those by the index of a part: the first of each image."""
-    of_images: dict[int, SampleError] = {}
-    for part in sorted(errors):
-        of_images.setdefault(int(composition.image[part]), errors[part])
-    return of_images
-
-
-Ints = npt.NDArray[np.integer[Any]]
-
-_OBJECTS = 64  # drawn at a time: the mask of an object has as many bytes as an output has pixels
-
-
-def draw_classes(
-    annotations: Annotations,
-    params: ImageParams,
-    height: Ints,
-    width: Ints,
-    *,
-    dtype: str,
-    ignore: int,
-    memory: MaskMemory,
-) -> Mask:
-    """Class masks of images after their transforms."""
-    # height (N,), width (N,) -> (N, H, W)
-    masks: Mask = np.full((len(params), *params.size), ignore, dtype)
-    if params.border is None:
-        _draw(annotations, params, (height, width), masks, ignore=ignore, memory=memory)
-    else:  # padding that continues the image shows objects again, and polygons are drawn once
-        for i, size in enumerate(zip(height.tolist(), width.tolist(), strict=True)):
-            source = _draw_source(annotations, i, size, dtype, ignore)
-            masks[i] = transform_mask(params, i, source, ignore)
-    return displace_masks(params, masks, np.arange(len(masks)), ignore)
-
-
-def _draw(
-    annotations: Annotations,
-    params: ImageParams,
-    sizes: tuple[Ints, Ints],
-    masks: Mask,
-    *,
-    ignore: int,
-    memory: MaskMemory,
-) -> None:
-    """Draw class masks in the output into ``masks``, (N, H, W), which hold ``ignore``."""
-    whole = [[np.array([(0, 0), (w, 0), (w, h), (0, h)])] for h, w in zip(*sizes, strict=True)]
-    shown = draw_segments(params, np.arange(len(params)), *sizes, polygons=whole, memory=memory)
-    np.copyto(masks, 0, where=shown.view(np.bool_))
-    for start in range(0, len(annotations), _OBJECTS):
-        part = annotations.take(np.arange(start, min(start + _OBJECTS, len(annotations))))
-        drawn = draw_segments(
-            params, part.owner, *sizes, polygons=part.polygons, runs=part.runs, memory=memory
-        )
-        for covered, i, value in zip(drawn, part.owner.tolist(), _values(part, ignore), strict=True):
-            _add(masks[i], covered.view(np.bool_), value, ignore)
-
-
-def _draw_source(annotations: Annotations, i: int, size: tuple[int, int], dtype: str, ignore: int) -> Mask:
-    """The class mask of sample ``i``, of the ``size`` of its source."""
-    part = annotations.take(annotations.owner == i)
-    mask: Mask = np.zeros(size, dtype)
-    for k, value in enumerate(_values(part, ignore)):
-        covered = fill_polygons(part.polygons[k] if part.polygons else [], size)
-        if part.runs and len(part.runs[k]):
-            covered |= decode_runs(part.runs[k], size)
-        _add(mask, covered.view(np.bool_), value, ignore)
-    return mask
-
-
-def _values(objects: Annotations, ignore: int) -> list[int]:
-    """The values of objects in a mask."""
-    values: list[int] = np.where(objects.crowd, ignore, objects.labels + 1).tolist()
-    return values
-
-
-def _add(mask: Mask, covered: npt.NDArray[np.bool_], value: int, ignore: int) -> None:
-    """Draw an object into a mask; ``covered`` says where it lies."""
-    again = covered & (mask != 0)
-    np.copyto(mask, value, where=covered)
-    np.copyto(mask, ignore, where=again)
-
-
-Int64 = npt.NDArray[np.int64]
-
-# Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
-_MODES = ("1", "L", "P", "I;16", "I")
-
-_BAD_RUNS = "the run lengths of a mask are not those of its image"
-_BAD_POLYGON = "a polygon has a vertex that is not finite"
-
-
 @dataclass(frozen=True, eq=False)
 class BatchAnnotations:
     """Annotations of the N images of a batch, after their transforms."""
@@ -348,14 +248,9 @@ class AnnotationProcessor:
         """
         if not self._pastes or annotations is None:
             return params
-        errors = self._damaged(positions, samples, annotations)
-        sound = annotations.take(~np.isin(annotations.owner, list(errors))) if errors else annotations
-        size = samples.height, samples.width
-        return with_pasted_masks(params, sound, *size, config=self._rules, memory=self._memory)
-
-    @property
-    def _rules(self) -> ObjectConfig:
-        return self._objects or ObjectConfig()
+        sound, _ = self._sound(positions, samples, annotations)
+        size, config = (samples.height, samples.width), self._objects or ObjectConfig()
+        return with_pasted_masks(params, sound, *size, config=config, memory=self._memory)
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
@@ -379,23 +274,18 @@ class AnnotationProcessor:
         objects = masks = None
         size = samples.height, samples.width
         if annotations is not None and (self._draws_classes or self._draws_objects):
-            errors = self._damaged(positions, samples, annotations)
-            if errors:
-                annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
+            annotations, errors = self._sound(positions, samples, annotations)
         if self._objects is not None and annotations is not None:
             objects = self._transform_objects(annotations, params, samples, self._objects)
         if self._masks is not None and annotations is not None and self._draws_classes:
-            dtype, ignore = self._masks.dtype, self._masks.ignore
-            masks = draw_classes(annotations, params, *size, dtype=dtype, ignore=ignore, memory=self._memory)
+            masks = draw_classes(annotations, params, size, self._masks, self._memory)
             masks[list(errors)] = 0
         elif self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
-        if composition := params.composition:
-            objects = None if objects is None else composed_objects(objects, composition)
-            if masks is not None and self._masks is not None:
-                masks = composed_masks(masks, composition, self._masks.ignore)
-            errors = composed_errors(errors, composition)
-        return BatchAnnotations(objects, masks, errors)
+        annotated = BatchAnnotations(objects, masks, errors)
+        if params.composition is None:
+            return annotated
+        return _composed(annotated, params.composition, self._masks.ignore if self._masks else 0)
 
     def _transform_objects(
         self, annotations: Annotations, params: ImageParams, samples: Samples, config: ObjectConfig
@@ -435,19 +325,19 @@ class AnnotationProcessor:
                 masks[i] = transform_mask(params, i, mask, config.ignore)
         return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
 
-    def _damaged(
+    def _sound(
         self, positions: Int64, samples: Samples, annotations: Annotations
-    ) -> dict[int, SampleError]:
-        """Errors of samples that have an object with an impossible polygon or impossible run lengths."""
-        errors: dict[int, SampleError] = {}
+    ) -> tuple[Annotations, dict[int, SampleError]]:
+        """The annotations of samples with possible polygons and run lengths, and the errors of others."""
         pixels = samples.height.astype(np.int64) * samples.width
-        for message, bad in (
-            (_BAD_RUNS, bad_runs(annotations.runs or (), pixels[annotations.owner])),
-            (_BAD_POLYGON, bad_polygons(annotations.polygons or ())),
-        ):
-            for i in annotations.owner[bad].tolist():
-                errors[i] = self._dataset.error(int(positions[i]), message)
-        return errors
+        runs = bad_runs(annotations.runs or (), pixels[annotations.owner])
+        errors = dict.fromkeys(annotations.owner[runs].tolist(), _BAD_RUNS)
+        polygons = bad_polygons(annotations.polygons or ())
+        errors |= dict.fromkeys(annotations.owner[polygons].tolist(), _BAD_POLYGON)
+        if not errors:
+            return annotations, {}
+        sound = annotations.take(~np.isin(annotations.owner, list(errors)))
+        return sound, {i: self._dataset.error(int(positions[i]), what) for i, what in errors.items()}
 
     def _read_mask(self, position: int) -> bytes | SampleError:
         """File of one sample's mask, or the error that it raised."""
@@ -470,12 +360,38 @@ class AnnotationProcessor:
             return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
 
 
+def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) -> BatchAnnotations:
+    """The annotations of N images, from those of their P parts: the objects part by part, the first error."""
+    objects, errors = parts.objects, dict[int, SampleError]()
+    if objects is not None:
+        objects = BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
+    for part in sorted(parts.errors):
+        errors.setdefault(int(composition.image[part]), parts.errors[part])
+    masks = None if parts.masks is None else _composed_masks(parts.masks, composition, ignore)
+    return BatchAnnotations(objects, masks, errors)
+
+
+def _composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
+    """Class masks of N images, (N, H, W), from those of their P parts, (P, H, W).
+
+    Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
+    """
+    composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
+    for part in np.flatnonzero(composition.shown).tolist():
+        np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
+    return composed
+
+
 def _parts(config: ObjectConfig) -> frozenset[str]:
     """Parts of annotations that columns without masks need, as :meth:`Dataset.annotations` names them."""
     parts = config.columns & {"keypoints"}
     if any(name.startswith(EXTRA_PREFIX) for name in config.columns - {"object_id"}):
         parts |= {"extra"}
     return parts
+
+
+# Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
+_MODES = ("1", "L", "P", "I;16", "I")
 
 
 def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
@@ -492,3 +408,63 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
             "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)
+
+
+_AT_ONCE = 64  # objects: the mask of an object has as many bytes as an output has pixels
+
+
+def draw_classes(
+    annotations: Annotations,
+    params: ImageParams,
+    sizes: tuple[Ints, Ints],
+    config: MaskConfig,
+    memory: MaskMemory,
+) -> Mask:
+    """Class masks of images after their transforms, drawn from their objects: (N, H, W).
+
+    The rule is that of ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
+    DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if
+    several objects cover it. Here crowds are also ignored.
+    """
+    # sizes: (N,) heights and (N,) widths
+    masks: Mask = np.full((len(params), *params.size), config.ignore, config.dtype)
+    if params.border is not None:  # padding that continues the image shows objects again
+        for i, size in enumerate(zip(*(one.tolist() for one in sizes), strict=True)):
+            masks[i] = transform_mask(params, i, _draw_source(annotations, i, size, config), config.ignore)
+        return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
+    whole = [[np.array([(0, 0), (w, 0), (w, h), (0, h)])] for h, w in zip(*sizes, strict=True)]
+    shown = draw_segments(params, np.arange(len(params)), *sizes, polygons=whole, memory=memory)
+    np.copyto(masks, 0, where=shown.view(np.bool_))
+    for start in range(0, len(annotations), _AT_ONCE):
+        part = annotations.take(np.arange(start, min(start + _AT_ONCE, len(annotations))))
+        drawn = draw_segments(
+            params, part.owner, *sizes, polygons=part.polygons, runs=part.runs, memory=memory
+        )
+        for covered, i, value in zip(drawn, part.owner.tolist(), _values(part, config.ignore), strict=True):
+            _add(masks[i], covered.view(np.bool_), value, config.ignore)
+    return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
+
+
+def _draw_source(annotations: Annotations, i: int, size: tuple[int, int], config: MaskConfig) -> Mask:
+    """The class mask of sample ``i``, of the ``size`` of its source."""
+    part = annotations.take(annotations.owner == i)
+    mask: Mask = np.zeros(size, config.dtype)
+    for k, value in enumerate(_values(part, config.ignore)):
+        covered = fill_polygons(part.polygons[k] if part.polygons else [], size)
+        if part.runs and len(part.runs[k]):
+            covered |= decode_runs(part.runs[k], size)
+        _add(mask, covered.view(np.bool_), value, config.ignore)
+    return mask
+
+
+def _values(objects: Annotations, ignore: int) -> list[int]:
+    """The values of objects in a mask."""
+    values: list[int] = np.where(objects.crowd, ignore, objects.labels + 1).tolist()
+    return values
+
+
+def _add(mask: Mask, covered: npt.NDArray[np.bool_], value: int, ignore: int) -> None:
+    """Draw an object into a mask; ``covered`` says where it lies."""
+    again = covered & (mask != 0)
+    np.copyto(mask, value, where=covered)
+    np.copyto(mask, ignore, where=again)

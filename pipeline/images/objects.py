@@ -1,6 +1,7 @@
-"""Boxes and keypoints of a batch under its transforms: in C++, or in NumPy for images that C++ does not take.
+"""The objects of image batches: boxes, keypoints and masks follow the transforms of their images.
 
-For a hundred boxes the call of NumPy costs more than the computation. Both give the same numbers.
+C++ computes them, because a call of NumPy costs more than the computation for a hundred boxes. NumPy computes
+what C++ lacks, with the same numbers.
 """
 
 from __future__ import annotations
@@ -32,8 +33,70 @@ from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.random import sequence, unit_interval
 
-Float = npt.NDArray[np.float64]
-Owner = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.uint8]
+
+ObjectForm = Literal["ragged", "padded"]
+
+EXTRA_PREFIX = "object_"
+"""Start of the names of columns that only some sources have, such as "object_difficult"; "object_id" is not
+one of these, because every source has it."""
+
+
+@dataclass(frozen=True)
+class ObjectConfig:
+    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`."""
+
+    columns: frozenset[str] = frozenset()  # Names of the columns
+    form: ObjectForm = "ragged"  # "ragged" or "padded"
+    box_format: BoxFormat = "XYXY"  # Format of the boxes that are handed out
+    min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
+    min_size: float = 0.0  # Least width and height of a box, pixels of the output
+    # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
+    swap: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(ObjectForm):
+            forms = ", ".join(get_args(ObjectForm))
+            raise ConfigError(f"objects must be one of {forms}, found {self.form!r}")
+        object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
+        if not 0 <= self.min_visible <= 1:
+            raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
+        if not 0 <= self.min_size < np.inf:
+            raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class BatchObjects:
+    """M objects of N images, image by image."""
+
+    owner: Int64  # (M,) int64, ascending, index in the batch of each object's image
+    # (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output
+    columns: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def counts(self, n: int) -> Int64:
+        """Number of objects of each of ``n`` images, (n,) int64."""
+        return np.bincount(self.owner, minlength=n)
+
+    def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
+        """The objects of the images at ``chosen``, (K,) indices among ``n`` images, which may repeat."""
+        ends = np.concatenate(([0], np.cumsum(self.counts(n))))
+        start, stop = ends[chosen], ends[chosen + 1]
+        at = expand_ranges(start, stop)
+        owner = np.repeat(np.arange(len(chosen)), stop - start)
+        return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
+
+    def column(self, name: str, config: ObjectConfig) -> Array:
+        """One column as it is handed out, (M, ...); lengths and areas are float32."""
+        values = self.columns[name]
+        if name == "boxes":
+            values = convert_boxes(values, "XYXY", config.box_format)
+        return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def deciding_objects(annotations: Annotations) -> Objects:
@@ -42,14 +105,75 @@ def deciding_objects(annotations: Annotations) -> Objects:
     return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
 
 
+def transform_objects(
+    annotations: Annotations,
+    params: ImageParams,
+    height: npt.NDArray[np.integer[Any]],
+    width: npt.NDArray[np.integer[Any]],
+    config: ObjectConfig,
+    *,
+    memory: MaskMemory | None = None,
+) -> BatchObjects:
+    """The objects that the images of a batch show after their transforms."""
+    # height (N,), width (N,)
+    boxes, keep = output_boxes(
+        params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
+    )
+    displaced = displace_boxes(params, boxes, annotations.owner)
+    if displaced is not boxes:
+        boxes, sides = displaced, displaced[:, 2:] - displaced[:, :2]
+        keep &= np.all((sides > 0) & (sides >= config.min_size), axis=1)
+    kept = annotations
+    if not keep.all():
+        kept, boxes = annotations.take(keep), boxes[keep]
+    columns: dict[str, Array] = {
+        "boxes": boxes,
+        "box_labels": kept.labels,
+        "crowd": kept.crowd,
+        "object_id": kept.id,
+        **{EXTRA_PREFIX + name: values for name, values in kept.extra.items()},
+    }
+    if "area" in config.columns:
+        columns["area"] = kept.area * _area_scale(kept, params, boxes)
+    if kept.keypoints is not None and "keypoints" in config.columns:
+        keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)
+    if "masks" in config.columns:
+        masks = draw_segments(
+            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
+        )
+        columns["masks"] = displace_masks(params, masks, kept.owner, 0)
+    wanted = config.columns | {"boxes"}
+    return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
+
+
+def pad(values: Array, counts: Int64) -> Array:
+    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros after them."""
+    most = int(counts.max(initial=0))
+    padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
+    padded[np.arange(most) < counts[:, None]] = values
+    return padded
+
+
+def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
+    """Factors of objects' areas, (M,): the image's scale at the object, times the visible share of its box.
+
+    The upright box around a turned object is larger than the object, so the share is 1 at most.
+    """
+    source = kept.boxes.astype(np.float64)
+    scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)
+    seen, whole = box_areas(boxes), box_areas(source)
+    return np.asarray(np.minimum(scale, np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)))
+
+
 def output_boxes(
     params: ImageParams,
     boxes: npt.NDArray[np.float32],
-    owner: Owner,
+    owner: Int64,
     *,
     min_visible: float = 0.0,
     min_size: float = 0.0,
-) -> tuple[Float, npt.NDArray[np.bool_]]:
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Boxes of the output, (M, 4) float64 XYXY, and which to keep, (M,) bool; see :func:`transform_boxes`."""
     if _is_general(params):
         return transform_boxes(params, boxes, owner, min_visible=min_visible, min_size=min_size)
@@ -68,8 +192,8 @@ def output_boxes(
 
 
 def output_keypoints(
-    params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Owner, swap: tuple[int, ...]
-) -> Float:
+    params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Int64, swap: tuple[int, ...]
+) -> npt.NDArray[np.float64]:
     """Keypoints of the output, (M, K, 3) float64; see :func:`transform_keypoints`."""
     if _is_general(params):
         return transform_keypoints(params, keypoints, owner, swap or None)
@@ -83,9 +207,6 @@ def _is_general(params: ImageParams) -> bool:
     """Whether the C++ code lacks what these images need."""
     return params.warp is not None or params.border is not None or params.image_size is not None
 
-
-Ints = npt.NDArray[np.integer[Any]]
-Mask = npt.NDArray[np.uint8]
 
 _OBJECTS = 64  # the number of objects is rounded up to a multiple, so that few sizes of memory occur
 _BATCHES = 8  # whose memory is kept; with fewer, alternating sizes evict each other
@@ -188,134 +309,6 @@ def _counts(lists: Sequence[Sequence[Any] | npt.NDArray[Any]]) -> npt.NDArray[np
     return np.fromiter(map(len, lists), np.int64, len(lists))
 
 
-Array = npt.NDArray[Any]
-Int64 = npt.NDArray[np.int64]
-
-ObjectForm = Literal["ragged", "padded"]
-
-EXTRA_PREFIX = "object_"
-"""Start of the names of columns with a source's own facts about objects, such as "object_difficult".
-"object_id" is not such a column, because every source has it."""
-
-
-@dataclass(frozen=True)
-class ObjectConfig:
-    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`."""
-
-    columns: frozenset[str] = frozenset()  # Names of the columns
-    form: ObjectForm = "ragged"  # "ragged" or "padded"
-    box_format: BoxFormat = "XYXY"  # Format of the boxes that are handed out
-    min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
-    min_size: float = 0.0  # Least width and height of a box, pixels of the output
-    # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
-    swap: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.form not in get_args(ObjectForm):
-            forms = ", ".join(get_args(ObjectForm))
-            raise ConfigError(f"objects must be one of {forms}, found {self.form!r}")
-        object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
-        if not 0 <= self.min_visible <= 1:
-            raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
-        if not 0 <= self.min_size < np.inf:
-            raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class BatchObjects:
-    """M objects of N images, image by image."""
-
-    owner: Int64  # (M,) int64, ascending, index in the batch of each object's image
-    # (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output
-    columns: Mapping[str, Array]
-
-    def __len__(self) -> int:
-        return len(self.owner)
-
-    def counts(self, n: int) -> Int64:
-        """Number of objects of each of ``n`` images, (n,) int64."""
-        return np.bincount(self.owner, minlength=n)
-
-    def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
-        """The objects of the images at ``chosen``, (K,) indices among ``n`` images, which may repeat."""
-        ends = np.concatenate(([0], np.cumsum(self.counts(n))))
-        start, stop = ends[chosen], ends[chosen + 1]
-        at = expand_ranges(start, stop)
-        owner = np.repeat(np.arange(len(chosen)), stop - start)
-        return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
-
-    def column(self, name: str, config: ObjectConfig) -> Array:
-        """One column as it is handed out, (M, ...); lengths and areas are float32."""
-        values = self.columns[name]
-        if name == "boxes":
-            values = convert_boxes(values, "XYXY", config.box_format)
-        return values.astype(np.float32) if values.dtype == np.float64 else values
-
-
-def transform_objects(
-    annotations: Annotations,
-    params: ImageParams,
-    height: npt.NDArray[np.integer[Any]],
-    width: npt.NDArray[np.integer[Any]],
-    config: ObjectConfig,
-    *,
-    memory: MaskMemory | None = None,
-) -> BatchObjects:
-    """The objects that the images of a batch show after their transforms."""
-    # height (N,), width (N,)
-    boxes, keep = output_boxes(
-        params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
-    )
-    displaced = displace_boxes(params, boxes, annotations.owner)
-    if displaced is not boxes:
-        boxes, sides = displaced, displaced[:, 2:] - displaced[:, :2]
-        keep &= np.all((sides > 0) & (sides >= config.min_size), axis=1)
-    kept = annotations
-    if not keep.all():
-        kept, boxes = annotations.take(keep), boxes[keep]
-    columns: dict[str, Array] = {
-        "boxes": boxes,
-        "box_labels": kept.labels,
-        "crowd": kept.crowd,
-        "object_id": kept.id,
-        **{EXTRA_PREFIX + name: values for name, values in kept.extra.items()},
-    }
-    if "area" in config.columns:
-        columns["area"] = kept.area * _area_scale(kept, params, boxes)
-    if kept.keypoints is not None and "keypoints" in config.columns:
-        keypoints = output_keypoints(params, kept.keypoints, kept.owner, config.swap)
-        columns["keypoints"] = displace_keypoints(params, keypoints, kept.owner)
-    if "masks" in config.columns:
-        masks = draw_segments(
-            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
-        )
-        columns["masks"] = displace_masks(params, masks, kept.owner, 0)
-    wanted = config.columns | {"boxes"}
-    return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
-
-
-def pad(values: Array, counts: Int64) -> Array:
-    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros after them."""
-    most = int(counts.max(initial=0))
-    padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
-    padded[np.arange(most) < counts[:, None]] = values
-    return padded
-
-
-def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
-    """Factors of objects' areas, (M,): the image's scale at the object, times the visible share of its box.
-
-    The upright box around a turned object is larger than the object, so the share is 1 at most.
-    """
-    source = kept.boxes.astype(np.float64)
-    scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)
-    seen, whole = box_areas(boxes), box_areas(source)
-    return np.asarray(np.minimum(scale, np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)))
-
-
-Masks = npt.NDArray[np.uint8]
-
-
 def with_pasted_masks(
     params: ImageParams,
     annotations: Annotations,
@@ -389,7 +382,7 @@ def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectCo
     return BatchObjects(objects.owner[keep], {name: columns[name][keep] for name in names})
 
 
-def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_size: float) -> bool:
+def _cover(columns: dict[str, Any], k: int, mask: Mask, min_left: float, min_size: float) -> bool:
     """Remove the pixels of ``mask`` from object ``k``; return whether enough of the object is visible."""
     object_mask = columns["masks"][k]
     before = int(np.count_nonzero(object_mask))
@@ -410,7 +403,7 @@ def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_si
     return bool(np.all(box[2:] - box[:2] >= max(min_size, 1e-6)))
 
 
-def _hide_points(points: npt.NDArray[np.float64], mask: Masks) -> None:
+def _hide_points(points: npt.NDArray[np.float64], mask: Mask) -> None:
     """Mark visible keypoints, (K, 3), that ``mask`` covers as labelled and hidden."""
     at = np.floor(points[:, :2]).astype(np.int64).clip(0, (mask.shape[1] - 1, mask.shape[0] - 1))
     points[(points[:, 2] == 2) & (mask[at[:, 1], at[:, 0]] != 0), 2] = 1
