@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of
 from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
 from stoker.types import Layout
@@ -94,8 +95,7 @@ class Adapter(Protocol):
 
 def framework_of(output: str) -> Framework:
     """The framework whose arrays a loader with this ``output`` hands out."""
-    if output not in FRAMEWORKS:
-        raise ConfigError(f"output must be one of {', '.join(FRAMEWORKS)}, found {output!r}")
+    one_of("output", output, tuple(FRAMEWORKS))
     row = FRAMEWORKS[output]
     return FRAMEWORKS[_module(row).backend()] if row.borrows else row
 

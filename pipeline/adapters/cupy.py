@@ -32,14 +32,12 @@ class Adapter(adapters.Adapter):
             return _complete(to_bfloat16(shared) if dtype == "bfloat16" else shared.copy())
 
     def column(self, values: Any) -> Any:
-        """The values on the GPU; lists of strings stay lists."""
         if isinstance(values, list):
             return values
         with self._device:
             return _complete(cupy.asarray(values))
 
     def ragged(self, values: Any, counts: Any) -> Any:
-        """A list of views of one array."""
         return split(self.column(values), counts)
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
@@ -50,7 +48,6 @@ class Adapter(adapters.Adapter):
             return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 
     def take(self, images: Any, index: Any) -> Any:
-        """A copy of the chosen images."""
         with self._device:
             return _complete(images[cupy.asarray(index)])
 
@@ -62,5 +59,4 @@ def _complete(array: Any) -> Any:
 
 
 def sees_gpu() -> bool:
-    """Whether CuPy finds a GPU."""
     return bool(cupy.is_available())

@@ -47,15 +47,12 @@ class Adapter(adapters.Adapter):
         return self._to_device(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
 
     def ragged(self, values: Any, counts: Any) -> Any:
-        """A list of arrays."""
         return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        """The images after MixUp or CutMix, on their device."""
         return mix_arrays(jnp, params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
-        """A copy of the chosen images."""
         return jnp.take(images, jnp.asarray(index, dtype=jnp.int32), axis=0)
 
     def _to_device(self, array: Any) -> Any:
@@ -105,5 +102,4 @@ def global_batch(
 
 
 def sees_gpu() -> bool:
-    """Whether the devices of JAX's default backend are GPUs."""
     return bool(any(device.platform == "gpu" for device in jax.devices()))

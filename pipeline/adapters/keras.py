@@ -29,12 +29,10 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     """
 
     def get_numpy_iterator(self) -> Iterator[tuple[Any, ...]]:
-        """Batches of NumPy arrays, for one epoch."""
         for batch in self._view():
             yield tuple(np.asarray(column) for column in batch)
 
     def get_jax_iterator(self) -> Iterator[tuple[Any, ...]]:
-        """Batches of JAX arrays, for one epoch."""
         return map(tuple, self._view())
 
     def get_tf_dataset(self) -> Any:
@@ -51,7 +49,6 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     @property
     def num_batches(self) -> int:
-        """Steps of a whole epoch."""
         return len(self)
 
     @property

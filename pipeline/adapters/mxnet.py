@@ -37,26 +37,21 @@ class Adapter(adapters.Adapter):
         return images.astype(dtype, copy=False).as_in_context(self._context)
 
     def column(self, values: Any) -> Any:
-        """An NDArray of the values, of their dtype; lists of strings stay lists."""
         if isinstance(values, list):
             return values
         values = np.asarray(values)
         return mxnet.nd.array(values, ctx=self._context, dtype=values.dtype)
 
     def ragged(self, values: Any, counts: Any) -> Any:
-        """A list of NDArrays."""
         return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches, which runs on the host."""
         mixed = mix_copy(params, images.asnumpy(), layout)
         return mxnet.nd.array(mixed, ctx=images.context, dtype=mixed.dtype)
 
     def take(self, images: Any, index: Any) -> Any:
-        """A copy of the chosen images."""
         return mxnet.nd.take(images, mxnet.nd.array(index, ctx=images.context, dtype="int64"))
 
 
 def sees_gpu() -> bool:
-    """Whether this build of MXNet finds a GPU."""
     return bool(mxnet.context.num_gpus())

@@ -24,7 +24,6 @@ class Adapter(adapters.Adapter):
             )
 
     def images(self, array: Any, dtype: str) -> Any:
-        """The array itself."""
         if dtype != "bfloat16":
             return array
         try:
@@ -34,22 +33,17 @@ class Adapter(adapters.Adapter):
         return array.view(bfloat16)
 
     def column(self, values: Any) -> Any:
-        """The values as an array; lists of strings stay lists."""
         return values if isinstance(values, list) else np.asarray(values)
 
     def ragged(self, values: Any, counts: Any) -> Any:
-        """A list of views."""
         return split(values, counts)
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches."""
         return mix_in_place(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
-        """A copy of the chosen images."""
         return images[index]
 
 
 def sees_gpu() -> bool:
-    """Always False: NumPy's arrays lie on the CPU."""
     return False

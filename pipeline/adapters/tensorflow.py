@@ -45,7 +45,6 @@ class Adapter(adapters.Adapter):
         return self._to_device(images)
 
     def column(self, values: Any) -> Any:
-        """A tensor of the values, strings included."""
         if isinstance(values, list):
             return self._to_device(tf.constant(values, tf.string))
         return self._to_device(tf.convert_to_tensor(np.asarray(values)))
@@ -55,16 +54,13 @@ class Adapter(adapters.Adapter):
         return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
 
     def views(self, images: Any, count: int) -> Any:
-        """The same memory with an axis of views, (count, N, ...)."""
         return tf.reshape(images, (count, -1, *images.shape[1:]))
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        """The images after MixUp or CutMix, on their device."""
         with tf.device(images.device):
             return _mixed(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
-        """A copy of the chosen images."""
         return tf.gather(images, index)
 
     def _to_device(self, tensor: Any) -> Any:
@@ -152,5 +148,4 @@ class LoaderState(tf.train.experimental.PythonState):  # type: ignore[misc]  # t
 
 
 def sees_gpu() -> bool:
-    """Whether this build of TensorFlow finds a GPU."""
     return bool(tf.config.list_physical_devices("GPU"))

@@ -62,8 +62,6 @@ def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
 
 
 class Adapter(adapters.Adapter):
-    """Makes tensors."""
-
     def __init__(self, device: str | None, *, pin_memory: bool = False) -> None:
         self._device = None if device in (None, "cpu") else torch.device(device)
         if pin_memory and not torch.cuda.is_available():
@@ -89,7 +87,6 @@ class Adapter(adapters.Adapter):
         return self._to_device(images)
 
     def column(self, values: Any) -> Any:
-        """A tensor of the values; lists of strings stay lists."""
         return (
             values
             if isinstance(values, list)
@@ -97,11 +94,9 @@ class Adapter(adapters.Adapter):
         )
 
     def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
-        """A list of views of one tensor."""
         return list(self.column(values).split(counts.tolist()))
 
     def mix(self, params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-        """The images after MixUp or CutMix, on their device."""
         partners = images[torch.from_numpy(params.partner).to(images.device)]
         mixed = images
         if (params.share < 1).any():
@@ -113,7 +108,6 @@ class Adapter(adapters.Adapter):
         return mixed
 
     def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
-        """A copy of the chosen images."""
         return images[torch.from_numpy(index).to(images.device)]
 
     def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -94,7 +94,6 @@ class CachePrefetcher:
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[BatchReads]]) -> CachedEpoch:
-        """Begin to fetch the batches of a pass."""
         read_aheads = [
             CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
             for number, handle in self._handles.items()
@@ -105,7 +104,6 @@ class CachePrefetcher:
         return begun
 
     def counters(self) -> Counters:
-        """Return the counts of the cache and the storage."""
         counted = Counters(retries=retries() - self._earlier_retries)
         for handle in self._handles.values():
             files, requests = handle.files.blocks, handle.requests
@@ -171,7 +169,6 @@ class CachedEpoch:
         self._cleanup = Cleanup(self, _end, read_aheads, self._workers)
 
     def start(self) -> None:
-        """Start to fetch."""
         for worker in self._workers:
             worker.start()
 

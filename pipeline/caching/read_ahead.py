@@ -138,8 +138,6 @@ class BlockRequests:
 
 
 class BatchReads(NamedTuple):
-    """The payloads that a batch reads."""
-
     rows: Int64  # (N,) int64, the index row of each payload
     # (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last
     slices: Int64 | None = None
@@ -305,7 +303,6 @@ class CacheReadAhead:
             raise StoppedError
 
     def wait(self) -> None:
-        """See :meth:`stoker.pipeline.caching.prefetcher.CachedEpoch.wait`."""
         batch = self._take()
         while True:
             self._wait_for(set(batch.requests))
@@ -366,7 +363,6 @@ class CacheReadAhead:
             raise LoaderClosedError("the pass was ended while it waited for the network")
 
     def release(self) -> None:
-        """See :meth:`stoker.pipeline.caching.prefetcher.CachedEpoch.release`."""
         with self._lock:
             if self._taken:
                 batch = self._taken.popleft()

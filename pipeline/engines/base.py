@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import one_of
 from stoker.augment.params import ImageParams
 from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
@@ -56,10 +57,8 @@ class ImageFormat:
     bits: int = 8  # Bits of a level of the stored images: 8 or 16, or 32 for floats
 
     def __post_init__(self) -> None:
-        arguments = (("dtype", get_args(DType)), ("layout", get_args(Layout)), ("color", get_args(Color)))
-        for name, known in arguments:
-            if getattr(self, name) not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, found {getattr(self, name)!r}")
+        for name, kind in (("dtype", DType), ("layout", Layout), ("color", Color)):
+            one_of(name, getattr(self, name), get_args(kind))
         if self.layout == "NHWC4" and self.color != "rgb":
             raise ConfigError(
                 f"layout='NHWC4' is RGB with a fourth channel of zeros, and color is {self.color!r}",
@@ -100,7 +99,6 @@ class Work:
 
     @property
     def columns(self) -> tuple[ImageParams, ...]:
-        """The parameters of all images, an element for each array."""
         return self.params, *self.others
 
     def views(self, params: Sized) -> int:
@@ -110,8 +108,6 @@ class Work:
 
 @dataclass(frozen=True)
 class Result:
-    """A batch that was executed."""
-
     # Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or, with DLPack's protocol, on the
     # engine's device. Its memory belongs to the receiver until the last reference is gone. NumPy's arrays
     # hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead
@@ -126,7 +122,6 @@ class Result:
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """All arrays of images, as :attr:`Work.columns` has their parameters."""
         return self.images, *self.others
 
 

@@ -128,7 +128,6 @@ class NativeEngine:
         self._closed = False
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once."""
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
@@ -141,7 +140,6 @@ class NativeEngine:
         self._in_flight.append(batch)
 
     def collect(self) -> Result:
-        """Wait for the oldest batch and return it."""
         if not self._in_flight:
             raise EngineError("no batch is in flight", hint="Submit one first.")
         batch = self._in_flight[0]
@@ -164,7 +162,6 @@ class NativeEngine:
         self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=_GAP)
 
     def close(self) -> None:
-        """Stop the threads and close the files; batches in flight are lost."""
         self._closed = True
         self._pool.close()
         for batch in list(self._in_flight):
@@ -245,8 +242,6 @@ class NativeEngine:
 
 @dataclass
 class PendingBatch:
-    """A batch from submit to collect."""
-
     work: Work  # Samples and parameters of the batch
     # Arrays that the images are written into, one for each of the work's columns
     images: tuple[npt.NDArray[Any], ...]
@@ -404,8 +399,6 @@ _MCU_HEIGHTS = (8, 16)  # the index does not say which one an image has
 
 
 class ByteRanges(NamedTuple):
-    """Ranges of bytes of data files."""
-
     shard: npt.NDArray[np.int32]  # (M,) int32, index of the data file
     offset: Int64  # (M,) int64, first byte
     length: Int64  # (M,) int64, number of bytes
@@ -476,7 +469,6 @@ class UnfinishedImages:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels."""
         return sum(part.nbytes for part in self.pixels)
 
     def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -505,13 +497,11 @@ class UnfinishedEngine(NativeEngine):
         self._left: deque[tuple[ImageParams, ...]] = deque()
 
     def submit(self, work: Work) -> None:
-        """Start a batch without the steps that are left."""
         made, *others = map(_before_colors, work.columns)
         super().submit(Work(work.samples, made, tuple(others)))
         self._left.append(work.columns)
 
     def collect(self) -> Result:
-        """Wait for the oldest batch; its images are UnfinishedImages."""
         result = super().collect()
         images, *others = (
             UnfinishedImages(_parts(pixels), _after_pixels(params), self._finished)
@@ -552,5 +542,4 @@ def _after_pixels(params: ImageParams) -> ImageParams:
 
 
 def make_engine(settings: EngineSettings) -> Engine:
-    """Make the native engine for RGB or grey images."""
     return UnfinishedEngine(settings) if settings.unfinished else NativeEngine(settings)

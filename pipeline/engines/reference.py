@@ -45,11 +45,9 @@ class ReferenceEngine:
         self._in_flight: deque[tuple[_Arrays, _Started]] = deque()
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        """Ask the kernel for the whole payloads of ``samples``."""
         self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once."""
         dtype = self._image_format.numpy_dtype
         shapes = (self._image_format.shape(one.image_count, one.size) for one in work.columns)
         arrays = tuple(np.zeros(shape, dtype) for shape in shapes)
@@ -61,7 +59,6 @@ class ReferenceEngine:
         self._in_flight.append((arrays, started))
 
     def collect(self) -> Result:
-        """Wait for the oldest batch and return it."""
         (images, *others), started = self._in_flight.popleft()
         by_image = [future.result() for future in started]
         outcomes = [outcome for of_image in by_image for outcome in of_image]
@@ -71,7 +68,6 @@ class ReferenceEngine:
         return Result(images, status, reason, errors, tuple(others))
 
     def close(self) -> None:
-        """End the threads and close the files; safe to call twice."""
         self._pool.shutdown(cancel_futures=True)
         self._in_flight.clear()
         self._shards.close()
@@ -142,7 +138,6 @@ class ReferenceEngine:
             )
 
     def _make(self, params: ImageParams, i: int, pixels: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-        """Write image ``i`` of the parameters into ``out``."""
         image_format = self._image_format
         self._store(reference.execute(params, i, pixels, image_format.dtype, image_format.layout), out)
 

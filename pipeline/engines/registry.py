@@ -20,8 +20,6 @@ from .devices import BatchPlacement, Machine, choose_placement, numbered_device
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One engine."""
-
     module: str  # Its module in this folder, imported at the first use
     # Batches in flight that keep the engine busy, from its threads and the samples of a batch
     depth: Callable[[int, int], int]

@@ -79,13 +79,11 @@ class AnnotationConfig:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Names of all columns that annotations make."""
         count = {"count"} if self.objects.columns else set()
         return self.objects.columns | count | ({"segmentation"} if self.masks else set())
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither a column nor a transform needs annotations."""
         return not (self.objects.columns or self.masks or self.needs_boxes or self.pastes)
 
     def spec(
@@ -96,7 +94,6 @@ class AnnotationConfig:
         size: tuple[int | None, int | None],
         views: int | None = None,
     ) -> ColumnSpec:
-        """Dtype and shape of a column of annotations."""
         if name == "segmentation" and self.masks:
             return ColumnSpec(column, self.masks.dtype, size, views=views)
         if name == "count":
@@ -264,7 +261,6 @@ class AnnotationProcessor:
         return self._pool.submit(self._annotate, positions, samples, params, annotations).result
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _annotate(
@@ -458,7 +454,6 @@ def _draw_source(annotations: Annotations, i: int, size: tuple[int, int], config
 
 
 def _values(objects: Annotations, ignore: int) -> list[int]:
-    """The values of objects in a mask."""
     values: list[int] = np.where(objects.crowd, ignore, objects.labels + 1).tolist()
     return values
 

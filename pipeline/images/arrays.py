@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.errors import ConfigError, CorruptRecordError, SampleError
+from stoker.arguments import one_of
+from stoker.errors import CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_column
 
@@ -37,8 +38,7 @@ class ArrayConfig:
     form: ArrayForm = "ragged"  # Form of arrays whose shapes differ: "ragged" or "padded"
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(ArrayForm):
-            raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
+        one_of("arrays", self.form, get_args(ArrayForm))
 
     def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
         """The same, with only those columns that a batch holds, or whose shapes a batch holds."""
@@ -64,8 +64,6 @@ class ArrayConfig:
 
 @dataclass(frozen=True, eq=False)
 class BatchArrays:
-    """The arrays of the N samples of a batch."""
-
     config: ArrayConfig  # The columns and their form
     arrays: Mapping[str, list[Array]]  # N arrays in each column, by name
     shapes: Mapping[str, Int64]  # (N, S) int64, the sides of these arrays
@@ -129,7 +127,6 @@ class ArrayReader:
         return BatchArrays(self._config, arrays, shapes), errors
 
     def close(self) -> None:
-        """End the threads and close the data files."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._shards.close()
 

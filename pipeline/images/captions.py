@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import optional_number, whole_number
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError, StaleIndexError
@@ -76,8 +76,7 @@ class Tokens:
         object.__setattr__(self, "pad_id", optional_number("Tokens: pad_id", self.pad_id, 0))
         object.__setattr__(self, "row", optional_number("Tokens: row", self.row, 1))
         for name, kind in (("form", Form), ("choose", Choice), ("too_long", TooLong)):
-            if (value := getattr(self, name)) not in (allowed := get_args(kind)):
-                raise ConfigError(f"Tokens: {name} must be one of {', '.join(allowed)}, found {value!r}")
+            one_of(f"Tokens: {name}", getattr(self, name), get_args(kind))
         self._check_row()
         if self.tokenizer is None and self.column != CAPTION:
             raise ConfigError(
@@ -149,7 +148,6 @@ class Captions:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that batches may have."""
         if self.tokens.row is not None:
             return tuple(_OUTPUTS)
         return (CAPTION,) if self.tokens.form == "ragged" else (CAPTION, MASK)

@@ -1,12 +1,9 @@
-"""The columns ``to_source`` and ``source_size``: the way back from pixels of a batch to those of the source.
-
-:mod:`stoker.augment.geometry.source_coordinates` brings boxes, keypoints and masks back by these columns.
-"""
+"""The columns of an image batch: image columns and what follows them, their names, and what they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,20 +33,20 @@ from .patches import patch_column_names
 from .planners import IMAGE_SIZE, Padding
 from .sizes import SizePlan
 
-TO_SOURCE = "to_source"
-"""Name of the column of matrices; it follows images, so that views have one each."""
-SOURCE_SIZE = "source_size"
-"""Name of the column of heights and widths; it belongs to samples."""
-
-
+Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
+
+# The way back from pixels of a batch to those of the sources, see augment/geometry/source_coordinates.py.
+TO_SOURCE = "to_source"  # matrices, which follow images, so that views have one each
+SOURCE_SIZE = "source_size"  # heights and widths, which belong to samples
+
 CompileTransforms = Callable[..., ImagePlan]
 """Checks a list of transforms of images, as :func:`compile_image` does for images of a dtype and form."""
 
 
 @dataclass(frozen=True)
 class ImageColumn:
-    """A column of images: one image of each sample, or V views of each.
+    """An image column: one image of each sample, or V views of each.
 
     The M images of N samples stand view by view: image i shows sample i % N. M is N without views, and
     V * N otherwise.
@@ -78,7 +75,7 @@ class ImageColumn:
     ) -> ImageColumn:
         """The same with the columns of annotations among ``names`` that follow it."""
         bare = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
-        bare = (*bare, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
+        bare = (*bare, *({"label"} & set(names)))  # belongs to no image column, but is checked with each
         annotations = make_annotation_config(dataset, bare, objects, self.plan, batch_transform_plan)
         return replace(self, annotations=annotations)
 
@@ -119,7 +116,6 @@ class ImageColumn:
         return origins.matrices[shown] @ params.to_source()
 
     def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
-        """Dtype and shape of the column ``name``, which holds ``part``."""
         size = self._common_size()
         if part == "image":
             shape = image_format.shape(0, size)[1:]
@@ -142,7 +138,6 @@ class ImageColumn:
         return height if len(heights) == 1 else None, width if len(widths) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides the images, as a dictionary that JSON can hold."""
         views = {} if self.views is None else {"views": self.views}
         mask = {"mask": self.mask.to_dict()} if self.mask else {}
         return {**self.plan.to_json(), **views, **mask}
@@ -154,72 +149,78 @@ def plan_columns(
     sizes: Sequence[Size] = (),
     padding: Padding | None = None,
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
-    """Check a loader's transforms, and plan its columns of images, without annotations."""
+    """Check a loader's transforms, and plan its image columns, without annotations."""
     if not isinstance(transforms, Mapping):
-        _refuse_views(transforms)
-        of_images, batch_transform_plan = split_transforms(transforms)
-        plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
-        largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
-        pad_to_multiple_of, ragged = (
-            (padding.pad_to_multiple_of, padding.ragged) if padding else (None, False)
-        )
-        plan = (
-            plans[largest]
-            if largest
-            else compile_transforms(of_images, pad_to_multiple_of=pad_to_multiple_of)
-        )
-        if plan.dtype == "uint16" and batch_transform_plan.transforms:
-            raise ConfigError(
-                "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."
-            )
-        if padding:
-            _refuse_batch_transforms(batch_transform_plan, "images of different sizes")
-        return (ImageColumn("image", plan, by_size=plans, ragged=ragged),), batch_transform_plan
+        column, batch_transform_plan = _single_column(transforms, compile_transforms, sizes, padding)
+        return (column,), batch_transform_plan
     if sizes or padding:
         raise ConfigError(
-            "sizes needs a single list of transforms, found named columns of images",
+            "sizes needs a single list of transforms, found named image columns",
             hint="Leave sizes out: each list of a mapping has a size of its own.",
         )
     if not transforms:
         raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
-    columns = tuple(_named_column(name, listed, compile_transforms) for name, listed in transforms.items())
-    _check_dtypes(columns)
-    return columns, BatchTransformPlan()
+    columns = []
+    for name, listed in transforms.items():
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            raise ConfigError(
+                f"transforms: {name!r} cannot be the name of a column",
+                hint="Choose a Python identifier without a leading underscore, such as 'large'.",
+            )
+        try:
+            columns.append(_named_column(name, listed, compile_transforms))
+        except ConfigError as error:
+            raise ConfigError(f"{name!r}: {error.message}", hint=error.hint) from None
+    first = columns[0]
+    for column in columns[1:]:
+        if column.plan.dtype != first.plan.dtype:
+            raise ConfigError(
+                f"the images of {first.name!r} are {first.plan.dtype}, and those of {column.name!r} "
+                f"{column.plan.dtype}; a loader makes one dtype",
+                hint=f"Give dtype={first.plan.dtype!r}, or end both in Normalize.",
+            )
+    return tuple(columns), BatchTransformPlan()
+
+
+def _single_column(
+    transforms: Sequence[AnyTransform],
+    compile_transforms: CompileTransforms,
+    sizes: Sequence[Size],
+    padding: Padding | None,
+) -> tuple[ImageColumn, BatchTransformPlan]:
+    _refuse_views(transforms)
+    of_images, after = split_transforms(transforms)
+    plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
+    largest = max(sizes, key=math.prod, default=None)
+    multiple = padding.pad_to_multiple_of if padding else None
+    plan = plans[largest] if largest else compile_transforms(of_images, pad_to_multiple_of=multiple)
+    if plan.dtype == "uint16" and after.transforms:
+        raise ConfigError(
+            "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."
+        )
+    if padding:
+        _refuse_batch_transforms(after, "images of different sizes")
+    return ImageColumn("image", plan, by_size=plans, ragged=bool(padding and padding.ragged)), after
 
 
 def _named_column(
-    name: object, transforms: Sequence[AnyTransform] | Views, compile_transforms: CompileTransforms
+    name: str, listed: Sequence[AnyTransform] | Views, compile_transforms: CompileTransforms
 ) -> ImageColumn:
-    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+    views, mask = None, None
+    if isinstance(listed, Views):
+        views, mask, listed = listed.count, listed.mask, listed.transforms
+    _refuse_views(listed)
+    of_images, after = split_transforms(listed)
+    _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
+    plan = compile_transforms(of_images)
+    for one in plan.combining:
         raise ConfigError(
-            f"transforms: {name!r} cannot be the name of a column",
-            hint="Choose a Python identifier without a leading underscore, such as 'large'.",
+            f"{type(one).__name__} combines samples, which named image columns cannot do",
+            hint="Leave it out, or give the loader one list of transforms to one size.",
         )
-    views = transforms if isinstance(transforms, Views) else None
-    with _naming(name):
-        listed = transforms.transforms if isinstance(transforms, Views) else transforms
-        _refuse_views(listed)
-        of_images, after = split_transforms(listed)
-        _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
-        plan = compile_transforms(of_images)
-        for one in plan.combining:
-            raise ConfigError(
-                f"{type(one).__name__} combines samples, which named columns of images cannot do",
-                hint="Leave it out, or give the loader one list of transforms to one size.",
-            )
-        mask = views.mask if views else None
-        if mask:
-            mask.grid(plan.size)
-    return ImageColumn(name, plan, views.count if views else None, f"{name}_", mask)
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Add the name of a column to a ConfigError."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{name!r}: {error.message}", hint=error.hint) from None
+    if mask:
+        mask.grid(plan.size)
+    return ImageColumn(name, plan, views, f"{name}_", mask)
 
 
 def _refuse_views(transforms: object) -> None:
@@ -232,7 +233,7 @@ def _refuse_views(transforms: object) -> None:
         )
 
 
-def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named columns of images") -> None:
+def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named image columns") -> None:
     for transform in plan.transforms:
         raise ConfigError(
             f"{type(transform).__name__} mixes samples of a batch, which {what} cannot have",
@@ -243,18 +244,6 @@ def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named column
             f"{function_name(function)} is a function of batches, which {what} cannot have",
             hint="Call it in the training step, or make it a Step: a loader runs steps on each image.",
         )
-
-
-def _check_dtypes(columns: Sequence[ImageColumn]) -> None:
-    """Raise ConfigError unless all images have one dtype, as an engine makes them."""
-    first = columns[0]
-    for column in columns[1:]:
-        if column.plan.dtype != first.plan.dtype:
-            raise ConfigError(
-                f"the images of {first.name!r} are {first.plan.dtype}, and those of {column.name!r} "
-                f"{column.plan.dtype}; a loader makes one dtype",
-                hint=f"Give dtype={first.plan.dtype!r}, or end both in Normalize.",
-            )
 
 
 def column_names(
@@ -294,14 +283,7 @@ def column_names(
     names = arrays.with_shapes(names)
     _check_captions(names, captions, dataset)
     of_images = {one.name: _names_of_images(one, annotated) for one in images}
-    of_samples = {
-        "row",
-        "mask",
-        SOURCE_SIZE,
-        *batchable_columns(dataset),
-        *arrays.columns,
-        *of_captions,
-    }
+    of_samples = {"row", "mask", SOURCE_SIZE, *batchable_columns(dataset), *arrays.columns, *of_captions}
     of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
     if images[0].prefix:
         _check_taken(of_images, of_samples, dataset)
@@ -310,7 +292,6 @@ def column_names(
 
 
 def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
-    """The column of images, and all columns that may follow it."""
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
     follow += [TO_SOURCE, *([IMAGE_SIZE] if column.plan.pad_to_multiple_of else [])]
     return [column.name, *(f"{column.prefix}{name}" for name in follow)]
@@ -332,7 +313,7 @@ def _check_captions(names: Sequence[str], captions: Captions | None, dataset: Sa
 
 
 def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:
-    """Raise ConfigError if columns of images, or what follows them, have the name of another column."""
+    """Raise ConfigError if image columns, or what follows them, have the name of another column."""
     taken = set(of_samples)
     for own, names in of_images.items():
         for name in names:
@@ -363,28 +344,25 @@ def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -
 
 def _only_in_some(name: str, dataset: SampleSource) -> str:
     """The part of the message that some datasets of a mixture lack a column; empty for other columns."""
-    lacking = [one.path for one in dataset.datasets if not _has_column(one, name)]
+    lacking = [
+        one.path
+        for one in dataset.datasets
+        if name not in one.types and name not in one.arrays and name not in task_columns(one)
+    ]
     if not 0 < len(lacking) < len(dataset.datasets):
         return ""
     return f", which {', '.join(map(str, lacking))} lacks; a mixture has the columns that all datasets have"
-
-
-def _has_column(dataset: SampleSource, name: str) -> bool:
-    return name in dataset.types or name in dataset.arrays or name in task_columns(dataset)
-
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
     """What a batch of N samples holds besides its images."""
 
-    # Annotations of each column of images, M images of N samples in each
+    # Annotations of each image column, M images of N samples in each
     annotated: Sequence[BatchAnnotations]
-    # Matrices of each column of images, (M, 3, 3) float64; None where no column needs them
+    # Matrices of each image column, (M, 3, 3) float64; None where no column needs them
     to_source: Sequence[Array | None]
-    # Heights and widths of each column of images, (M, 2); None where all fill their array
+    # Heights and widths of each image column, (M, 2); None where all fill their array
     image_sizes: Sequence[Array | None]
     arrays: BatchArrays | None  # Arrays of the dataset; None if there are no such columns
     errors: dict[int, SampleError]  # Errors in what belongs to samples, by index in the batch
@@ -406,7 +384,7 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class ImageContents:
-    """A column of images, and the annotations that follow them; None if no column needs these."""
+    """An image column, and the annotations that follow them; None if no column needs these."""
 
     images: Any  # (M, ...) of NumPy, or on a GPU of the framework
     objects: BatchObjects | None  # Objects of all images

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
+from stoker.arguments import one_of
 from stoker.augment.geometry.annotations import (
     area_scale,
     displace_boxes,
@@ -58,9 +59,7 @@ class ObjectConfig:
     swap: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(ObjectForm):
-            forms = ", ".join(get_args(ObjectForm))
-            raise ConfigError(f"objects must be one of {forms}, found {self.form!r}")
+        one_of("objects", self.form, get_args(ObjectForm))
         object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
         if not 0 <= self.min_visible <= 1:
             raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")

@@ -35,7 +35,6 @@ class PatchAssembler:
     def make(
         self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
     ) -> Any:
-        """Assemble a batch; see :class:`..batch_assembler.BatchAssembler`."""
         sizes = contents.image_sizes[0]
         assert planned.groups is not None, "rows of patches are packed"
         assert sizes is not None, "images of patches are padded"

@@ -67,11 +67,9 @@ class ResizeToPatches(Transform):
     most: int
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """See :class:`Transform`."""
         state.resize(patch_grids(state.size.T, self.most).T * self.size, "bilinear")
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None
 
 
@@ -137,12 +135,10 @@ class PatchPlanner(ImagePlanner):
         return Fitting(self._image_patches, smaller=True)
 
     def packing(self, epoch: int) -> PackingPlan:
-        """The packed rows of an epoch."""
         differs = self.shuffle or self.captions is not None
         return self._packings.get(epoch if differs else 0, self._pack)
 
     def prepared(self, transforms: Transforms) -> Transforms:
-        """The user's transforms after the resize to patches."""
         return resize_to_patches(transforms, self.patches)
 
     def layout(self, layout: Layout) -> Layout:
@@ -154,7 +150,6 @@ class PatchPlanner(ImagePlanner):
         return "NHWC"
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
         return {
             "patches": asdict(self.patches),
             "batch_size": self.batch_size,
@@ -183,7 +178,6 @@ class PatchPlanner(ImagePlanner):
         return pack(lengths, (row, self.captions.tokens.row), max_sequences=most, seed=seed, epoch=epoch)
 
     def sampler(self, world_size: int, epoch: int) -> FixedBucketSampler:
-        """See :class:`ImagePlanner`; all rows have one length."""
         full = np.full(len(self.packing(epoch)), self.patches.row, np.int64)
         return FixedBucketSampler(full, full[:1], self.batch_size, **self.sampling(world_size))
 
@@ -194,7 +188,6 @@ _ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
 def patch_column_names(
     columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch, captions: Captions | None
 ) -> tuple[str, ...]:
-    """Names of the columns of a batch of patches, in their order."""
     label = ("label",) if "label" in dataset.types and "labels" not in dataset.tasks else ()
     of_captions = captions.columns if captions else ()
     usual = (*_ALWAYS, *of_captions[: len(_ALWAYS)], *label)

@@ -63,11 +63,9 @@ class ImagePlanner:
         return transforms
 
     def layout(self, layout: Layout) -> Layout:
-        """The layout of the images."""
         return layout
 
     def sampler(self, world_size: int, epoch: int) -> BatchSampler:
-        """The sampler of an epoch for a number of ranks."""
         raise NotImplementedError
 
     def plan(self, ranks: Process, epoch: int, history: History) -> BatchPlan:
@@ -144,25 +142,20 @@ class BucketPlanner(ImagePlanner):
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The shapes as pairs."""
         return tuple((height, width) for height, width in self.shapes.tolist())
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`ImagePlanner`: those of the same nearest shape."""
         return Fitting(nearest_shapes(self.image_sizes, self.shapes))
 
     def prepared(self, transforms: Transforms) -> Transforms:
-        """The user's transforms, after a crop if they have none."""
         return cover_by_default(transforms, random=self.shuffle)
 
     def sampler(self, world_size: int, epoch: int) -> ShapeBucketSampler:
-        """See :class:`ImagePlanner`; all epochs have one sampler."""
         batch_sizes = np.array(self.batch_sizes)
         return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
         return {
             "buckets": asdict(self.buckets),
             "shapes": self.shapes.tolist(),
@@ -198,7 +191,6 @@ class Padding:
     ragged: bool = False  # Whether the batch is handed out as a list of images without their padding
 
     def to_json(self) -> dict[str, Any]:
-        """The padding as a dictionary that JSON can hold."""
         return {"ragged": True} if self.ragged else {"padded": self.pad_to_multiple_of}
 
 
@@ -234,16 +226,13 @@ class RatioGroupPlanner(ImagePlanner):
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`ImagePlanner`: those of the same group."""
         return Fitting(ratio_groups(self.image_sizes, self.groups.factor))
 
     def sampler(self, world_size: int, epoch: int) -> RatioGroupSampler:
-        """See :class:`ImagePlanner`; all epochs have one sampler."""
         sampling = self.sampling(world_size)
         return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
         return {
             **self.groups.padding.to_json(),
             "aspect_ratio_group_factor": self.groups.factor,

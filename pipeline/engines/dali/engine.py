@@ -75,7 +75,6 @@ class DaliEngine:
         self._works.append((len(started), payloads))
 
     def collect(self) -> Result:
-        """Wait for the oldest batch."""
         if not self._works:
             raise EngineError("no batch is in flight")
         count, payloads = self._works.popleft()
@@ -94,18 +93,15 @@ class DaliEngine:
         return Result(images, payloads.status(), payloads.reason(), others=tuple(others))
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        """Ask the kernel for the whole payloads of ``samples``."""
         self._reader.will_need(samples)
 
     def close(self) -> None:
-        """Free the pipelines."""
         self._works.clear()
         self._in_flight.clear()
         self._pipelines.clear()
         self._reader.close()
 
     def _prepare(self, typical: Work) -> None:
-        """Build the pipeline for batches like this one."""
         try:
             for column in range(len(typical.columns)):
                 self._pipeline(self._batch(typical, column, Payloads([])))
@@ -156,7 +152,6 @@ class DaliEngine:
         return pipeline
 
     def _finish(self, batch: DaliBatch, pipeline: BuiltPipeline | EngineError) -> Any:
-        """Images of the oldest batch in flight."""
         if isinstance(pipeline, EngineError):
             raise pipeline
         try:
@@ -240,7 +235,6 @@ class BuiltPipeline:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
 
     def start(self, batch: DaliBatch) -> None:
-        """Start a batch; returns at once."""
         self._feed(batch)
         self._pipeline.schedule_run()
 

@@ -116,8 +116,6 @@ BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
 
 @dataclass(frozen=True)
 class Payloads:
-    """The payloads of N samples."""
-
     # For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is bad
     data: list[npt.NDArray[np.uint8]]
     # Status and message of bad samples, by index in the batch
@@ -131,7 +129,6 @@ class Payloads:
         return len(self.data)
 
     def of(self, rows: Sequence[int]) -> Payloads:
-        """The payloads of these samples alone."""
         origin = None if self.origin is None else self.origin[list(rows)]
         return Payloads([self.data[i] for i in rows], origin=origin)
 
@@ -154,14 +151,12 @@ class Payloads:
         return [data if data.ndim == 1 else _ppm(data) for data in self.data]
 
     def status(self) -> npt.NDArray[np.uint8]:
-        """The :class:`Status` of each sample, (N,) uint8."""
         status = np.full(len(self), Status.OK, np.uint8)
         for i, (found, _) in self.bad.items():
             status[i] = found
         return status
 
     def reason(self) -> dict[int, str]:
-        """Messages about bad samples, by index in the batch."""
         return {i: reason for i, (_, reason) in self.bad.items()}
 
 
@@ -195,11 +190,9 @@ class PayloadReader:
         return payloads
 
     def will_need(self, samples: Samples) -> None:
-        """Ask the kernel to read the payloads of ``samples`` ahead."""
         self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def close(self) -> None:
-        """Close the files."""
         self._shards.close()
 
     def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
@@ -229,8 +222,6 @@ _PROBES = 8
 
 @dataclass(frozen=True)
 class DaliBatch:
-    """A batch on its way through a pipeline."""
-
     spec: PipelineSpec  # Specification of the pipeline
     params: ImageParams  # Parameters of the batch that was submitted
     payloads: Payloads  # Payloads to execute
@@ -377,7 +368,6 @@ def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.ND
 
 
 def _is_interpolated(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """(N,) bool, True for samples that a warp interpolates."""
     if params.warp is None:
         return np.zeros(len(params), np.bool_)
     warped = np.any(params.warp.matrix != np.eye(3), axis=(1, 2)) | (params.warp.canvas != params.size)

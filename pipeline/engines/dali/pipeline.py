@@ -38,7 +38,6 @@ def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size:
 
 
 def _device_id(device: str) -> int | None:
-    """Number of the GPU; None for the CPU."""
     if device == "cpu":
         return None
     device_type, _, number = device.partition(":")

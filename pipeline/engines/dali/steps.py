@@ -89,7 +89,6 @@ class StepSignature:
 
 
 def signatures_of(steps: Iterable[Step]) -> tuple[StepSignature, ...]:
-    """The signatures of steps, in order."""
     return tuple(map(_signature, steps))
 
 
@@ -117,7 +116,6 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
 def add_steps(
     signatures: Iterable[StepSignature], image: Any, source: Source, size: Size, device: str
 ) -> Any:
-    """Add the operators of steps after an image."""
     from nvidia.dali import types
 
     for index, signature in enumerate(signatures):

@@ -153,7 +153,7 @@ def test_a_grid_has_the_largest_scale_that_fits(most: int) -> None:
         ({"transforms": [Pad(2)]}, "Pad changes the size of images"),
         ({"transforms": [RandomRotation(9)]}, "RandomRotation warps images"),
         ({"transforms": [Normalize(), MixUp(0.2)]}, "MixUp mixes samples"),
-        ({"transforms": {"a": [Resize((8, 8))]}}, "found named columns of images"),
+        ({"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
         ({"columns": ("image",)}, r"there is no 'image' with sizes=Patches"),
         ({"on_error": "replace"}, "would put an image of another size into a packed row"),
         ({"layout": "NHWC4"}, "patches have none to add"),
@@ -358,7 +358,7 @@ def test_a_preview_shows_the_caption_under_each_image_of_a_row(captioned: Path, 
     page = (tmp_path / "sheet.html").read_text()
     for text in stoker.open(captioned).strings("text", rows[rows >= 0]):
         assert f"<div>{text[:12]}</div>" in page
-    with pytest.raises(ConfigError, match="captions of packed patches"):
+    with pytest.raises(ConfigError, match="shows packed captions"):
         run(*words)
 
 

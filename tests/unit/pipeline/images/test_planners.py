@@ -134,7 +134,7 @@ def test_a_state_refuses_other_buckets(load: Callable[..., ImageLoader]) -> None
         ({"steps_per_epoch": 3}, "AspectBuckets plan epochs of all samples, found steps_per_epoch"),
         ({"batch_size": None, "pixels_per_batch": 9}, "pixels_per_batch=9 holds no image of"),
         ({"engine": "dali", "device": "cpu"}, "sizes by step"),
-        ({"transforms": {"a": [Resize((8, 8))]}}, "found named columns of images"),
+        ({"transforms": {"a": [Resize((8, 8))]}}, "found named image columns"),
     ],
 )
 def test_a_wrong_argument_is_refused(
