@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -47,17 +47,29 @@ def reference(rows, width, *, side="right", value=0, start=0, ignore=-100, by_se
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("length", [None, 8])
-def test_pad_equals_the_reference(side, length):
+def test_padded_sequences_equal_the_reference(side, length):
     made = plain(Pad(outputs=ALL, side=side, position_start=2)(SAMPLES, length))
     expected = reference([[sample] for sample in SAMPLES], length or 3, side=side, start=2)
-    for name, column in expected.items():
-        assert made[name] == column, name
+    assert {name: made[name] for name in expected} == expected
     assert made["lengths"] == [3, 1, 0, 2]
 
 
-def test_token_id_zero_is_no_padding():
-    made = plain(Pad(value=7)([[0, 0], [7]]))
-    assert made == {"input_ids": [[0, 0], [7, 7]], "attention_mask": [[True, True], [True, False]]}
+@pytest.mark.parametrize("weights", ["tokens", "sequences"])
+def test_packed_and_flat_sequences_equal_the_reference(weights):
+    rows = [[[1, 2, 3], [4, 5]], [[6]], [[7, 8, 9, 10, 11, 12]]]
+    made = Pack(outputs=ALL, position_start=1, value=9, loss_weights=weights)(rows, 6)
+    expected = reference(rows, 6, start=1, value=9, by_sequence=weights == "sequences")
+    for name, column in expected.items():
+        assert np.allclose(made[name], column), name
+    assert made["cu_seqlens"].tolist() == [0, 3, 5, 6, 7, 12, 18]
+    assert (made["max_seqlen"], made["lengths"].tolist()) == (6, [5, 1, 6])
+    one_array = Packed(Ragged(np.arange(1, 13), np.array([0, 3, 5, 6, 12])), np.array([0, 2, 3, 4]))
+    assert plain(Pack(outputs=ALL)(one_array, 6)) == plain(Pack(outputs=ALL)(rows, 6))
+    flat = plain(Flatten(outputs=ALL, loss_weights=weights)(SAMPLES))
+    for name, column in reference([SAMPLES], 6, by_sequence=weights == "sequences").items():
+        assert np.allclose(flat[name], column[0]), name
+    assert flat["cu_seqlens"] == flat["cu_seq_lens_q"] == flat["cu_seq_lens_k"] == [0, 3, 4, 4, 6]
+    assert flat["max_seqlen"] == flat["max_length_q"] == flat["max_length_k"] == 3
 
 
 def test_pad_has_the_documented_types_and_pads_to_a_multiple():
@@ -80,34 +92,11 @@ def test_pad_has_the_documented_types_and_pads_to_a_multiple():
     assert Pad()([[], []])["input_ids"].shape == (2, 1)
 
 
-def test_labels_of_full_rows_leave_the_tokens_as_they_are():
-    values = np.array([1, 2, 3, 4])
-    made = Pad(outputs=("labels",))(Ragged(values, np.array([0, 2, 4])))
-    assert plain(made) == {"labels": [[-100, 2], [-100, 4]]}
-    assert values.tolist() == [1, 2, 3, 4]
-
-
 def test_a_list_of_arrays_and_a_ragged_give_the_same():
     ragged = Ragged(np.array([0, 7, 0, 9, 4, 4]), np.array([0, 3, 4, 4, 6]))
     assert plain(Pad(outputs=ALL)(ragged)) == plain(Pad(outputs=ALL)(SAMPLES))
     assert plain(Flatten(outputs=ALL)(ragged)) == plain(Flatten(outputs=ALL)(SAMPLES))
     assert [ragged[k].tolist() for k in range(len(ragged))] == SAMPLES
-
-
-def test_pad_refuses_what_does_not_fit():
-    with pytest.raises(ConfigError, match="row 1 of the batch has 3 tokens, more than the 2"):
-        Pad()([[1], [1, 2, 3]], 2)
-
-
-def test_flatten_equals_the_reference():
-    made = plain(Flatten(outputs=ALL)(SAMPLES))
-    expected = reference([SAMPLES], 6)
-    for name, column in expected.items():
-        assert made[name] == column[0], name
-    for name in ("cu_seqlens", "cu_seq_lens_q", "cu_seq_lens_k"):
-        assert made[name] == [0, 3, 4, 4, 6]
-    for name in ("max_seqlen", "max_length_q", "max_length_k"):
-        assert made[name] == 3
 
 
 def test_flatten_with_static_shapes():
@@ -123,33 +112,10 @@ def test_flatten_with_static_shapes():
         flatten(SAMPLES, 5)
 
 
-@pytest.mark.parametrize("weights", ["tokens", "sequences"])
-def test_pack_equals_the_reference(weights):
-    rows = [[[1, 2, 3], [4, 5]], [[6]], [[7, 8, 9, 10, 11, 12]]]
-    made = Pack(outputs=ALL, position_start=1, value=9, loss_weights=weights)(rows, 6)
-    expected = reference(rows, 6, start=1, value=9, by_sequence=weights == "sequences")
-    for name, column in expected.items():
-        assert np.allclose(made[name], column), name
-    assert made["cu_seqlens"].tolist() == [0, 3, 5, 6, 7, 12, 18]
-    assert made["max_seqlen"] == 6
-    assert made["lengths"].tolist() == [5, 1, 6]
-
-
 def test_pack_with_static_shapes():
     made = Pack(outputs=("cu_seqlens", "max_seqlen"), max_sequences=2)([[[1, 2], [3]], [[4]]], 4)
     assert made["cu_seqlens"].tolist() == [0, 2, 3, 4, 5, 8, 8]
     assert made["max_seqlen"] == 4
-
-
-def test_pack_takes_one_array_and_groups():
-    rows = [[[1, 2, 3], [4, 5]], [[6]]]
-    packed = Packed(Ragged(np.arange(1, 7), np.array([0, 3, 5, 6])), np.array([0, 2, 3]))
-    assert plain(Pack(outputs=ALL)(packed)) == plain(Pack(outputs=ALL)(rows))
-
-
-def test_sequence_weights_add_up_to_one_a_sequence():
-    weights = Pack(outputs=("loss_weights",), loss_weights="sequences")([[[1, 2, 3], [4, 5, 6, 7]], [[8, 9]]])
-    assert weights["loss_weights"].sum() == pytest.approx(3)
 
 
 def test_a_dict_of_functions_merges_their_arrays():
@@ -171,18 +137,6 @@ def test_columns_give_what_samples_give():
     assert plain(columns) == {"input_ids": [[1, 2], [4, 0]]}
 
 
-def test_prefixes_keep_two_sequences_of_a_sample_apart():
-    pairs = [([1, 2], [3]), ([4], [5, 6])]
-    sides = Pad(outputs=("input_ids",), prefix="question_"), Pad(outputs=("input_ids",), prefix="answer_")
-    question, answer = Tuple(*sides)(pairs, (4, 2))
-    assert question["question_input_ids"].shape == (2, 4)
-    assert answer["answer_input_ids"].shape == (2, 2)
-    named = [{"q": q, "a": a} for q, a in pairs]
-    assert set(Dict({"q": sides[0], "a": sides[1]})(named)) == {"question_input_ids", "answer_input_ids"}
-    with pytest.raises(ConfigError, match="two fields give"):
-        Dict({"q": Pad(), "a": Pad()})(named)
-
-
 def test_labels_of_encoder_decoders_keep_the_first_token():
     for function, samples in (
         (Pad, [[5, 6, 7], [8]]),
@@ -195,34 +149,6 @@ def test_labels_of_encoder_decoders_keep_the_first_token():
         assert made["labels"][made["labels"] >= 0].tolist() == [5, 6, 7, 8]
         assert np.allclose(made["loss_weights"][made["labels"] >= 0], [1 / 3] * 3 + [1])
         assert made["loss_weights"].sum() == pytest.approx(2)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Pad(labels="masked"), "labels must be one of"),
-        (lambda: Pad(outputs=("token_type_ids",)), "outputs must be"),
-        (lambda: Pad(side="middle"), "side must be one of"),
-        (lambda: Pad(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
-        (lambda: Flatten(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
-        (lambda: Pack(outputs=("loss_weights",), loss_weights="seq"), "loss_weights must be one of"),
-        (lambda: Flatten(pad_to_multiple_of=0), "pad_to_multiple_of"),
-        (lambda: Pad()([]), "at least one sequence"),
-        (lambda: Pad()([[[1]]]), "one-dimensional"),
-        (lambda: Tuple(Stack())([(1, 2)]), "1 functions, 2 fields"),
-        (lambda: Ragged(np.arange(3), np.array([0, 2])), "offsets"),
-        (lambda: Ragged(np.arange(3), np.array([0, 2, 1, 3])), "ascending"),
-        (lambda: Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2]))), "groups"),
-    ],
-)
-def test_bad_arguments_and_samples_are_named(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
-
-
-def test_a_sequence_beyond_the_last_is_an_index_error():
-    with pytest.raises(IndexError):
-        Ragged(np.arange(3), np.array([0, 3]))[1]
 
 
 FEATURES = [np.full((frames, 4), frames, np.float32) for frames in (3, 5, 1)]
@@ -238,6 +164,36 @@ def test_features_are_padded_along_their_frames() -> None:
         assert (row[length:] == -1).all()
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pad(labels="masked"), "labels must be one of"),
+        (lambda: Pad(outputs=("token_type_ids",)), "outputs must be one of"),
+        (lambda: Pad(side="middle"), "side must be one of"),
+        (lambda: Flatten(loss_weights="seq"), "loss_weights must be one of"),
+        (lambda: Pack(pad_to_multiple_of=0), "pad_to_multiple_of"),
+        (lambda: Pad()([]), "at least one sequence"),
+        (lambda: Pad()([[[1]]]), "one-dimensional"),
+        (lambda: Pad()([[1], [1, 2, 3]], 2), "row 1 of the batch has 3 tokens, more than the 2"),
+        (lambda: Tuple(Stack())([(1, 2)]), "1 functions, 2 fields"),
+        (lambda: Dict({"q": Pad(), "a": Pad()})({"q": [[1]], "a": [[2]]}), "two fields give"),
+        (lambda: Ragged(np.arange(3), np.array([0, 2])), "offsets"),
+        (lambda: Ragged(np.arange(3), np.array([0, 2, 1, 3])), "ascending"),
+        (lambda: Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2]))), "groups"),
+        (lambda: Pad(axis=2)(FEATURES), "axis must be at most 1"),
+        (lambda: Pad(axis=0)([np.ones((2, 3)), np.ones((2, 4))]), "differ along axis 0 alone"),
+        (lambda: Pad(axis=0)([np.ones((2, 3)), np.ones(2)]), "differ along axis 0 alone"),
+        (lambda: Pad(axis=0)(FEATURES, 4), "sample 1 has length 5"),
+        (lambda: Pad(axis=0)([]), "at least one sample"),
+        (lambda: Pad(ret_length=True), "ret_length needs an axis"),
+        (lambda: Pad(axis=0, round_to=8, pad_to_multiple_of=4), "two names of one option"),
+    ],
+)
+def test_wrong_arguments_and_samples_are_named(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
 @pytest.mark.parametrize("axis", [1, -2])
 def test_any_axis_and_dtype(axis: int) -> None:
     images = [np.ones((3, width, 2), np.uint8) for width in (2, 6)]
@@ -245,29 +201,3 @@ def test_any_axis_and_dtype(axis: int) -> None:
     assert padded.shape == (2, 3, 7, 2)
     assert padded.dtype == np.int64
     assert padded.sum(axis=(1, 2, 3)).tolist() == [12, 36]
-
-
-def test_arrays_and_labels_compose() -> None:
-    batch = [{"features": sample, "label": i} for i, sample in enumerate(FEATURES)]
-    made = Dict({"features": Pad(axis=0), "label": Stack("int64")})(batch, {"features": 6})
-    assert made["features"].shape == (3, 6, 4)
-    assert made["label"].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("pad", "samples", "length", "message"),
-    [
-        ({"axis": 2}, FEATURES, None, "axis must be at most 1"),
-        ({"axis": 0}, [np.ones((2, 3)), np.ones((2, 4))], None, "differ along axis 0 alone"),
-        ({"axis": 0}, [np.ones((2, 3)), np.ones(2)], None, "differ along axis 0 alone"),
-        ({"axis": 0}, FEATURES, 4, "sample 1 has length 5"),
-        ({"axis": 0}, [], None, "at least one sample"),
-        ({"ret_length": True}, FEATURES, None, "ret_length needs an axis"),
-        ({"axis": 0, "round_to": 8, "pad_to_multiple_of": 4}, FEATURES, None, "two names of one option"),
-    ],
-)
-def test_what_cannot_be_padded_is_named(
-    pad: dict[str, Any], samples: list[Any], length: int | None, message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Pad(**pad)(samples, length)

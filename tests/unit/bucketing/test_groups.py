@@ -29,11 +29,6 @@ def test_the_order_has_every_sample_once_and_pads_less_than_the_sum(n: int, size
         )
 
 
-def test_halves_are_those_of_the_better_length() -> None:
-    lengths = np.array([[9, 1], [9, 8], [8, 1], [8, 8]])  # the second length halves them without padding
-    assert [sorted(half) for half in kd_order(lengths, 2).reshape(2, 2).tolist()] == [[1, 3], [0, 2]]
-
-
 def test_windows_of_pairs_take_the_split_and_say_so_in_their_fingerprint() -> None:
     lengths = np.random.default_rng(3).integers(1, 300, (960, 2))
     pairs = SortedBucketSampler(lengths, 8, window=40, seed=1)

@@ -90,19 +90,6 @@ def test_only_trained_tokens_are_chosen() -> None:
     assert not made.trained[~trained].any()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"probability": 0}, "probability must be between 0 and 1"),
-        ({"replaced": 0.8, "random": 0.3}, "must be shares"),
-        ({"vocabulary": 0}, "vocabulary must be at least 1"),
-    ],
-)
-def test_arguments_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        MaskTokens(**{"mask_id": MASK, "vocabulary": VOCABULARY, **options})
-
-
 SENTINELS = range(32099, 31999, -1)
 END = 1
 
@@ -195,15 +182,25 @@ def test_each_epoch_draws_anew_and_a_batch_does_not_matter() -> None:
     assert (alone[1].values == whole[1][1]).all()
 
 
+def masking(**options: Any) -> Any:
+    return MaskTokens(**{"mask_id": MASK, "vocabulary": VOCABULARY, **options})
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"density": 1.0}, "density"), ({"mean_length": 0.5}, "mean_length"), ({"sentinels": ()}, "sentinels")],
+    ("make", "message"),
+    [
+        (lambda: masking(probability=0), "probability must be between 0 and 1"),
+        (lambda: masking(replaced=0.8, random=0.3), "must be shares"),
+        (lambda: masking(vocabulary=0), "vocabulary must be at least 1"),
+        (lambda: SpanCorruption(1.0, sentinels=SENTINELS), "density"),
+        (lambda: SpanCorruption(mean_length=0.5, sentinels=SENTINELS), "mean_length"),
+        (lambda: SpanCorruption(sentinels=()), "sentinels"),
+        (
+            lambda: SpanCorruption(sentinels=(7, 8, 9)).planned_lengths(np.array([[20], [512]])),
+            "sample 1 has 512 tokens and 26 hidden spans, more than the 3",
+        ),
+    ],
 )
-def test_span_arguments_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        SpanCorruption(**{"sentinels": SENTINELS, **options})
-
-
-def test_too_few_sentinels_are_refused_before_training() -> None:
-    with pytest.raises(ConfigError, match="sample 1 has 512 tokens and 26 hidden spans, more than the 3"):
-        SpanCorruption(sentinels=(7, 8, 9)).planned_lengths(np.array([[20], [512]]))
+        make()

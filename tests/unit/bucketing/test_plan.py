@@ -52,8 +52,3 @@ def test_a_plan_has_the_batches_of_its_epoch() -> None:
     assert list(plan.batches(1)) == list(plan.batches(1)) == list(batches)
     with pytest.raises(ConfigError, match="rank must be at most 1"):
         plan.batches(2)
-
-
-def test_a_rank_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="rank must be at most 0"):
-        make().batches(1)

@@ -104,14 +104,6 @@ def test_a_packed_plan_reports_its_fill_and_partners():
     assert 5 < report.effective_partners < len(ANSWER)
 
 
-def test_a_plan_of_two_lengths_reports_both():
-    nested = bucket_boundaries(PAIRS, 8)
-    report = report_plan(FixedBucketSampler(PAIRS, nested, 32).plan(), PAIRS)
-    assert report.padding == pytest.approx(100 * nested.padding)
-    assert report.lower_bound == pytest.approx(100 * nested.lower_bound)
-    assert report.buckets[0].length == tuple(nested.boundaries[0])
-
-
 def test_a_report_is_printed_compared_and_saved_as_json():
     report = report_plan(FixedBucketSampler(ANSWER, EDGES, 32).plan(), ANSWER)
     assert json.loads(report.to_json())["buckets"][0]["length"] == [29]

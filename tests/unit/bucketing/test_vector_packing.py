@@ -46,13 +46,6 @@ def test_rows_are_nearly_as_few_as_the_fullest_field_allows(capacity: tuple[int,
     assert report_plan(plan, lengths).fill == pytest.approx(100 * plan.efficiency)
 
 
-def test_epochs_pack_other_samples_together() -> None:
-    lengths = pairs(100)
-    first, second, again = (pack(lengths, 256, seed=1, epoch=epoch) for epoch in (0, 1, 0))
-    assert first.rows.tolist() != second.rows.tolist()
-    assert first.rows.tolist() == again.rows.tolist()
-
-
 def test_a_plan_of_several_fields_is_kept_in_a_file(tmp_path: Path) -> None:
     plan = pack(pairs(50), (100, 200))
     plan.save(tmp_path / "plan.npz")
