@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +118,6 @@ def test_datasets_with_different_fields_or_tokens_are_not_mixed(folder: Path, tm
     assert len(mix([(words, 1), (again, 1)])) == 18
 
 
-def test_the_longest_sample_has_a_bucket_even_if_the_first_epoch_does_not_draw_it(folder: Path) -> None:
-    dataset = stoker.open(folder / "a")
-    lengths = dataset.column("tokens_length")
-    boundaries = load(dataset, sampler=Weighted(lengths < 5)).boundaries
-    assert boundaries[-1].tolist() == [lengths.max()]
-
-
 def test_draws_do_not_depend_on_the_size_of_chunks(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(load(mixture))
     # The chunks of the product are longer than any epoch of a test.
@@ -140,34 +131,6 @@ def test_a_mixture_without_shuffle_alternates_its_datasets(mixture: Mixture) -> 
     assert [4 < part.sum() < 16 for part in np.split(drawn, 2)] == [True, True]
 
 
-@pytest.mark.parametrize("last_batch", ["drop", "pad"])
-def test_shapes_lists_the_shapes_of_all_epochs(folder: Path, last_batch: str) -> None:
-    loader = load(
-        folder / "a",
-        sampler=Weighted(np.ones(60), samples=4),
-        batch_size=2,
-        last_batch=last_batch,
-        columns=("input_ids",),
-    )
-    epochs = [{batch.input_ids.shape for batch in loader} for _ in range(8)]
-    shapes = set().union(*epochs)
-    assert min(map(len, epochs)) < len(shapes)
-    for epoch in range(8):
-        loader.set_epoch(epoch)
-        assert shapes <= set(loader.shapes())
-
-
-def test_a_stream_continues_from_epoch_to_epoch(folder: Path) -> None:
-    part = stoker.open(folder / "a").select(np.arange(10, 40))
-    loader = load(part, shuffle=True, samples_per_epoch=20)
-    passes = [rows(loader) for _ in range(3)]
-    assert list(map(len, passes)) == [20, 20, 20]
-    assert Counter(itertools.chain(*passes)) == dict.fromkeys(range(30), 2)
-    assert len(set(passes[0])) == 20, "a round is whole before the next begins"
-    longer = load(part, shuffle=True, samples_per_epoch=75)
-    assert sorted(Counter(rows(longer)).values()) == [2] * 15 + [3] * 15
-
-
 def test_epochs_of_a_stream_have_the_length_of_their_samples(mixture: Mixture) -> None:
     loader = load(mixture, samples_per_epoch=4 * 9, last_batch="drop", shuffle=True)
     assert loader.has_equal_epochs
@@ -177,59 +140,6 @@ def test_epochs_of_a_stream_have_the_length_of_their_samples(mixture: Mixture) -
     for _ in range(4):
         expected = len(varying)
         assert len(list(varying)) == expected
-
-
-SAMPLED: dict[str, dict[str, Any]] = {
-    "weighted": {"sampler": Weighted(np.arange(84) + 1.0)},
-    "classes balanced": {"sampler": ClassBalanced(np.arange(84) % 5), "pack": 40},
-    "mixed": {"shuffle": True, "balance": "attention"},
-    "mixed, by tokens": {"shuffle": True, "max_tokens": 120},
-    "mixed, packed": {"shuffle": True, "pack": 40, "balance": "attention"},
-    "stream": {"shuffle": True, "samples_per_epoch": 50, "last_batch": "drop"},
-}
-
-
-@pytest.fixture
-def source(folder: Path, mixture: Mixture) -> Callable[[str], Any]:
-    """A mixture; for samplers, which draw from one dataset, 84 samples of one."""
-
-    def make(name: str) -> Any:
-        if "sampler" not in SAMPLED[name]:
-            return mixture
-        return stoker.open(folder / "a").select(np.r_[np.arange(60), np.arange(24)])
-
-    return make
-
-
-@pytest.mark.parametrize("name", SAMPLED)
-def test_every_order_resumes_after_a_batch(name: str, source: Callable[[str], Any]) -> None:
-    options = {"columns": None, **SAMPLED[name]}
-    loader = load(source(name), **options)
-    whole = [list(loader) for _ in range(2)]
-    assert not same(*whole)
-    n = len(whole[0])
-    for stop in (0, 1, n // 2, n - 1, n):
-        first, second = load(source(name), **options), load(source(name), prefetch=1, **options)
-        received = list(itertools.islice(first, stop)) if stop else []
-        assert same(received, whole[0][:stop])
-        second.load_state_dict(first.state_dict())
-        rest = [*second, *(second if stop < len(whole[0]) else ())]
-        assert same(rest, [*whole[0][stop:], *whole[1]])
-
-
-@pytest.mark.parametrize("world_size", [2, 3, 4])
-def test_a_mixture_resumes_on_another_number_of_ranks(world_size: int, mixture: Mixture) -> None:
-    options: dict[str, Any] = {"shuffle": True, "samples_per_epoch": 70, "columns": ("row", "mask")}
-    whole = Counter(rows(load(mixture, **options)))
-    first = load(mixture, **options)
-    seen = Counter(int(row) for batch in itertools.islice(first, 5) for row in batch.row)
-    for rank in range(world_size):
-        loader = load(mixture, rank=rank, world_size=world_size, **options)
-        loader.load_state_dict(first.state_dict())
-        seen.update(int(row) for batch in loader for row in batch.row[batch.mask])
-        assert loader.state_dict()["epoch"] == 1
-        assert loader.state_dict()["history"] == []
-    assert seen == whole
 
 
 def test_a_state_of_other_draws_is_refused(folder: Path, mixture: Mixture) -> None:
@@ -295,8 +205,3 @@ def test_balance_gives_ranks_about_equal_work(folder: Path, balance: Any, pack: 
 def test_wrong_arguments_are_refused(folder: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(folder / "a", **options)
-
-
-def test_a_mixture_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
-    with pytest.raises(ConfigError, match="TextLoader reads text, but this dataset holds image"):
-        load(mix([(make_dataset(), 1)]))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from helpers.data.shards.text_shards import N, make
-
-import stoker
 
 
 def test_packed_rows_hold_whole_sequences_with_distinct_segment_ids(
@@ -40,16 +37,6 @@ def test_packed_rows_hold_at_most_max_sequences(shards: Path) -> None:
     assert {batch.cu_seqlens.shape for batch in roomy} <= {(n * (45 + 1) + 1,) for n, _ in roomy.shapes()}
 
 
-def test_rows_are_packed_anew_in_each_epoch(shards: Path) -> None:
-    def rows(loader: stoker.TextLoader) -> set[bytes]:
-        return {row.tobytes() for batch in loader for row in batch.input_ids}
-
-    shuffled = make(shards, pack=40)
-    assert rows(shuffled) != rows(shuffled)
-    fixed = make(shards, pack=40, shuffle=False)
-    assert rows(fixed) == rows(fixed)
-
-
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_all_fields_of_a_sample_have_the_same_row_and_segment(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], world_size: int
@@ -68,9 +55,3 @@ def test_all_fields_of_a_sample_have_the_same_row_and_segment(
                     assert a[a_segments == segment].tolist() == sequences[row][1]
                     seen.append(row)
     assert set(seen) == set(range(N))
-
-
-def test_max_length_cuts_sequences_before_they_are_packed(shards: Path) -> None:
-    loader = make(shards, pack=40, max_length=5, too_long="truncate", columns=("segment_ids",))
-    most = max(np.bincount(row[row > 0]).max() for batch in loader for row in batch.segment_ids)
-    assert most == 5

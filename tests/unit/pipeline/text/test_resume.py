@@ -28,45 +28,8 @@ def test_an_epoch_resumes_after_any_batch(shards: Path, options: dict[str, Any])
         assert same(rest[: len(whole) - stop], whole[stop:])
 
 
-def test_an_epoch_resumes_several_times(shards: Path) -> None:
-    whole = list(make(shards))
-    state, received = make(shards).state_dict(), []
-    for _ in range(len(whole)):
-        loader = make(shards)
-        loader.load_state_dict(state)
-        received += _take(loader, 2)
-        state = loader.state_dict()
-        if state["epoch"]:
-            break
-    assert same(received, whole)
-
-
 def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
     return list(itertools.islice(loader, number)) if number else []
-
-
-@pytest.mark.parametrize(("steps", "epoch"), [(0, 0), (1, 0), (3, 0), (3, 2)])
-def test_an_epoch_resumes_on_another_number_of_ranks(shards: Path, steps: int, epoch: int) -> None:
-    columns = ("row", "mask")
-    loaders = [make(shards, rank=r, world_size=2, columns=columns, batch_size=4) for r in range(2)]
-    for loader in loaders:
-        loader.set_epoch(epoch)
-    seen = [_take(loader, steps) for loader in loaders]
-    state = loaders[0].state_dict()
-    for world_size in (3, 1):
-        resumed = []
-        for rank in range(world_size):
-            loader = make(shards, rank=rank, world_size=world_size, columns=columns, batch_size=4)
-            loader.load_state_dict(state)
-            taken = _take(loader, 2) if world_size == 3 else list(loader)
-            resumed.append(taken)
-            after = loader.state_dict()
-        seen += resumed
-        state = after
-    rows = [row for batches in seen for batch in batches for row in batch.row[batch.mask].tolist()]
-    assert sorted(rows) == list(range(N))
-    assert state["epoch"] == epoch + 1
-    assert state["history"] == []
 
 
 def test_an_epoch_with_more_steps_than_samples_resumes(shards: Path) -> None:

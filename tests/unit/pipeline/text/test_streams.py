@@ -65,13 +65,6 @@ def test_epochs_differ_in_order_and_all_steps_but_the_last_are_full(shards: Path
     assert same(list(dropped), first[:-1])
 
 
-@pytest.mark.parametrize(("world_size", "batch_size"), [(2, 3), (3, 2), (6, 1)])
-def test_the_streams_of_all_ranks_are_those_of_one(shards: Path, world_size: int, batch_size: int) -> None:
-    whole = joined(streams(shards))
-    parts = joined(streams(shards, world_size, batch_size=batch_size))
-    assert all((a == b).all() for a, b in zip(whole, parts, strict=True))
-
-
 @pytest.mark.parametrize(("world_size", "batch_size"), [(1, 6), (2, 3), (3, 2)])
 def test_streams_resume_after_any_stop_with_the_same_number_of_rows(
     shards: Path, world_size: int, batch_size: int
@@ -85,29 +78,6 @@ def test_streams_resume_after_any_stop_with_the_same_number_of_rows(
         for loader in rest:
             loader.load_state_dict(first.state_dict())
         assert all((a[:, stop * 7 :] == b).all() for a, b in zip(whole, joined(rest), strict=True))
-
-
-def test_another_number_of_rows_cuts_the_rest_of_the_epoch_anew(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
-) -> None:
-    total = sum(len(q) for q, _ in sequences.values())
-    for first_world, stop, second_world, second_stop, third_world in ((2, 3, 3, 4, 1), (1, 20, 2, 2, 3)):
-        seen: list[tuple[np.ndarray[Any, Any], ...]] = []
-        state: Any = None
-        for world, steps in ((first_world, stop), (second_world, second_stop), (third_world, None)):
-            loaders = streams(shards, world)
-            for loader in loaders:
-                if state is not None:
-                    loader.load_state_dict(state)
-            seen.append(tuple(joined(loaders, steps)))
-            state = loaders[0].state_dict()
-        assert all(begins[:, 0].all() for _, _, begins, _ in seen), "streams begin anew"
-        tokens = np.concatenate([np.stack((ids, rows)).reshape(2, -1) for ids, _, _, rows in seen], axis=1)
-        left_out = total - tokens.shape[1]
-        assert 0 < left_out <= 6 * max(first_world, second_world, third_world)
-        distinct, counts = np.unique(tokens, axis=1, return_counts=True)
-        for (token, row), count in zip(distinct.T.tolist(), counts.tolist(), strict=True):
-            assert count <= sequences[row][0].count(token)
 
 
 def test_a_mask_hides_the_same_tokens_however_streams_are_cut(shards: Path) -> None:
