@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..codecs.codec import MAX_PIXELS, Codec
+from ..codecs.header import ImageHeader
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..containers.registry import is_local_shard
 from ..dataset.index import Index, write_index
@@ -34,87 +32,13 @@ from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
 from ..sources.source import Source
 from ..sources.source_reader import SkippedError, check_image, read_source_file
-from ..threads import available_cores, bounded_map, check_threads
-
-_FILES = 1024  # files of a task
-_AHEAD = 64
-
-
-@dataclass(frozen=True)
-class ImageHeaders:
-    """The headers of N images."""
-
-    codec: npt.NDArray[np.uint8]  # (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`
-    height: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
-    width: npt.NDArray[np.int32]  # (N,) int32, pixels, after the EXIF orientation has been applied
-    orientation: npt.NDArray[np.uint8]  # (N,) uint8, 1 to 8
-    # Reason why a file is left out, by its row in the listing; its header has no meaning
-    skipped: dict[int, Skip]
-
-    def take(self, rows: npt.NDArray[np.int64]) -> ImageHeaders:
-        """Return the headers of the images at ``rows``, (M,) int64; no row may be a skipped image."""
-        return ImageHeaders(self.codec[rows], self.height[rows], self.width[rows], self.orientation[rows], {})
-
-
-def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], None]) -> ImageHeaders:
-    """Return the headers of the images of a local source.
-
-    Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
-    and ends. ``report`` is called with the number of files done, and of all.
-    """
-    total = len(files)
-    codec, orientation = np.empty(total, np.uint8), np.empty(total, np.uint8)
-    height, width = np.empty(total, np.int32), np.empty(total, np.int32)
-    headers = ImageHeaders(codec, height, width, orientation, {})
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-headers") as pool:
-        for end, _ in bounded_map(pool, _tasks(files, headers), _AHEAD):
-            report(end, total)
-    return headers
-
-
-def _tasks(files: ListedFiles, headers: ImageHeaders) -> Iterator[tuple[int, Callable[[], None]]]:
-    for start in range(0, len(files), _FILES):
-        end = min(start + _FILES, len(files))
-        yield end, partial(_read_headers, files, headers, start, end)
-
-
-def _read_headers(files: ListedFiles, headers: ImageHeaders, start: int, end: int) -> None:
-    root = str(files.root)
-    starts, text = name_buffers(files)
-    headers_of_jpegs = probe_jpeg_files(root, starts[start : end + 1], text, files.sizes[start:end])
-    codec, height, width, orientation = headers_of_jpegs.T
-    is_turned = orientation >= 5  # orientations 5 to 8 exchange height and width (Exif 2.32, tag 274)
-    headers.codec[start:end] = codec
-    headers.height[start:end] = np.where(is_turned, width, height)
-    headers.width[start:end] = np.where(is_turned, height, width)
-    headers.orientation[start:end] = orientation
-    too_large = height.astype(np.int64) * width > MAX_PIXELS
-    for i in (start + np.flatnonzero((codec == Codec.OTHER) | too_large)).tolist():
-        _read_whole(files, headers, i)
-
-
-def _read_whole(files: ListedFiles, headers: ImageHeaders, i: int) -> None:
-    """Read a whole file, where its start and its end are not enough."""
-    key = files.keys[i].as_py()
-    try:
-        data = read_source_file(str(files.root), key, int(files.sizes[i]), follow_links=files.follow_links)
-        header = check_image(data, MAX_PIXELS)
-    except SkippedError as error:
-        headers.skipped[i] = Skip(key, *error.args)
-        return
-    headers.codec[i], headers.orientation[i] = header.codec, header.orientation
-    headers.height[i], headers.width[i] = header.height, header.width
-
-
-def name_buffers(files: ListedFiles) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return the offset of the name of each file, (N + 1,), and the bytes of all names, without a copy."""
-    _, starts, text = files.keys.buffers()
-    return np.frombuffer(starts, np.int64)[: len(files) + 1], np.frombuffer(text or b"", np.uint8)
-
+from ..threads import available_cores, check_threads, thread_map
 
 _FORMATS = ("folder", "list")
-_CONVERT = "convert the source, which reads all formats and makes faster shards: stoker convert SOURCE TARGET"
+_CONVERT = "Convert the source with stoker.convert, which reads all formats and makes faster shards."
 _MOST_NAMED = 5
+_FILES = 1024  # files of a task
+_AHEAD = 64
 
 
 def index_images(
@@ -165,7 +89,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
         raise SourceError(
             "a folder of images at a URL cannot be read in place: each image would take a request",
             path=src,
-            hint="convert it, which reads every image once: stoker convert URL TARGET",
+            hint="Convert it with stoker.convert, which reads every image once.",
         )
     source_format = find_format(Source(src))
     if source_format.name not in _FORMATS:
@@ -185,7 +109,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
         raise SourceError(
             f"classes without an image: {named}{', ...' if len(missing) > _MOST_NAMED else ''}",
             path=src,
-            hint="repair or remove them, or convert the others: stoker convert --allow-missing-classes",
+            hint="Repair or remove them, or convert the others with allow_missing_classes.",
         )
     return listing
 
@@ -196,6 +120,52 @@ def is_flat(folder: str | os.PathLike[str]) -> bool:
         return not any(entry.is_dir() for entry in entries if not entry.name.startswith("."))
 
 
+def read_headers(
+    files: ListedFiles, threads: int, report: Callable[[int, int], None]
+) -> tuple[npt.NDArray[np.int32], dict[int, Skip]]:
+    """Return the headers of the N images of a local source, and why some files are left out, by row.
+
+    Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
+    and ends. ``report`` is called with the number of files done, and of all.
+    """
+    # -> (4, N) int32: codec, height, width, orientation
+    headers = np.zeros((4, len(files)), np.int32)
+    skipped: dict[int, Skip] = {}
+    _, starts, text = files.keys.buffers()
+    names = np.frombuffer(starts, np.int64)[: len(files) + 1], np.frombuffer(text or b"", np.uint8)
+
+    def read(start: int) -> None:
+        end = min(start + _FILES, len(files))
+        root, sizes = str(files.root), files.sizes[start:end]
+        codec, height, width, orientation = probe_jpeg_files(
+            root, names[0][start : end + 1], names[1], sizes
+        ).T
+        is_turned = orientation >= 5  # orientations 5 to 8 exchange height and width (Exif 2.32, tag 274)
+        turned = np.where(is_turned, width, height), np.where(is_turned, height, width)
+        headers[:, start:end] = codec, *turned, orientation
+        too_large = height.astype(np.int64) * width > MAX_PIXELS
+        for i in (start + np.flatnonzero((codec == Codec.OTHER) | too_large)).tolist():
+            header = _read_whole(files, i)
+            if isinstance(header, Skip):
+                skipped[i] = header
+            else:
+                headers[:, i] = header.codec, header.height, header.width, header.orientation
+
+    for start, _ in thread_map(read, range(0, len(files), _FILES), "headers", threads, _AHEAD):
+        report(min(start + _FILES, len(files)), len(files))
+    return headers, skipped
+
+
+def _read_whole(files: ListedFiles, i: int) -> ImageHeader | Skip:
+    """Return the header of a file that must be read whole, or why the file is left out."""
+    key, size = files.keys[i].as_py(), int(files.sizes[i])
+    try:
+        data = read_source_file(str(files.root), key, size, follow_links=files.follow_links)
+        return check_image(data, MAX_PIXELS)
+    except SkippedError as error:
+        return Skip(key, *error.args)
+
+
 def write_image_index(
     listing: Listing,
     folder: Path,
@@ -204,23 +174,22 @@ def write_image_index(
     *,
     home: Path | None = None,
 ) -> Manifest:
-    """Read the headers of listed images, and write their listing and their index into a folder."""
-    headers = read_headers(listing, threads, progress or (lambda done, total: None))
-    broken = [headers.skipped[i] for i in sorted(headers.skipped)]
-    skipped: list[Skip] = [*listing.skipped, *broken]
+    """Read the headers of listed images, and write their listing and their index into a folder.
+
+    The listing names its folder relative to ``home``, if both may move together.
+    """
+    headers, broken = read_headers(listing, threads, progress or (lambda done, total: None))
+    skipped: list[Skip] = [*listing.skipped, *(broken[row] for row in sorted(broken))]
     if len(broken) == len(listing):
         raise no_images_error("no file is an image", listing.root, skipped)
     if broken:
-        intact = np.delete(np.arange(len(listing)), sorted(headers.skipped))
-        listing, headers = listing.take(intact), headers.take(intact)
-    _write_files(folder, listing, headers, _root(listing, home))
-    del headers  # before the index is read again, so that a million files take less than 200 MB
-    return _manifest(folder, listing, skipped)
-
-
-def _write_files(folder: Path, listing: Listing, headers: ImageHeaders, root: str) -> None:
-    """Write the listing and the index of intact images."""
-    starts = write_listing(folder / LISTING_NAME, root, listing.keys, listing.sizes, listing.modified)
+        intact = np.delete(np.arange(len(listing)), sorted(broken))
+        listing, headers = listing.take(intact), headers[:, intact]
+    root = source = str(listing.root)
+    if home is not None and Path(root).is_relative_to(home.parent):
+        root = os.path.relpath(root, home)
+    files, path = folder / LISTING_NAME, folder / INDEX_NAME
+    starts = write_listing(files, root, listing.keys, listing.sizes, listing.modified)
     columns: dict[str, Any] = {
         "shard": np.zeros(len(listing), np.int32),
         "record": np.arange(len(listing)),
@@ -228,20 +197,12 @@ def _write_files(folder: Path, listing: Listing, headers: ImageHeaders, root: st
         "length": listing.sizes,
         "crc": np.zeros(len(listing), np.uint32),
         "key": listing.keys,
-        **{name: getattr(headers, name) for name in ("codec", "height", "width", "orientation")},
+        **dict(zip(("codec", "height", "width", "orientation"), headers, strict=True)),
         **({} if listing.labels is None else {"label": listing.labels}),
         **listing.columns,
     }
-    write_index(folder / INDEX_NAME, columns)
-
-
-def _root(listing: Listing, home: Path | None) -> str:
-    root = str(listing.root)
-    return os.path.relpath(root, home) if home and Path(root).is_relative_to(home.parent) else root
-
-
-def _manifest(folder: Path, listing: Listing, skipped: list[Skip]) -> Manifest:
-    files, path = folder / LISTING_NAME, folder / INDEX_NAME
+    write_index(path, columns)
+    del headers, columns  # before the index is read again, so that a million files take less than 200 MB
     index = Index.open(path)
     return Manifest(
         container=LISTING.name,
@@ -250,6 +211,6 @@ def _manifest(folder: Path, listing: Listing, skipped: list[Skip]) -> Manifest:
         shards=(Shard(LISTING_NAME, files.stat().st_size, len(index), file_digest(files)),),
         index=IndexFile.of(path, len(index)),
         classes=listing.classes,
-        options={"made_by": "index", "source": str(listing.root)},
+        options={"made_by": "index", "source": source},
         skipped=dict(Counter(skip.reason for skip in skipped)),
     )

@@ -226,9 +226,9 @@ def test_a_class_without_images_is_refused(photos: Path) -> None:
 
 def test_a_source_that_cannot_be_read_in_place_is_refused_with_a_hint(tmp_path: Path, photos: Path) -> None:
     (tmp_path / "coco.json").write_text('{"images": [], "annotations": [], "categories": []}')
-    with pytest.raises(SourceError, match=r"format coco.*\n.*stoker convert"):
+    with pytest.raises(SourceError, match=r"format coco.*\n.*stoker.convert"):
         stoker.open(tmp_path / "coco.json")
-    with pytest.raises(SourceError, match=r"URL cannot be read in place.*\n.*stoker convert"):
+    with pytest.raises(SourceError, match=r"URL cannot be read in place.*\n.*stoker.convert"):
         index_images("memory://bucket/photos", tmp_path / "index")
 
 
