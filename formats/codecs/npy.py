@@ -15,7 +15,6 @@ from numpy.lib import format as npy_format
 
 from stoker.errors import DecodeError, ImageTooLargeError
 
-NPY_SIGNATURE = b"\x93NUMPY"
 _DTYPES = ("uint8", "uint16", "float32")
 _LONGEST_HEADER = 1 << 14  # bytes; NumPy's own is 128
 
