@@ -7,6 +7,8 @@ from stoker.formats.in_place.shards import index
 from stoker.formats.sources import registry
 from stoker.formats.sources.registry import SourceFormat
 
+from stoker.augment.transforms.color import *  # the module of the first block
+
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))[:2]
 packages = iter(["formats.containers", "formats.sources", ""])
 __package__ = "stoker.augment.transforms.pixels"  # where the module of each block lies
