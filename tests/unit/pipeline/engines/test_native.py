@@ -389,13 +389,6 @@ def test_bytes_that_are_not_asked_for_are_not_looked_at(
     assert 0.3 < share < 0.85
 
 
-def test_payloads_without_bands_are_asked_for_whole(dataset: stoker.Dataset) -> None:
-    samples = dataset.samples(np.arange(8))
-    whole = needed_bytes(samples, ())
-    assert whole.offset is samples.offset
-    assert whole.length is samples.length
-
-
 def test_every_operation_of_the_module_is_claimed() -> None:
     claimed = {getattr(kinds, name).operation for name in native_steps.EXECUTES if hasattr(kinds, name)}
     assert claimed == set(_native.STEP_COLUMNS)

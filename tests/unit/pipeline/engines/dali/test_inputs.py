@@ -191,8 +191,3 @@ def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
     reader.close()
     del unused, payloads, files_of_dali
     assert [np.asarray(one).tobytes() for one in (jpeg, pixels)] == expected
-
-
-def test_capsules_have_one_to_three_dimensions() -> None:
-    with pytest.raises(ValueError, match="one to three dimensions"):
-        Payloads([]).memory.capsules([np.zeros((1, 1, 1, 1), np.uint8)])
