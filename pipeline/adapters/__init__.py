@@ -10,7 +10,7 @@ use. The module ``<name>.py`` has:
 The row of a framework that computes with the arrays of another one, such as Keras, has ``borrows``. Its
 module has these functions instead:
 
-- ``backend()``, the name of the framework whose arrays loaders hand out.
+- ``backend()``, the name of the framework whose arrays loaders return.
 - ``specialize_loader(loader)``, which gives a loader the class that the framework's training loop takes.
 """
 
@@ -35,7 +35,7 @@ from ..execution.loader import Loader
 
 @dataclass(frozen=True)
 class Framework:
-    """One framework whose arrays a loader can hand out."""
+    """One framework whose arrays a loader can return."""
 
     name: str  # Value of the loaders' argument ``output``, and the module in this folder
     package: str = ""  # Package that pip installs; empty if it has the same name
@@ -94,7 +94,7 @@ class Adapter(Protocol):
 
 
 def framework_of(output: str) -> Framework:
-    """The framework whose arrays a loader with this ``output`` hands out."""
+    """The framework whose arrays a loader with this ``output`` returns."""
     one_of("output", output, tuple(FRAMEWORKS))
     row = FRAMEWORKS[output]
     return FRAMEWORKS[_module(row).backend()] if row.borrows else row

@@ -60,7 +60,7 @@ class Adapter(adapters.Adapter):
 
 
 def _local_gpu(number: int) -> Any:
-    """The GPU with this number of CUDA in this process; ``jax.devices`` lists those of all processes."""
+    """The GPU with this number of CUDA in this process; ``jax.devices`` lists the GPUs of all processes."""
     gpus = {gpu.local_hardware_id: gpu for gpu in jax.local_devices(backend="cuda")}
     if number not in gpus:
         known = ", ".join(f"cuda:{local}" for local in sorted(gpus)) or "none"

@@ -1,4 +1,4 @@
-"""Transforms of batches and splits of ragged columns, for adapters whose arrays work like those of NumPy."""
+"""Transforms of batches and splits of ragged columns, for adapters whose arrays work as in NumPy."""
 
 from __future__ import annotations
 

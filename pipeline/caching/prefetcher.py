@@ -98,10 +98,10 @@ class CachePrefetcher:
             CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
             for number, handle in self._handles.items()
         ]
-        begun = CachedEpoch(read_aheads)
-        self._epochs.add(begun)  # before its threads start: an interrupt may come in between
-        begun.start()
-        return begun
+        epoch = CachedEpoch(read_aheads)
+        self._epochs.add(epoch)  # before its threads start: an interrupt may come in between
+        epoch.start()
+        return epoch
 
     def counters(self) -> Counters:
         counted = Counters(retries=retries() - self._earlier_retries)
@@ -113,8 +113,8 @@ class CachePrefetcher:
 
     def close(self) -> None:
         """End all fetching and keep the fetched blocks. A second call completes an interrupted one."""
-        for begun in list(self._epochs):
-            begun.close()
+        for epoch in list(self._epochs):
+            epoch.close()
         self._cleanup()
 
 

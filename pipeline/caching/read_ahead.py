@@ -157,7 +157,7 @@ class CacheHandle:
     next_use: NextUse | None = None  # Tells the next use of blocks; None if the draws are unknown
 
     def used(self, blocks: Int64, moment: int | None) -> None:
-        """Record that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
+        """Record that a batch has read blocks, (M,) int64; see :class:`BatchReads` for ``moment``."""
         if self.next_use is not None and moment is not None:
             self.last_use[blocks] = -self.next_use.after(blocks, moment)
         else:

@@ -25,7 +25,7 @@ from .shards import matches_checksum
 
 
 class PayloadError(ValueError):
-    """A payload that cannot be decoded; ``status`` is that of its sample."""
+    """A payload that cannot be decoded; ``status`` is the status of its sample."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)

@@ -205,7 +205,7 @@ class NativeEngine:
             batch.started.set()
 
     def _start(self, batch: PendingBatch) -> None:
-        """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
+        """Start a batch: on the threads of C++, or of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
         n, share = len(batch.status), 1
@@ -472,7 +472,7 @@ class UnfinishedImages:
         return sum(part.nbytes for part in self.pixels)
 
     def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the finished images, bit for bit those of the engine; ``empty`` makes the array.
+        """Return the finished images, bit for bit as the engine makes them; ``empty`` makes the array.
 
         The calling thread does the work, without the interpreter's lock.
         """

@@ -24,7 +24,7 @@ Levels = npt.NDArray[np.float32]
 
 
 class ChannelEngine(ReferenceEngine):
-    """Executes batches of images of any number of channels on a pool of threads.
+    """Executes image batches with any number of channels on a pool of threads.
 
     Its threads work side by side, because decoders and resampling run without the interpreter's lock.
     """
@@ -48,7 +48,7 @@ class ChannelEngine(ReferenceEngine):
     def _make(self, params: ImageParams, i: int, pixels: Pixels, out: Pixels) -> None:
         channels = params.channels
         if channels is None:
-            raise AssertionError("the parameters are those of RGB images")
+            raise AssertionError("the parameters are for RGB images")
         pixels, image_format = np.ascontiguousarray(pixels), self._image_format
         planar, dtype = image_format.layout == "NCHW", image_format.dtype
         levels = _levels(params, i, pixels, channels.fill)

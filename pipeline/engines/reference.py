@@ -119,7 +119,7 @@ class ReferenceEngine:
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """The pixels of sample ``i``; raises PayloadError if their number is not that of the index."""
+        """The pixels of sample ``i``; raises PayloadError if the index has another size."""
         color = self._image_format.color
         pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color, reference=True)
         if pixels.shape[:2] != (int(samples.height[i]), int(samples.width[i])):

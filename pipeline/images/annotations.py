@@ -38,7 +38,7 @@ from .objects import (
     with_pasted_masks,
 )
 
-_BAD_RUNS = "the run lengths of a mask are not those of its image"
+_BAD_RUNS = "the run lengths of a mask do not have the size of its image"
 _BAD_POLYGON = "a polygon has a vertex that is not finite"
 
 Int64 = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ _DTYPES = {
     "object_id": "int64",
 }
 _IGNORE = 255
-"""The value to ignore if the dataset names none: that of PASCAL VOC, Cityscapes and ADE20K."""
+"""The value to ignore if the dataset names none: PASCAL VOC, Cityscapes and ADE20K have it."""
 _IGNORE_OF_MANY = 65535
 """The value to ignore in masks drawn from objects of more classes than 8 bits can hold."""
 
@@ -357,7 +357,7 @@ class AnnotationProcessor:
 
 
 def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) -> BatchAnnotations:
-    """The annotations of N images, from those of their P parts: the objects part by part, the first error."""
+    """The annotations of N images, from the annotations of their P parts, in order."""
     objects, errors = parts.objects, dict[int, SampleError]()
     if objects is not None:
         objects = BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
@@ -368,7 +368,7 @@ def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) ->
 
 
 def _composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
-    """Class masks of N images, (N, H, W), from those of their P parts, (P, H, W).
+    """Class masks of N images, (N, H, W), from the masks of their P parts, (P, H, W).
 
     Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
     """
@@ -400,7 +400,7 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
         mask = np.asarray(image)
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(
-            f"it holds the value {mask.max()}, and the loader hands out masks of this dataset as {dtype}; "
+            f"it holds the value {mask.max()}, and the loader returns masks of this dataset as {dtype}; "
             "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)
@@ -418,7 +418,7 @@ def draw_classes(
 ) -> Mask:
     """Class masks of images after their transforms, drawn from their objects: (N, H, W).
 
-    The rule is that of ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
+    The rule follows ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
     DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if
     several objects cover it. Here crowds are also ignored.
     """

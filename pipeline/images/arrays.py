@@ -32,7 +32,7 @@ _ANY_NUMBER = 1 << 62
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """The array columns of a dataset, or those that a loader hands out, and their form."""
+    """The array columns of a dataset, or of a batch, and their form."""
 
     columns: Mapping[str, ArrayColumn]  # Dtype and shape of the columns, by name
     form: ArrayForm = "ragged"  # Form of arrays whose shapes differ: "ragged" or "padded"
@@ -46,7 +46,7 @@ class ArrayConfig:
         return replace(self, columns=wanted)
 
     def with_shapes(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the columns of a batch, and those of the shapes that padding hides."""
+        """Names of the columns of a batch, and of the shapes that padding hides."""
         padded = (name for name in names if name in self.columns and not self.columns[name].is_fixed)
         shapes = (shape_column(name) for name in padded if self.form == "padded")
         return (*names, *(name for name in shapes if name not in names))

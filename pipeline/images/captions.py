@@ -46,10 +46,10 @@ class Tokens:
         max_length: Largest number of tokens. A longer caption is cut, and keeps the special tokens that the
             tokenizer puts at its end, such as [SEP] or the end of a text.
         form: "padded" to ``max_length``, so that all batches have one shape; "longest" pads to the longest
-            caption of the batch; "ragged" hands out a list of N arrays. "packed" goes with
+            caption of the batch; "ragged" returns a list of N arrays. "packed" goes with
             :class:`stoker.Patches`: the captions of the images of a packed row form a row of tokens.
         choose: "random" draws one of several captions; "first" takes the first one, for evaluations.
-        tokenizer: For captions that the dataset keeps as texts: "bytes", the path of a Hugging Face
+        tokenizer: For captions that the dataset keeps as text: "bytes", the path of a Hugging Face
             tokenizers JSON, or a function that returns the token ids of each of a list of texts. None takes
             the token ids of ``stoker convert --caption-column``.
         column: Name of the column of texts; a text that is a JSON list of texts is several captions.
@@ -132,12 +132,12 @@ _OUTPUTS: dict[str, tuple[Output, str]] = {
 }
 """Columns of packed captions: what :class:`stoker.bucketing.Pack` calls them, and their dtypes."""
 _INDEX = -5
-"""Index for ``derive_key``, below those of transforms and of masks of patches."""
+"""Index for ``derive_key``, below the indices of transforms and of masks of patches."""
 
 
 @dataclass(frozen=True, eq=False)
 class Captions:
-    """The captions of a dataset, in the form that a loader hands out."""
+    """The captions of a dataset, in the form that a loader returns."""
 
     dataset: SampleSource  # Dataset or mixture
     tokens: Tokens  # The loader's argument
@@ -174,7 +174,7 @@ class Captions:
     def packed(
         self, names: Iterable[str], sequences: Ragged, groups: Int64, most: int
     ) -> dict[str, npt.NDArray[Any]]:
-        """Arrays of packed rows, for those of ``names`` that are :attr:`columns`."""
+        """Arrays of packed rows, for the ``names`` that are in :attr:`columns`."""
         # groups (rows + 1,) int64
         chosen = [name for name in names if name in self.columns]
         pack = Pack(outputs=[_OUTPUTS[name][0] for name in chosen], value=self.pad_id, max_sequences=most)
@@ -184,7 +184,7 @@ class Captions:
     def lengths(self, seed: int, epoch: int) -> Int64:
         """(N,) int64, tokens of the drawn caption of each sample of a dataset with token ids, after the cut.
 
-        Keys of random numbers are those of an order that draws each sample once.
+        Keys of random numbers are as in an order that draws each sample once.
         """
         positions = np.arange(len(self.dataset))
         keys = self.dataset.rows if self.dataset.is_distinct else positions
@@ -233,7 +233,7 @@ class Captions:
 
     def _damaged(self) -> StaleIndexError:
         return StaleIndexError(
-            "the captions in the index are damaged: their lengths are not those of their token ids",
+            "the captions in the index are damaged: their lengths do not fit their token ids",
             path=self.dataset.path,
             hint="Convert the source again.",
         )

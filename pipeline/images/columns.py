@@ -36,7 +36,7 @@ from .sizes import SizePlan
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
-# The way back from pixels of a batch to those of the sources, see augment/geometry/source_coordinates.py.
+# The way back from pixels of a batch to pixels of the sources, see augment/geometry/source_coordinates.py.
 TO_SOURCE = "to_source"  # matrices, which follow images, so that views have one each
 SOURCE_SIZE = "source_size"  # heights and widths, which belong to samples
 
@@ -60,7 +60,7 @@ class ImageColumn:
     annotations: AnnotationConfig = field(default_factory=AnnotationConfig)  # Which columns annotations make
     # The plan for each size that batches may have
     by_size: Mapping[Size, ImagePlan] = field(default_factory=dict)
-    ragged: bool = False  # Whether the images, which have different sizes, are handed out as a list
+    ragged: bool = False  # Whether the images, which have different sizes, are a list
 
     def at(self, size: Size | None) -> ImagePlan:
         """What happens to the images of a batch of ``size``; None for the size that the transforms leave."""
@@ -104,14 +104,14 @@ class ImageColumn:
         return np.concatenate([view * n + samples for view in range(self.views or 1)])
 
     def keys(self, keys: Int64) -> Int64:
-        """Keys of the random numbers of the images, (M,) int64, from those of N samples.
+        """Keys of the random numbers of the images, (M,) int64, from the keys of N samples.
 
         With a single list of transforms, these are the keys of the samples.
         """
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
 
     def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:
-        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64."""
+        """Matrices from the pixels of the images to the pixels of their sources, (M, 3, 3) float64."""
         shown = self.samples_of_images(len(origins.sizes))
         return origins.matrices[shown] @ params.to_source()
 
@@ -175,7 +175,7 @@ def plan_columns(
     for column in columns[1:]:
         if column.plan.dtype != first.plan.dtype:
             raise ConfigError(
-                f"the images of {first.name!r} are {first.plan.dtype}, and those of {column.name!r} "
+                f"the images of {first.name!r} are {first.plan.dtype}, and the images of {column.name!r} are "
                 f"{column.plan.dtype}; a loader makes one dtype",
                 hint=f"Give dtype={first.plan.dtype!r}, or end both in Normalize.",
             )
@@ -301,7 +301,7 @@ def _check_captions(names: Sequence[str], captions: Captions | None, dataset: Sa
     """Raise ConfigError if captions are in the columns but have no form, or the other way round."""
     if captions and not {CAPTION, MASK, *captions.columns} & set(names):
         raise ConfigError(
-            "caption= says how captions are handed out, and columns names none",
+            "caption= gives the form of captions, and columns names none",
             hint=f"Add {CAPTION!r} to columns, or leave caption out.",
         )
     if not captions and CAPTION in names and CAPTION not in dataset.types and IDS_COLUMN in dataset.types:

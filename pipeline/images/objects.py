@@ -48,11 +48,11 @@ one of these, because every source has it."""
 
 @dataclass(frozen=True)
 class ObjectConfig:
-    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`."""
+    """Which columns of objects a loader returns, and in which form; see :class:`stoker.ImageLoader`."""
 
     columns: frozenset[str] = frozenset()  # Names of the columns
     form: ObjectForm = "ragged"  # "ragged" or "padded"
-    box_format: BoxFormat = "XYXY"  # Format of the boxes that are handed out
+    box_format: BoxFormat = "XYXY"  # Format of the boxes of the column
     min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
     min_size: float = 0.0  # Least width and height of a box, pixels of the output
     # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
@@ -91,7 +91,7 @@ class BatchObjects:
         return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
 
     def column(self, name: str, config: ObjectConfig) -> Array:
-        """One column as it is handed out, (M, ...); lengths and areas are float32."""
+        """One column as the loader returns it, (M, ...); lengths and areas are float32."""
         values = self.columns[name]
         if name == "boxes":
             values = convert_boxes(values, "XYXY", config.box_format)
@@ -99,7 +99,7 @@ class BatchObjects:
 
 
 def deciding_objects(annotations: Annotations) -> Objects:
-    """The boxes by which transforms decide, such as RandomIoUCrop: those of objects, not of groups."""
+    """The boxes by which transforms decide, such as RandomIoUCrop: of single objects, not of groups."""
     single = ~annotations.crowd
     return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
 
@@ -212,7 +212,7 @@ _BATCHES = 8  # whose memory is kept; with fewer, alternating sizes evict each o
 
 
 class MaskMemory:
-    """Memory for masks of objects, which is reused: new pages of memory cost more than drawing."""
+    """Memory for instance masks, which is reused: new pages of memory cost more than drawing."""
 
     def __init__(self) -> None:
         self._pool = _native.BufferPool(_BATCHES)

@@ -46,7 +46,7 @@ class PatchAssembler:
         packed = Packed(Ragged(np.zeros(offsets[-1], np.uint8), offsets), groups)
         pack = Pack(outputs=("segment_ids", "cu_seqlens"), max_sequences=self._planner.max_images)
         arrays = pack(packed, row)
-        real = arrays["segment_ids"] > 0  # patches come row by row, as those of a packed row are
+        real = arrays["segment_ids"] > 0  # patches come row by row, as in a packed row
         coordinates = np.zeros((*real.shape, 2), np.int64)
         values, coordinates[real] = cut_patches(images[0], chosen, grids, patches.size)
         filled = np.zeros((*real.shape, values.shape[1]), values.dtype)

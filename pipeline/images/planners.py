@@ -69,7 +69,7 @@ class ImagePlanner:
         raise NotImplementedError
 
     def plan(self, ranks: Process, epoch: int, history: History) -> BatchPlan:
-        """The batches of an epoch after those of ``history``."""
+        """The batches of an epoch after the batches of ``history``."""
         key = (ranks.world_size, epoch, history)
         return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
 
@@ -93,7 +93,7 @@ class ImagePlanner:
         }
 
 
-_ANY = (64, 64)  # a size, which that of the batch replaces
+_ANY = (64, 64)  # replaced by the size of the batch
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Padding:
     """How images of different sizes form a batch."""
 
     pad_to_multiple_of: int = 1  # The height and the width of a batch are multiples of this, pixels
-    ragged: bool = False  # Whether the batch is handed out as a list of images without their padding
+    ragged: bool = False  # Whether the batch is a list of images without their padding
 
     def to_json(self) -> dict[str, Any]:
         return {"ragged": True} if self.ragged else {"padded": self.pad_to_multiple_of}

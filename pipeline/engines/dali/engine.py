@@ -162,7 +162,7 @@ class DaliEngine:
     def _recover(self, batch: DaliBatch, error: RuntimeError | MemoryError) -> Any:
         """Images of a batch that failed, without the samples that DALI cannot decode.
 
-        A pipeline that raised is not used again, so the batches in flight after this one are started anew.
+        A pipeline that raised is not used again, so the batches in flight after this one are started again.
         """
         self._pipelines.clear()
         waiting = [batch for batch, _ in self._in_flight]

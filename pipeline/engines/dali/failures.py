@@ -1,6 +1,6 @@
 """Failures of DALI: the meaning of its messages, and the recovery of a batch that failed as a whole.
 
-The messages are those of DALI 2.4. Nothing here imports DALI.
+The messages are from DALI 2.4. Nothing here imports DALI.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STICKY = re.compile(
     r"|an illegal memory access was encountered|unspecified launch failure|misaligned address"
     r"|device-side assert triggered"
 )
-# nvimgcodec.h: 5 is NVIMGCODEC_STATUS_ALLOCATOR_FAILURE, 15 is that of an extension.
+# nvimgcodec.h: 5 is NVIMGCODEC_STATUS_ALLOCATOR_FAILURE, 15 is the failure of an extension.
 _OUT_OF_MEMORY = re.compile(
     r"cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|NVJPEG_STATUS_ALLOCATOR_FAILURE"
     r"|out of memory|CUDA allocation failed|bad_alloc|nvImageCodec failure: '#(5|15)'",
