@@ -19,6 +19,12 @@ from typing import NamedTuple
 from stoker._native import crc32c
 from stoker.errors import ConfigError, LockedError, StokerError, WriteError
 
+LOCK_NAME = ".stoker-lock"
+
+_BLOCK = 1 << 22
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
 
 def is_regular(status: os.stat_result) -> bool:
     """Return whether a file is a regular file, not a folder, link, FIFO, socket or device."""
@@ -52,10 +58,6 @@ def printable_name(name: str) -> str:
         return name.encode("utf-8", "backslashreplace").decode()
 
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-
-
 def parse_byte_size(option: str, value: str | int) -> int:
     """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names.
 
@@ -63,18 +65,15 @@ def parse_byte_size(option: str, value: str | int) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
-        raise ConfigError(f"{option} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
+        raise ConfigError(f"{option} must be a number of bytes such as 256MB or 1GiB, found {value!r}")
     return size
-
-
-_BLOCK = 1 << 22
 
 
 def check_named(**paths: str | os.PathLike[str] | None) -> None:
     """Check that no path is empty, as the value of an unset shell variable is; None is allowed."""
     for name, path in paths.items():
         if path is not None and not os.fspath(path):
-            raise ConfigError(f"{name} is empty, and names no path", hint="the current folder is called .")
+            raise ConfigError(f"{name} is empty, and names no path", hint="The current folder is called .")
 
 
 @contextmanager
@@ -141,9 +140,6 @@ def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
             offset += len(block)
 
 
-LOCK_NAME = ".stoker-lock"
-
-
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that is written into.
@@ -176,7 +172,7 @@ def _acquire(path: Path) -> int:
                 raise LockedError(
                     "another process is writing into this folder",
                     path=path.parent,
-                    hint="wait until it has ended, or name another folder",
+                    hint="Wait until it has ended, or name another folder.",
                 ) from error
             raise
         os.close(descriptor)
@@ -215,7 +211,7 @@ def check_target(folder: Path) -> None:
         raise ConfigError(
             "the path of the folder is not UTF-8, and an index can be written only to a path in UTF-8",
             path=printable_name(os.fspath(folder)),
-            hint="name another folder",
+            hint="Name another folder.",
         ) from None
 
 
@@ -234,8 +230,8 @@ def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
         raise WriteError(
             "the disk is full" if full else f"the dataset cannot be written: {error.strerror or error}",
             path=error.filename or folder,
-            hint=f"{'make room' if full else 'allow the write'}, then "
-            + ("run the same command again: it resumes" if resumes else "write all samples again"),
+            hint=f"{'Make room' if full else 'Allow the write'}, then "
+            + ("run the same command again: it resumes." if resumes else "write all samples again."),
         ) from error
 
 

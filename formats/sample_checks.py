@@ -1,10 +1,10 @@
-"""Checks of the objects and the masks of a dataset, which verify() runs."""
+"""Checks of single samples for ``stoker.verify``: payloads, masks, arrays, labels and objects."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,127 +27,94 @@ from .dataset.manifest import Manifest
 from .files import open_regular, read_at
 from .in_place.class_names import ClassNames, Contradiction, LabelName, names_in
 
-
-def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Yield the index in ``rows``, and the problem, of each row whose objects contradict the dataset."""
-    names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
-    if not names:
-        return
-    try:
-        columns = {name: index.lists(name) for name in names}
-    except DatasetError as error:
-        yield 0, error.message
-        return
-    for i, row in enumerate(rows):
-        if message := _problem(index, columns, row, manifest):
-            yield i, message
+# Returns the problem of the bytes of the row with this index, or None.
+_Check = Callable[[bytes, int], str | None]
 
 
-def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: Manifest) -> str | None:
-    try:
-        of_row = {name: column.take([row]) for name, column in columns.items()}
-        objects = from_columns(of_row, 1, len(manifest.annotations.keypoints))
-        height, width = (int(index.column(name)[row]) for name in ("height", "width"))
-    except (ValueError, DatasetError) as error:
-        return f"the objects in the index contradict each other: {error}"
-    if manifest.classes and ((objects.labels < 0) | (objects.labels >= len(manifest.classes))).any():
-        return f"an object has a label outside the {len(manifest.classes)} classes"
-    low, high = objects.boxes[:, :2], objects.boxes[:, 2:]
-    if not ((low >= 0) & (low < high) & (high <= (width, height))).all():
-        return f"an object has an empty box, or one that leaves the image of {width} x {height} pixels"
-    pixels = height * width
-    if any(len(runs) and int(runs.sum(dtype=np.int64)) != pixels for runs in objects.runs or ()):
-        return f"an object has run lengths that do not fill {width} x {height} pixels"
-    return None
-
-
-def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
-    """Return the problem of an intact mask of an image of ``size``, height and width; None if it has none."""
-    try:
-        with open_mask(data) as image:
-            image.load()
-            mask_size, mode = (image.height, image.width), image.mode
-    # Pillow's decoders raise almost anything on a damaged image.
-    except Exception as error:
-        return f"the mask is not decodable: {error}"
-    if mask_size != size:
-        return f"the mask is {mask_size[1]} x {mask_size[0]} where the image is {size[1]} x {size[0]}"
-    return None if mode in ("L", "I;16", "I;16B", "I") else f"the mask has more than one channel: {mode}"
-
-
-def payload_problems(
-    index: Index, files: list[Path], rows: range, arrays: Collection[str] = (), *, decode: bool
+def row_problems(
+    index: Index, files: list[Path], rows: range, manifest: Manifest, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the index in ``rows``, and the problem, of each row whose payload, mask or array is not intact.
+    """Yield the index in ``rows``, and the problem, of each row that is not intact.
 
     ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
     """
-    images = bands = None
+    if (payloads := find_container(manifest.container).payload_files) is not None:
+        yield from _listed_file_problems(index, files, rows, payloads, decode=decode)
+    else:
+        yield from _payload_problems(index, files, rows, manifest, decode=decode)
+    yield from _label_problems(index, rows, manifest)
+    yield from _object_problems(index, rows, manifest)
+
+
+def _payload_problems(
+    index: Index, files: list[Path], rows: range, manifest: Manifest, *, decode: bool
+) -> Iterator[tuple[int, str]]:
+    images: Samples | None = None
+    bands: npt.NDArray[np.uint32] | None = None
     try:
         bands = index.bands(rows)
         images = index.samples(rows) if decode else None
     except StaleIndexError as error:
         yield 0, error.message
-    payloads = _Rows.of("payload", index, rows, ("offset", "length", "crc"), images)
-    yield from _damaged(files, replace(payloads, bands=bands))
+
+    def check_payload(data: bytes, i: int) -> str | None:
+        if bands is not None and bands[i].any() and not bands_match(data, bands[i]):
+            return "the checksums of its bands in the index do not match"
+        return None if images is None else _image_problem(data, images, i)
+
+    def check_mask(data: bytes, i: int) -> str | None:
+        return None if images is None else mask_problem(data, (int(images.height[i]), int(images.width[i])))
+
+    checks: dict[str, tuple[tuple[str, ...], _Check]] = {
+        "payload": (("offset", "length", "crc"), check_payload)
+    }
     if "mask_offset" in index.types:
-        yield from _damaged(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
-    for name in arrays:
-        yield from _damaged(files, _Rows.of(f"array {name!r}", index, rows, range_columns(name), None))
+        checks["mask"] = (tuple(MASK_COLUMNS), check_mask)
+    for name in manifest.arrays:
+        checks[f"array {name!r}"] = (range_columns(name), lambda data, i: None)
+    for what, (byte_range, check) in checks.items():
+        columns = [index.column(name)[rows.start : rows.stop] for name in ("shard", *byte_range)]
+        yield from _damaged(what, files, columns, check)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The byte ranges of payloads, masks or arrays of rows; ``images`` is None if nothing is decoded."""
+def _damaged(
+    what: str, files: list[Path], columns: list[npt.NDArray[Any]], check: _Check
+) -> Iterator[tuple[int, str]]:
+    """Yield the index and the problem of each row whose bytes are damaged, or have one that ``check`` finds.
 
-    what: str  # payload, mask, or the name of an array
-    shard: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-    crc: npt.NDArray[np.uint32]
-    images: Samples | None
-    bands: npt.NDArray[np.uint32] | None = None
-
-    @classmethod
-    def of(
-        cls, what: str, index: Index, rows: range, byte_range: tuple[str, ...], images: Samples | None
-    ) -> _Rows:
-        """Return rows whose offset, length and checksum are in the columns ``byte_range``."""
-        names = dict(zip(("offset", "length", "crc"), byte_range, strict=True), shard="shard")
-        columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
-        return cls(what=what, images=images, **columns)
-
-
-def _damaged(files: list[Path], rows: _Rows) -> Iterator[tuple[int, str]]:
-    """Yield the index and the problem of each row that is not intact."""
-    for number in np.unique(rows.shard).tolist():
-        indices = np.flatnonzero(rows.shard == number)
+    ``columns`` has the shard, offset, length and checksum of each row.
+    """
+    shard, *ranges = columns
+    for number in np.unique(shard).tolist():
+        indices = np.flatnonzero(shard == number).tolist()
         if 0 <= number < len(files):
-            yield from _damaged_in_file(files[number], indices, rows)
-        elif rows.what == "payload":
-            yield from ((i, f"the index names shard {number} of {len(files)}") for i in indices.tolist())
+            yield from _damaged_in_file(what, files[number], indices, ranges, check)
+        elif what == "payload":
+            yield from ((i, f"the index names shard {number} of {len(files)}") for i in indices)
 
 
-def _damaged_in_file(file: Path, indices: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
-    """Yield the problems of the rows at ``indices``, all of one shard."""
+def _damaged_in_file(
+    what: str,
+    file: Path,
+    indices: list[int],
+    ranges: list[npt.NDArray[Any]],
+    check: _Check,
+) -> Iterator[tuple[int, str]]:
     try:
         with open_regular(file) as (descriptor, size):
-            for i in indices.tolist():
-                offset, length = int(rows.offset[i]), int(rows.length[i])
+            for i in indices:
+                offset, length, crc = (int(column[i]) for column in ranges)
                 if offset < 0 or length < 0 or offset + length > size:
                     yield i, "the index points outside the shard"
                     continue
                 data = read_at(descriptor, offset, length)
-                if rows.crc[i] != NO_CHECKSUM and crc32c(data) != rows.crc[i]:
-                    yield i, f"the {rows.what}'s checksum does not match"
-                elif rows.bands is not None and rows.bands[i].any() and not bands_match(data, rows.bands[i]):
-                    yield i, "the checksums of its bands in the index do not match"
-                elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
+                if crc not in (NO_CHECKSUM, crc32c(data)):
+                    yield i, f"the {what}'s checksum does not match"
+                elif message := check(data, i):
                     yield i, message
     except OSError as error:
-        # verify._verify_file() reports a file that cannot be opened.
-        if error.filename is None:
-            yield int(indices[0]), f"the file cannot be read: {error}"
+        if error.filename is None:  # verify() reports a file that cannot be opened
+            yield indices[0], f"the file cannot be read: {error}"
 
 
 def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
@@ -176,21 +143,24 @@ def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
     return None
 
 
-def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
-    """Return the problem of an intact mask, or None."""
-    return mask_problem(data, (int(images.height[i]), int(images.width[i])))
+def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
+    """Return the problem of an intact mask of an image of ``size``, height and width; None if it has none."""
+    try:
+        with open_mask(data) as image:
+            image.load()
+            mask_size, mode = (image.height, image.width), image.mode
+    # Pillow's decoders raise almost anything on a damaged image.
+    except Exception as error:
+        return f"the mask is not decodable: {error}"
+    if mask_size != size:
+        return f"the mask is {mask_size[1]} x {mask_size[0]} where the image is {size[1]} x {size[0]}"
+    return None if mode in ("L", "I;16", "I;16B", "I") else f"the mask has more than one channel: {mode}"
 
 
-_DECODE = {"payload": _image_problem, "mask": _decode_mask}
-
-
-def listed_file_problems(
+def _listed_file_problems(
     index: Index, files: list[Path], rows: range, payloads: PayloadFiles, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the index in ``rows``, and the problem, of each row whose file has changed since it was listed.
-
-    The arguments are those of :func:`payload_problems`; ``payloads`` reads the files.
-    """
+    """Yield the problems of images in files of their own, which may have changed since they were listed."""
     try:
         samples = index.samples(rows)
     except StaleIndexError as error:
@@ -209,8 +179,7 @@ def listed_file_problems(
             yield i, message
 
 
-def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Yield the index in ``rows``, and the problem, of each row with a label that is not a class."""
+def _label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
     classes = len(manifest.classes)
     arrow_type = index.types.get("label", "")
     if not classes:
@@ -229,6 +198,38 @@ def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tu
         return
     for i in np.flatnonzero((labels < 0) | (labels >= classes)):
         yield int(owner[i]), f"label {labels[i]} is none of the {classes} classes"
+
+
+def _object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
+    names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
+    if not names:
+        return
+    try:
+        columns = {name: index.lists(name) for name in names}
+    except DatasetError as error:
+        yield 0, error.message
+        return
+    for i, row in enumerate(rows):
+        if message := _object_problem(index, columns, row, manifest):
+            yield i, message
+
+
+def _object_problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: Manifest) -> str | None:
+    try:
+        of_row = {name: column.take([row]) for name, column in columns.items()}
+        objects = from_columns(of_row, 1, len(manifest.annotations.keypoints))
+        height, width = (int(index.column(name)[row]) for name in ("height", "width"))
+    except (ValueError, DatasetError) as error:
+        return f"the objects in the index contradict each other: {error}"
+    if manifest.classes and ((objects.labels < 0) | (objects.labels >= len(manifest.classes))).any():
+        return f"an object has a label outside the {len(manifest.classes)} classes"
+    low, high = objects.boxes[:, :2], objects.boxes[:, 2:]
+    if not ((low >= 0) & (low < high) & (high <= (width, height))).all():
+        return f"an object has an empty box, or one that leaves the image of {width} x {height} pixels"
+    pixels = height * width
+    if any(len(runs) and int(runs.sum(dtype=np.int64)) != pixels for runs in objects.runs or ()):
+        return f"an object has run lengths that do not fill {width} x {height} pixels"
+    return None
 
 
 class RecordClasses:

@@ -37,22 +37,22 @@ class DataTree:
     root: str  # The root of the tree, 64 hexadecimal digits
 
 
-def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None = None) -> DataTree:
+def data_tree(dataset: Dataset, *, again: bool = False, num_threads: int | None = None) -> DataTree:
     """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
 
-    With ``anew``, all bytes are read again, and leaves that were kept are ignored.
+    With ``again``, all bytes are read again, and leaves that were kept are ignored.
     """
     manifest = dataset.manifest
-    leaves = None if anew else _leaves_of_conversion(dataset)
+    leaves = None if again else _leaves_of_conversion(dataset)
     if leaves is None and isinstance(dataset, CachedDataset):
         raise ConfigError(
             "the bytes of a remote dataset are not all here"
-            + ("" if anew else f", and {SHA256_NAME} does not have the SHA-256 of each shard"),
-            hint="copy it to a local disk first: stoker stage",
+            + ("" if again else f", and {SHA256_NAME} does not have the SHA-256 of each shard"),
+            hint="Copy it to a local disk first: stoker stage.",
         )
     if leaves is None:
-        leaves = _computed_leaves(dataset, check_threads(num_threads), anew=anew)
-    size = manifest.index.bytes + sum(shard.bytes for shard in manifest.shards)
+        leaves = _computed_leaves(dataset, check_threads(num_threads), again=again)
+    size = manifest.index.bytes + manifest.data_bytes
     root = merkle_root([bytes.fromhex(leaf) for leaf in leaves])
     return DataTree(manifest.fingerprint, len(leaves), size, root)
 
@@ -69,14 +69,14 @@ def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
     return leaves if len(leaves) == len(digests) else None
 
 
-def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[str]:
+def _computed_leaves(dataset: Dataset, num_threads: int, *, again: bool) -> list[str]:
     files = [dataset.path / dataset.manifest.index.file, *dataset.data_files]
     stamps: list[list[str | int]] = [
         [str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns] for file in files
     ]
     in_files = dataset.manifest.container == LISTING.name
     kept = cache_folder() / "sha256" / f"{dataset.manifest.fingerprint}.json"
-    leaves = None if anew or in_files else _read_kept(kept, stamps)
+    leaves = None if again or in_files else _read_kept(kept, stamps)
     if leaves is not None:
         return leaves
     with ThreadPoolExecutor(num_threads) as threads:

@@ -7,15 +7,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from operator import index
 from queue import Empty, SimpleQueue
 from typing import SupportsIndex, TypeVar
 
-from stoker.errors import ConfigError
+from stoker.arguments import whole_number
 
 Item = TypeVar("Item")
 Label = TypeVar("Label")
 Result = TypeVar("Result")
+
+_MOST = 4096
+_GROUPS = "/sys/fs/cgroup"
+_QUOTA_FILES = (
+    (f"{_GROUPS}/cpu.max",),  # version 2 of control groups
+    *(  # version 1
+        (f"{_GROUPS}/{name}/cpu.cfs_quota_us", f"{_GROUPS}/{name}/cpu.cfs_period_us")
+        for name in ("cpu", "cpu,cpuacct")
+    ),
+)
+_TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
 
 
 def bounded_map(
@@ -48,17 +58,6 @@ def thread_map(
         yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)
 
 
-_MOST = 4096
-_GROUPS = "/sys/fs/cgroup"
-_QUOTA_FILES = (
-    (f"{_GROUPS}/cpu.max",),  # version 2 of control groups
-    *(  # version 1
-        (f"{_GROUPS}/{name}/cpu.cfs_quota_us", f"{_GROUPS}/{name}/cpu.cfs_period_us")
-        for name in ("cpu", "cpu,cpuacct")
-    ),
-)
-
-
 def available_cores() -> int:
     """Return the number of cores in the process's affinity mask, limited by its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -83,14 +82,7 @@ def check_threads(num_threads: SupportsIndex | None, default: int | None = None)
     """Return a number of threads: ``num_threads``, or else ``default``, or else the available cores."""
     if num_threads is None:
         return available_cores() if default is None else default
-    is_integer = isinstance(num_threads, SupportsIndex) and not isinstance(num_threads, bool)
-    number = index(num_threads) if is_integer else 0
-    if not 1 <= number <= _MOST:
-        raise ConfigError(f"num_threads must be an integer from 1 to {_MOST}, not {num_threads!r}")
-    return number
-
-
-_TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
+    return whole_number("num_threads", num_threads, 1, _MOST)
 
 
 class TaskGroup:

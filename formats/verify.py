@@ -31,14 +31,15 @@ from .dataset.versions import (
     with_sha256,
 )
 from .files import file_digest, file_digests, open_regular, read_at
-from .sample_checks import (
-    RecordClasses,
-    label_problems,
-    listed_file_problems,
-    object_problems,
-    payload_problems,
-)
+from .sample_checks import RecordClasses, row_problems
 from .threads import bounded_map, check_threads
+
+_Check = tuple[int, Callable[[], list["Problem"]]]  # number of rows, and the check
+
+_ROWS = 512
+_ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a progress bar moves with each
+_AHEAD = 64
+_MOST_PROBLEMS = 1000
 
 
 @dataclass(frozen=True)
@@ -55,95 +56,6 @@ class Problem:
             f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
         ]
         return f"{', '.join(location)}: {self.message}" if location else self.message
-
-
-@dataclass(frozen=True)
-class CheckedVersion:
-    """A version of a dataset, and the parts of it that are checked."""
-
-    folder: Path  # The dataset's folder
-    manifest: Manifest  # The manifest of the version
-    files: list[Path]  # Data file of every shard
-    index: Index | None  # Its index; None if it cannot be used
-    problems: list[Problem]  # Problems of manifest and index
-    rows: Sequence[range] = ()  # Rows of the index to check, as ranges
-    shards: Sequence[int] = ()  # Numbers of the shards to check
-
-
-def checked_versions(
-    folder: Path, last: Manifest, *, earlier: bool
-) -> tuple[list[CheckedVersion], list[Problem]]:
-    """Return ``last`` and, if ``earlier``, the versions before it, and problems of unreadable manifests."""
-    unreadable: list[Problem] = []
-    kept = read_sha256(folder)
-    try:
-        last = with_sha256(last, kept, folder)
-    except DatasetError as error:
-        kept, unreadable = None, [Problem(error.message)]
-    versions = [_version(folder, last, [], "")]
-    for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
-        if not (folder / retired_manifest(number)).exists():
-            continue  # stoker stage copies only one version
-        try:
-            manifest = with_sha256(Manifest.load(folder, retired_manifest(number)), kept)
-            versions.append(_version(folder, manifest, versions, f"version {number}: "))
-        except DatasetError as error:
-            unreadable.append(Problem(f"version {number}: {error.message}"))
-    return versions, unreadable
-
-
-def _version(folder: Path, manifest: Manifest, later: list[CheckedVersion], words: str) -> CheckedVersion:
-    """Return a version with the rows and shards that no later one has; its problems start with ``words``."""
-    index, problems = _open_index(folder, manifest, words)
-    later_shards = {shard for version in later for shard in version.manifest.shards}
-    shards = [number for number, shard in enumerate(manifest.shards) if shard not in later_shards]
-    rows: list[range] = []
-    if index is not None:
-        later_ids = [_record_ids(version.index) for version in later if version.index is not None]
-        ids = np.concatenate([np.empty(0, np.int64), *later_ids])
-        new = np.isin(_record_ids(index), ids, invert=True)
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
-        rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
-    return CheckedVersion(folder, manifest, manifest.data_files(folder), index, problems, rows, shards)
-
-
-def _record_ids(index: Index) -> npt.NDArray[np.int64]:
-    """Return (N,) int64, a number for shard and record of each row, the same in all versions."""
-    shard, record = index.column("shard"), index.column("record")
-    return np.asarray((shard.astype(np.int64) << 40) + record)
-
-
-def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | None, list[Problem]]:
-    try:
-        index = open_index(folder, manifest)
-        if manifest.sample_type == "image":
-            index.check_sizes()
-        differing = differing_digest(folder / manifest.index.file, manifest.index)
-        message = f"{words}the index is not the one of the manifest: its {differing} differs"
-        return index, [Problem(message)] if differing else []
-    except OSError as error:
-        return None, [Problem(f"{words}the index cannot be read: {error}")]
-    except DatasetError as error:
-        return None, [Problem(f"{words}{error.message}")]
-
-
-def differing_digest(path: Path, stated: Shard | IndexFile) -> str:
-    """Return the name of a digest of a file that differs, "digest" or "SHA-256"; empty if none does."""
-    if stated.sha256 is None:
-        return "digest" if stated.digest not in (None, file_digest(path)) else ""
-    digests = file_digests(path)
-    if digests.crc != stated.digest:
-        return "digest"
-    return "SHA-256" if digests.sha256 != stated.sha256 else ""
-
-
-_Check = tuple[int, Callable[[], list["Problem"]]]
-
-
-_ROWS = 512
-_ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a progress bar moves with each
-_AHEAD = 64
-_MOST_PROBLEMS = 1000
 
 
 @dataclass(frozen=True)
@@ -188,7 +100,7 @@ def verify(
     path, version = split_version(path)
     folder = local_folder(path)
     manifest = load_version(folder, version)
-    versions, problems = checked_versions(folder, manifest, earlier=version is None)
+    versions, problems = _checked_versions(folder, manifest, earlier=version is None)
     problems += [problem for checked in versions for problem in checked.problems]
     total = sum(len(rows) for checked in versions for rows in checked.rows)
     classes = RecordClasses(manifest)
@@ -211,7 +123,7 @@ def verify(
     return Report(
         path=folder,
         samples=total,
-        bytes=sum(shard.bytes for shard in manifest.shards),
+        bytes=manifest.data_bytes,
         versions=len(versions),
         decoded=decode,
         found=found,
@@ -219,11 +131,89 @@ def verify(
     )
 
 
+@dataclass(frozen=True)
+class _Version:
+    """A version of a dataset, and the parts of it that are checked."""
+
+    folder: Path  # The dataset's folder
+    manifest: Manifest  # The manifest of the version
+    files: list[Path]  # Data file of every shard
+    index: Index | None  # Its index; None if it cannot be used
+    problems: list[Problem]  # Problems of manifest and index
+    rows: Sequence[range] = ()  # Rows of the index to check, as ranges
+    shards: Sequence[int] = ()  # Numbers of the shards to check
+
+
+def _checked_versions(folder: Path, last: Manifest, *, earlier: bool) -> tuple[list[_Version], list[Problem]]:
+    """Return ``last`` and, if ``earlier``, the versions before it, and problems of unreadable manifests."""
+    unreadable: list[Problem] = []
+    kept = read_sha256(folder)
+    try:
+        last = with_sha256(last, kept, folder)
+    except DatasetError as error:
+        kept, unreadable = None, [Problem(error.message)]
+    versions = [_version(folder, last, [], "")]
+    for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
+        if not (folder / retired_manifest(number)).exists():
+            continue  # stoker stage copies only one version
+        try:
+            manifest = with_sha256(Manifest.load(folder, retired_manifest(number)), kept)
+            versions.append(_version(folder, manifest, versions, f"version {number}: "))
+        except DatasetError as error:
+            unreadable.append(Problem(f"version {number}: {error.message}"))
+    return versions, unreadable
+
+
+def _version(folder: Path, manifest: Manifest, later: list[_Version], words: str) -> _Version:
+    """Return a version with the rows and shards that no later one has; its problems start with ``words``."""
+    index, problems = _open_index(folder, manifest, words)
+    later_shards = {shard for version in later for shard in version.manifest.shards}
+    shards = [number for number, shard in enumerate(manifest.shards) if shard not in later_shards]
+    rows: list[range] = []
+    if index is not None:
+        later_ids = [_record_ids(version.index) for version in later if version.index is not None]
+        ids = np.concatenate([np.empty(0, np.int64), *later_ids])
+        new = np.isin(_record_ids(index), ids, invert=True)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
+        rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
+    return _Version(folder, manifest, manifest.data_files(folder), index, problems, rows, shards)
+
+
+def _record_ids(index: Index) -> npt.NDArray[np.int64]:
+    """Return (N,) int64, a number for shard and record of each row, the same in all versions."""
+    shard, record = index.column("shard"), index.column("record")
+    return np.asarray((shard.astype(np.int64) << 40) + record)
+
+
+def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | None, list[Problem]]:
+    try:
+        index = open_index(folder, manifest)
+        if manifest.sample_type == "image":
+            index.check_sizes()
+        differing = _differing_digest(folder / manifest.index.file, manifest.index)
+        message = f"{words}the index is not the one of the manifest: its {differing} differs"
+        return index, [Problem(message)] if differing else []
+    except OSError as error:
+        return None, [Problem(f"{words}the index cannot be read: {error}")]
+    except DatasetError as error:
+        return None, [Problem(f"{words}{error.message}")]
+
+
+def _differing_digest(path: Path, stated: Shard | IndexFile) -> str:
+    """Return the name of a digest of a file that differs, "digest" or "SHA-256"; empty if none does."""
+    if stated.sha256 is None:
+        return "digest" if stated.digest not in (None, file_digest(path)) else ""
+    digests = file_digests(path)
+    if digests.crc != stated.digest:
+        return "digest"
+    return "SHA-256" if digests.sha256 != stated.sha256 else ""
+
+
 def _sort_key(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
-def _checks(dataset: CheckedVersion, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
+def _checks(dataset: _Version, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
     """Return tasks with their numbers of rows; checks of files lie between, so that progress is even."""
     count = len(dataset.shards)
     of_files = (
@@ -236,7 +226,7 @@ def _checks(dataset: CheckedVersion, classes: RecordClasses, decode: bool) -> It
     return (check for _, check in merged)
 
 
-def _row_checks(dataset: CheckedVersion, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
+def _row_checks(dataset: _Version, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
     step = _ROWS_DECODED if decode else _ROWS
     for run in dataset.rows:
         for start in range(run.start, run.stop, step):
@@ -244,7 +234,7 @@ def _row_checks(dataset: CheckedVersion, index: Index, decode: bool) -> Iterator
             yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
 
 
-def _verify_file(dataset: CheckedVersion, number: int, classes: RecordClasses) -> list[Problem]:
+def _verify_file(dataset: _Version, number: int, classes: RecordClasses) -> list[Problem]:
     """Check the size, the digest and the framing of a data file, and the sidecar files of its shard."""
     manifest, file = dataset.manifest, dataset.files[number]
     shard = manifest.shards[number]
@@ -254,7 +244,7 @@ def _verify_file(dataset: CheckedVersion, number: int, classes: RecordClasses) -
             pass
         if size != shard.bytes:
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
-        if differing := differing_digest(file, shard):
+        if differing := _differing_digest(file, shard):
             problems.append(
                 Problem(f"the file is not as it was written: its {differing} differs", shard.name)
             )
@@ -283,7 +273,7 @@ def _verify_records(
     for sidecar, lines in entries.items():
         path = folder / sidecar.name(shard.name, external=shard.path is not None)
         if not _is_content(path, b"".join(lines)):
-            words = f"the {sidecar.suffix} file, which {sidecar.reader} reads, is not that of the shard"
+            words = f"the {sidecar.suffix} file, which {sidecar.reader} reads, does not fit the shard"
             yield Problem(words, shard.name)
 
 
@@ -296,16 +286,11 @@ def _is_content(path: Path, expected: bytes) -> bool:
         return True
 
 
-def _verify_rows(dataset: CheckedVersion, index: Index, rows: range, decode: bool) -> list[Problem]:
+def _verify_rows(dataset: _Version, index: Index, rows: range, decode: bool) -> list[Problem]:
     """Check payloads, masks, labels and objects of some rows."""
-    manifest, files = dataset.manifest, dataset.files
+    manifest = dataset.manifest
     decode = decode and manifest.sample_type == "image"
-    if (payloads := find_container(manifest.container).payload_files) is not None:
-        problems = list(listed_file_problems(index, files, rows, payloads, decode=decode))
-    else:
-        problems = list(payload_problems(index, files, rows, manifest.arrays, decode=decode))
-    problems += label_problems(index, rows, manifest)
-    problems += object_problems(index, rows, manifest)
+    problems = row_problems(index, dataset.files, rows, manifest, decode=decode)
     shards = dict(enumerate(shard.name for shard in manifest.shards))
     shard, record = index.column("shard"), index.column("record")
     return [

@@ -84,7 +84,7 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
     content = {name: value for name, value in certificate.items() if name != "digest"}
     if _digest(content) != certificate["digest"]:
         problems.append("the certificate was changed: its digest differs from its content")
-    tree = asdict(data_tree(dataset, anew=True))
+    tree = asdict(data_tree(dataset, again=True))
     trees = {saved["fingerprint"]: saved for saved in certificate["data"]}
     if tree["fingerprint"] not in trees:
         names = f"{', '.join(trees)}, not {tree['fingerprint']}"

@@ -70,7 +70,7 @@ def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, 
     assert (tmp_path / "staged" / shards[0]).read_bytes() == (tmp_path / "toy" / shards[0]).read_bytes()
     (tmp_path / "staged" / shards[0]).write_bytes(b"0+0\n")
     (problem,) = stoker.verify(tmp_path / "staged").problems
-    assert problem.message == "the .ranges file, which a toy reads, is not that of the shard"
+    assert problem.message == "the .ranges file, which a toy reads, does not fit the shard"
 
 
 @pytest.mark.usefixtures("toys")

@@ -97,7 +97,7 @@ def test_no_split_may_lie_in_the_source(photos: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_threads": 0}, "num_threads must be an integer from 1"),
+        ({"num_threads": 0}, "num_threads must be at least 1"),
         ({"shard_size": "1MB", "shards": 2}, "shards are made by one of"),
         ({"val": 1.5}, "val must be a share"),
         ({"resize": "big"}, "resize must be"),

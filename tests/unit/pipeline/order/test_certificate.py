@@ -145,14 +145,14 @@ def test_a_certificate_with_wrong_entries_is_refused(thumbnails: Path) -> None:
 
 def test_a_conversion_stores_the_digests_of_its_shards(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "shards", shards=2)
-    read = data_tree(stoker.open(tmp_path / "shards"), anew=True)
+    read = data_tree(stoker.open(tmp_path / "shards"), again=True)
     remote = stoker.open(f"file://{tmp_path}/shards", cache=tmp_path / "cache")
     assert data_tree(remote) == read
     damage(tmp_path / "shards")  # which shows that the file is not read again
     assert data_tree(stoker.open(tmp_path / "shards")) == read
-    assert data_tree(stoker.open(tmp_path / "shards"), anew=True) != read
+    assert data_tree(stoker.open(tmp_path / "shards"), again=True) != read
     with pytest.raises(ConfigError, match="not all here"):
-        data_tree(remote, anew=True)
+        data_tree(remote, again=True)
 
 
 def test_missing_digests_are_computed_once(thumbnails: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_missing_digests_are_computed_once(thumbnails: Path, tmp_path: Path) -> 
     tree = data_tree(dataset)
     damage(dataset.path)
     assert data_tree(dataset) == tree
-    assert data_tree(dataset, anew=True) != tree
+    assert data_tree(dataset, again=True) != tree
     with pytest.raises(ConfigError, match=r"sha256\.json does not have the SHA-256 of each shard"):
         data_tree(stoker.open(f"file://{thumbnails}", cache=tmp_path / "cache"))
 
