@@ -325,7 +325,7 @@ def _checked(transform: object, before: Sequence[Transform]) -> Transform:
     return transform
 
 
-def _check_class(transform: Transform) -> None:
+def _check_class(transform: Any) -> None:
     """Raise ConfigError where a class, or one within it, hides its arguments or decides nothing."""
     kind = type(transform)
     hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()

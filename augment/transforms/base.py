@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,15 +20,6 @@ class Transform(Description):
 
     :meth:`params` decides what the transform does to a batch of N images, and an engine executes it. The
     method reads no pixels, and its random numbers are given. This is a whole transform::
-
-        from dataclasses import dataclass
-        from typing import ClassVar
-
-        import numpy as np
-
-        from ...description import is_whole
-        from ...steps import Solarize
-        from ..base import Transform
 
         @dataclass(frozen=True)
         class RandomSolarize(Transform):
@@ -72,14 +62,13 @@ class Transform(Description):
         late: Whether it belongs to the end of the list (RandomErasing, Normalize, ToDtype).
         warps: Whether it calls ``distort``. All images must then have one size before it, or it has a
             ``canvas``.
-        combines: Whether it makes one image of several samples, as
-            :class:`~stoker.augment.transforms.combining.Combining` does.
+        sized: Whether it leaves all images in the size of its field ``size``, a pair after ``set_size``.
     """
 
     draws: ClassVar[int] = 0
     late: ClassVar[bool] = False
     warps: ClassVar[bool] = False
-    combines: ClassVar[bool] = False
+    sized: ClassVar[bool] = False
 
     @property
     def uses_boxes(self) -> bool:
@@ -97,7 +86,7 @@ class Transform(Description):
 
     def output_size(self, size: Size | None) -> Size | None:
         """Return the size after this transform if it is the same for all samples, else None."""
-        return size
+        return as_pair(vars(self)["size"]) if self.sized else size
 
     def identity(self) -> dict[str, Any]:
         """What states of loaders hold of it: what decides its results, and no more."""
@@ -105,33 +94,5 @@ class Transform(Description):
 
     def with_size(self, size: Size) -> Transform | None:
         """Return the same transform that leaves images of ``size``; None if it gives images no size."""
-        return None
-
-
-@dataclass(frozen=True)
-class RandomTransform(Transform):
-    """Base of transforms whose only field is the probability ``p``; decided by their first number."""
-
-    p: float = 0.5
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_probability()
-
-
-@dataclass(frozen=True)
-class SizedTransform(Transform):
-    """Base of transforms that leave all images in one size.
-
-    Attributes:
-        size: (height, width) in pixels, or one number for a square; a pair after ``set_size``.
-    """
-
-    size: int | Sequence[int]
-
-    def output_size(self, size: Size | None) -> Size:
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> Transform:
-        return replace(self, size=size)
+        changed: Any = {"size": size}
+        return replace(self, **changed) if self.sized else None

@@ -21,7 +21,7 @@ from stoker.errors import ConfigError
 from .. import color_map as color
 from ..description import between, is_finite
 from ..state import TransformState
-from .base import RandomTransform, Transform
+from .base import Transform
 
 Float = npt.NDArray[np.float64]
 Range = Sequence[float]
@@ -165,18 +165,30 @@ class Grayscale(Transform):
 
 
 @dataclass(frozen=True)
-class RandomGrayscale(RandomTransform):
+class RandomGrayscale(Transform):
     """Grey in all three channels, with probability ``p``."""
 
     p: float = 0.1
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.color.linear(color.grayscale(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
-class RandomInvert(RandomTransform):
+class RandomInvert(Transform):
     """Turn each level x to 255 - x, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         identity = np.eye(3, 4)

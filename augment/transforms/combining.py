@@ -1,4 +1,4 @@
-"""Transforms of images that make one image of several samples: mosaics, MixUp and pasted objects."""
+"""Transforms that make one image of several samples of the epoch: mosaics, MixUp and pasted objects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from ..description import as_pair, between, is_finite, is_whole
 from ..distributions import symmetric_beta
 from ..params import WHOLE, WHOLE_SHARE, Parts, Paste
 from ..state import TransformState
-from .base import SizedTransform, Transform
+from .base import Transform
 
 Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 _PARTNERS = -2_000_000
 """Position that keys the partners of the first transform of a list; those of the next are below it."""
@@ -35,11 +36,11 @@ class Partners:
     epoch: int  # Number of the epoch
     shuffled: bool = True  # Whether neighbouring draws are not neighbours in the dataset
 
-    def uniform(self, index: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
+    def uniform(self, index: int, keys: Int, count: int) -> Float:
         """(M, count) random numbers of the transform at ``index`` of its list, for M keys."""
         return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - index), keys, count)
 
-    def others(self, draw: Int, u: npt.NDArray[np.float64], buffer: int | None = None) -> Int:
+    def others(self, draw: Int, u: Float, buffer: int | None = None) -> Int:
         """Other draws of the epoch, (M, K), no two of a row the same.
 
         If there are too few draws, they may repeat.
@@ -60,80 +61,11 @@ class Partners:
         return taken[:, 1:] + first[:, None]
 
 
-@dataclass(frozen=True)
-class Combining(Transform):
-    """Base of transforms that show several samples in one image.
-
-    :meth:`add_parts` chooses the samples by random numbers alone, so that a loader knows beforehand which
-    samples it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
-
-    Attributes:
-        layered: Whether it adds layers, which have separate random numbers before this transform, and
-            those of the image after it.
-        columns: Columns of annotations that can follow it; see
-            :class:`~stoker.augment.batch.BatchTransform`.
-    """
-
-    combines: ClassVar[bool] = True
-    layered: ClassVar[bool] = False
-    columns: ClassVar[frozenset[str]] = frozenset()
-
-    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        """Return the parts with those that this transform, at ``index`` of its list, adds.
-
-        It is called from the last transform of a list to the first, because an added layer passes through
-        the transforms before it.
-        """
-        raise NotImplementedError
-
-
-class UntilEpoch(Combining):
-    """Base of transforms that stop at ``stop_epoch``, as YOLO's ``close_mosaic`` does; None never stops."""
-
-    stop_epoch: int | None
-
-    def has_stopped(self, epoch: int) -> bool:
-        """Whether ``epoch`` is one without the transform."""
-        return self.stop_epoch is not None and epoch >= self.stop_epoch
-
-    def check_stop_epoch(self) -> None:
-        """Raise ConfigError if ``stop_epoch`` is not the number of an epoch."""
-        known = self.stop_epoch is None or is_whole(self.stop_epoch)
-        self.check("stop_epoch", known, "the number of an epoch, from 0, or None")
-
-
-class SecondLayer(UntilEpoch):
-    """Base of transforms that give some images a second layer, which passes through the transforms before.
-
-    Attributes:
-        layer: Word that keys the random numbers of the second layer; each subclass has another one.
-        p: Probability of a second layer.
-    """
-
-    layer: ClassVar[int]
-    p: float
-
-    layered: ClassVar[bool] = True
-    columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
-
-    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        if self.has_stopped(partners.epoch):
-            return parts
-        u = partners.uniform(index, parts.image_keys, 2)
-        chosen = u[:, 0] < self.p
-        copies = parts.take(np.flatnonzero(chosen))
-        keys = hash_words((self.layer,), copies.keys).view(np.int64)
-        draw = partners.others(copies.draw, u[chosen, 1:])[:, 0]
-        return parts.joined(replace(copies, layer=copies.layer + 1, draw=draw, keys=keys))
-
-
-Float = npt.NDArray[np.float64]
-
 _TILES = 4
 
 
 @dataclass(frozen=True)
-class Mosaic(SizedTransform, UntilEpoch):
+class Mosaic(Transform):
     """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
 
     Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
@@ -165,6 +97,7 @@ class Mosaic(SizedTransform, UntilEpoch):
     data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
     """
 
+    size: int | Sequence[int]
     p: float = 1.0
     center: Sequence[float] = (0.25, 0.75)
     scale: Sequence[float] = (0.5, 1.5)
@@ -174,6 +107,8 @@ class Mosaic(SizedTransform, UntilEpoch):
     buffer: int | None = 128
 
     draws: ClassVar[int] = 5
+    sized: ClassVar[bool] = True
+    layered: ClassVar[bool] = False
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks", "segmentation"})
 
     def __post_init__(self) -> None:
@@ -184,12 +119,12 @@ class Mosaic(SizedTransform, UntilEpoch):
         self.set_range("scale", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
         share = is_finite(self.translate) and 0 <= self.translate <= 1
         self.check("translate", share, "a share of the output, 0 to 1")
-        self.check_stop_epoch()
+        _check_stop_epoch(self)
         known = self.buffer is None or (is_whole(self.buffer) and self.buffer >= _TILES - 1)
         self.check("buffer", known, "a number of draws, at least 3, or None")
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        if self.has_stopped(partners.epoch):
+        if _has_stopped(self, partners.epoch):
             return parts
         u = partners.uniform(index, parts.keys, _TILES)
         chosen = u[:, 0] < self.p
@@ -222,7 +157,7 @@ class Mosaic(SizedTransform, UntilEpoch):
 
 
 @dataclass(frozen=True)
-class DetectionMixUp(SecondLayer):
+class DetectionMixUp(Transform):
     """Blend the image with another one of the epoch, and keep the objects of both.
 
     The other image passes through the transforms before this one with separate random numbers: after a
@@ -241,21 +176,25 @@ class DetectionMixUp(SecondLayer):
     p: float = 1.0
     stop_epoch: int | None = None
 
-    layer: ClassVar[int] = 1
     draws: ClassVar[int] = 2
+    layered: ClassVar[bool] = True
+    columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
     def __post_init__(self) -> None:
         self.check_positive("alpha")
         self.check_probability()
-        self.check_stop_epoch()
+        _check_stop_epoch(self)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
+        return _with_second_layer(self, parts, index, partners, word=1)
+
+    def params(self, state: TransformState, u: Float) -> None:
         share = np.rint((1 - symmetric_beta(self.alpha, u)) * WHOLE_SHARE).astype(np.int32)
         state.merge_layers(type(self).__name__, share)
 
 
 @dataclass(frozen=True)
-class CopyPaste(SecondLayer):
+class CopyPaste(Transform):
     """Paste some objects of another image of the epoch onto the image, with their masks.
 
     The other image passes through the transforms before this one with separate random numbers, such as
@@ -279,17 +218,56 @@ class CopyPaste(SecondLayer):
     min_left: float = 0.1
     stop_epoch: int | None = None
 
-    layer: ClassVar[int] = 2
     draws: ClassVar[int] = 1
+    layered: ClassVar[bool] = True
+    columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
     def __post_init__(self) -> None:
         self.check_probability()
         self.check_probability("objects")
         share = is_finite(self.min_left) and 0 <= self.min_left <= 1
         self.check("min_left", share, "a share of a mask, 0 to 1")
-        self.check_stop_epoch()
+        _check_stop_epoch(self)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
+        return _with_second_layer(self, parts, index, partners, word=2)
+
+    def params(self, state: TransformState, u: Float) -> None:
         state.merge_layers(type(self).__name__, np.full(len(u), WHOLE_SHARE, np.int32))
         keys = (u[:, 0] * 2.0**53).astype(np.uint64)
         state.paste = Paste(keys, float(self.objects), float(self.min_left))
+
+
+Combining = Mosaic | DetectionMixUp | CopyPaste
+"""The transforms that show several samples in one image.
+
+``add_parts`` chooses the samples by random numbers alone, so that a loader knows beforehand which samples it
+reads. It is called from the last transform of a list to the first, because an added layer passes through the
+transforms before it. ``params`` then acts on the parts: each part is one image of the state. ``layered`` says
+whether it adds layers, which have separate random numbers before this transform, and those of the image after
+it. ``columns`` are the columns of annotations that can follow it.
+"""
+
+
+def _with_second_layer(
+    transform: DetectionMixUp | CopyPaste, parts: Parts, index: int, partners: Partners, *, word: int
+) -> Parts:
+    """Parts in which some images have a second layer, whose random numbers ``word`` keys."""
+    if _has_stopped(transform, partners.epoch):
+        return parts
+    u = partners.uniform(index, parts.image_keys, 2)
+    chosen = u[:, 0] < transform.p
+    copies = parts.take(np.flatnonzero(chosen))
+    keys = hash_words((word,), copies.keys).view(np.int64)
+    draw = partners.others(copies.draw, u[chosen, 1:])[:, 0]
+    return parts.joined(replace(copies, layer=copies.layer + 1, draw=draw, keys=keys))
+
+
+def _has_stopped(transform: Combining, epoch: int) -> bool:
+    """Whether a transform no longer acts in ``epoch``, as by YOLO's ``close_mosaic``."""
+    return transform.stop_epoch is not None and epoch >= transform.stop_epoch
+
+
+def _check_stop_epoch(transform: Combining) -> None:
+    known = transform.stop_epoch is None or is_whole(transform.stop_epoch)
+    transform.check("stop_epoch", known, "the number of an epoch, from 0, or None")

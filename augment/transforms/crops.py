@@ -16,17 +16,17 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 from stoker.types import Size
 
-from ..description import added, as_tuple, is_count, is_finite
+from ..description import added, as_pair, as_tuple, is_count, is_finite
 from ..distributions import ATTEMPTS, first_fit
 from ..state import TransformState
-from .base import SizedTransform, Transform
+from .base import Transform
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class CenterCrop(SizedTransform):
+class CenterCrop(Transform):
     """Cut out the centre; an image that is smaller is padded, with black unless another transform has a fill.
 
     Args:
@@ -38,7 +38,10 @@ class CenterCrop(SizedTransform):
     padding is at the bottom and right.
     """
 
+    size: int | Sequence[int]
     fill: int | Sequence[int] | None = added(None)
+
+    sized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()
@@ -53,7 +56,7 @@ class CenterCrop(SizedTransform):
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(SizedTransform):
+class RandomResizedCrop(Transform):
     """Cut out a part of random area and aspect ratio, and resize it ("Inception crop").
 
     Args:
@@ -69,12 +72,14 @@ class RandomResizedCrop(SizedTransform):
     the platform's ``exp`` decides how half a pixel is rounded.
     """
 
+    size: int | Sequence[int]
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3 / 4, 4 / 3)
     interpolation: str | Enum = "bilinear"
     antialias: bool = added(True)
 
     draws: ClassVar[int] = 2 * ATTEMPTS + 2
+    sized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()
@@ -106,7 +111,7 @@ class RandomResizedCrop(SizedTransform):
 
 
 @dataclass(frozen=True)
-class CoverCrop(SizedTransform):
+class CoverCrop(Transform):
     """Resize the image until it just covers a size, and cut out that size. The aspect ratio stays.
 
     Args:
@@ -117,10 +122,12 @@ class CoverCrop(SizedTransform):
     The resized side that exceeds the size is rounded to whole pixels.
     """
 
+    size: int | Sequence[int]
     random: bool = True
     interpolation: str | Enum = "bilinear"
 
     draws: ClassVar[int] = 2
+    sized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()
@@ -265,7 +272,7 @@ def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
 
 
 @dataclass(frozen=True)
-class ObjectCrop(SizedTransform):
+class ObjectCrop(Transform):
     """Cut out the box of an object with some of what is around it, scaled and rotated at random.
 
     The box is extended to the aspect ratio of ``size`` around its centre, and by ``padding``, and fills the
@@ -287,6 +294,7 @@ class ObjectCrop(SizedTransform):
             transforms (black).
     """
 
+    size: int | Sequence[int]
     padding: float = 1.25
     scale: float = 0.0
     degrees: float = 0.0
@@ -294,6 +302,7 @@ class ObjectCrop(SizedTransform):
     fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 5
+    sized: ClassVar[bool] = True
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -310,7 +319,7 @@ class ObjectCrop(SizedTransform):
 
     @property
     def canvas(self) -> Size:
-        return self.output_size(None)
+        return as_pair(self.size)
 
     def params(self, state: TransformState, u: Float) -> None:
         if state.parts is not None:
@@ -325,10 +334,10 @@ class ObjectCrop(SizedTransform):
         state.use_fill(self.fill)
         image = state.size[::-1].astype(np.float64)  # width and height, as points have x first
         start, stop = _extents(state, image)
-        output = np.array(self.output_size(None)[::-1], np.float64)[:, None]
+        output = np.array(self.canvas[::-1], np.float64)[:, None]
         matrix = self._to_image((start + stop) / 2, stop - start, output, u)
         matrix[:, :2] *= (output / image).T[:, :, None]  # pixels of the canvas
-        state.resize(np.array(self.output_size(None))[:, None])
+        state.resize(np.array(self.canvas)[:, None])
         state.distort(matrix, direct=True)
 
     def _to_image(self, center: Float, extent: Float, output: Float, u: Float) -> Float:

@@ -20,6 +20,7 @@ from stoker.types import Size
 from ..description import Description, as_tuple, is_finite
 from ..state import TransformState
 from .base import Transform
+from .combining import Combining
 
 Float = npt.NDArray[np.float64]
 
@@ -29,80 +30,11 @@ class Identity(Transform):
     """Change nothing: a choice of :class:`RandomChoice`, or what replaces a transform that is left out."""
 
     def params(self, state: TransformState, u: Float) -> None:
-        """See :class:`Transform`."""
+        pass
 
 
 @dataclass(frozen=True)
-class NestedTransform(Transform):
-    """A transform of a list of transforms.
-
-    Attributes:
-        transforms: The list.
-    """
-
-    transforms: Sequence[Any]
-
-    def __post_init__(self) -> None:
-        value = self.transforms
-        good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
-        good = good and len(value) > 0 and not any(part.late or part.combines for part in value)
-        good = good or self.on_batches
-        rule = "a list of transforms without RandomErasing, Normalize and ToDtype, and without those that "
-        self.check("transforms", good, f"{rule}combine several images")
-        self.set("transforms", tuple(value))
-        parts = () if self.on_batches else self.transforms
-        self.set("draws", self._own_draws + sum(part.draws for part in parts))  # its own come first
-        self.set("warps", any(part.warps for part in parts))
-
-    @property
-    def on_batches(self) -> bool:
-        """Whether the transforms are those of batches, which only a RandomChoice may hold."""
-        return False
-
-    @property
-    def uses_boxes(self) -> bool:
-        return any(part.uses_boxes for part in self.transforms)
-
-    @property
-    def _own_draws(self) -> int:
-        """How many random numbers of each sample it needs itself."""
-        return 1
-
-    @property
-    def _parts(self) -> Sequence[Any]:
-        """The transforms within, where they are those of images."""
-        return self.transforms
-
-    def _numbers(self, u: Float) -> list[Float]:
-        """The random numbers of each transform within, out of (N, draws)."""
-        ends = np.cumsum([part.draws for part in self.transforms])
-        return np.split(u[:, self._own_draws :], ends[:-1], axis=1)
-
-    def _distribute(self, state: TransformState, choice: npt.NDArray[np.intp], numbers: list[Float]) -> None:
-        """Apply to each sample the transform of its ``choice``, (N,), with its random ``numbers``."""
-        groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
-        # All are taken before the first is put back, so that no transform finds the changes of another.
-        taken = [state.take(rows) for rows in groups]
-        for part, rows, some, own in zip(self._parts, groups, taken, numbers, strict=True):
-            part.params(some, own[rows])
-            state.put(rows, some)
-
-    def _size_after(self, parts: Iterable[Transform], size: Size | None) -> Size | None:
-        """The size after ``parts``, one after the other, of images of ``size``."""
-        before = size
-        for part in parts:
-            if part.warps and size != before:
-                name = type(self).__name__
-                raise ConfigError(
-                    f"{name}: {type(part).__name__} warps after a transform within has changed the size",
-                    hint=f"Put the transform that changes the size before {name}.",
-                )
-            size = part.output_size(size)
-        return size
-
-
-@dataclass(frozen=True)
-class RandomApply(NestedTransform):
+class RandomApply(Transform):
     """Apply all of a list of transforms with probability ``p``, or none.
 
     Args:
@@ -114,23 +46,27 @@ class RandomApply(NestedTransform):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _set_transforms(self, own_draws=1)
         self.check_probability()
+
+    @property
+    def uses_boxes(self) -> bool:
+        return any(part.uses_boxes for part in self.transforms)
 
     def params(self, state: TransformState, u: Float) -> None:
         rows = np.flatnonzero(u[:, 0] < self.p)
         taken = state.take(rows)
-        for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
+        for part, numbers in zip(self.transforms, _numbers(self.transforms, u[rows, 1:]), strict=True):
             part.params(taken, numbers)
         state.put(rows, taken)
 
     def output_size(self, size: Size | None) -> Size | None:
-        after = self._size_after(self.transforms, size)
+        after = _size_after(self, self.transforms, size)
         return after if after == size or self.p == 1 else None
 
 
 @dataclass(frozen=True)
-class RandomChoice(NestedTransform):
+class RandomChoice(Transform):
     """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several transforms count as one.
 
     From transforms of batches, as in ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole
@@ -146,7 +82,7 @@ class RandomChoice(NestedTransform):
     p: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _set_transforms(self, own_draws=1)
         weights = (1.0,) * len(self.transforms) if self.p is None else as_tuple(self.p, 1)
         good = len(weights) == len(self.transforms)
         good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
@@ -161,11 +97,20 @@ class RandomChoice(NestedTransform):
             return False
         return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 
+    @property
+    def uses_boxes(self) -> bool:
+        return any(part.uses_boxes for part in self._parts)
+
+    @property
+    def _parts(self) -> Sequence[Any]:
+        """The transforms within, where they are those of images."""
+        return self.transforms
+
     def params(self, state: TransformState, u: Float) -> None:
         self._check_sizes(state)
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
-        self._distribute(state, choice, self._numbers(u))
+        _distribute(self._parts, state, choice, _numbers(self._parts, u[:, 1:]))
 
     def _check_sizes(self, state: TransformState) -> None:
         """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
@@ -180,12 +125,12 @@ class RandomChoice(NestedTransform):
                 )
 
     def output_size(self, size: Size | None) -> Size | None:
-        sizes = {self._size_after((part,), size) for part in self._parts}
+        sizes = {_size_after(self, (part,), size) for part in self._parts}
         return sizes.pop() if len(sizes) == 1 else None
 
 
 @dataclass(frozen=True)
-class RandomOrder(NestedTransform):
+class RandomOrder(Transform):
     """Apply all of a list of transforms in random order; each sample has its own order.
 
     Args:
@@ -195,15 +140,18 @@ class RandomOrder(NestedTransform):
 
     transforms: Sequence[Transform]
 
+    def __post_init__(self) -> None:
+        _set_transforms(self, own_draws=len(self.transforms))
+
     @property
-    def _own_draws(self) -> int:
-        """One for each transform."""
-        return len(self.transforms)
+    def uses_boxes(self) -> bool:
+        return any(part.uses_boxes for part in self.transforms)
 
     def params(self, state: TransformState, u: Float) -> None:
-        numbers = self._numbers(u)
-        for choice in np.argsort(u[:, : self._own_draws], axis=1, kind="stable").T:
-            self._distribute(state, choice, numbers)
+        own = len(self.transforms)
+        numbers = _numbers(self.transforms, u[:, own:])
+        for choice in np.argsort(u[:, :own], axis=1, kind="stable").T:
+            _distribute(self.transforms, state, choice, numbers)
 
     def output_size(self, size: Size | None) -> Size | None:
         changing = [part for part in self.transforms if part.output_size(size) != size]
@@ -214,3 +162,51 @@ class RandomOrder(NestedTransform):
                 hint="Put what changes the size before or after RandomOrder.",
             )
         return changing[0].output_size(size) if changing else size
+
+
+NestedTransform = RandomApply | RandomChoice | RandomOrder
+
+
+def _set_transforms(transform: NestedTransform, own_draws: int) -> None:
+    """Check the transforms within, and derive from them what the transform draws and whether it warps."""
+    value: Any = transform.transforms
+    on_batches = isinstance(transform, RandomChoice) and transform.on_batches
+    good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
+    good = good and len(value) > 0 and not any(part.late or isinstance(part, Combining) for part in value)
+    rule = "a list of transforms without RandomErasing, Normalize and ToDtype, and without those that "
+    transform.check("transforms", good or on_batches, f"{rule}combine several images")
+    transform.set("transforms", tuple(value))
+    parts = () if on_batches else tuple(value)
+    transform.set("draws", own_draws + sum(part.draws for part in parts))  # its own come first
+    transform.set("warps", any(part.warps for part in parts))
+
+
+def _numbers(parts: Sequence[Transform], u: Float) -> list[Float]:
+    """The random numbers of each of ``parts``, out of those of all, (N, draws)."""
+    return np.split(u, np.cumsum([part.draws for part in parts])[:-1], axis=1)
+
+
+def _distribute(
+    parts: Sequence[Transform], state: TransformState, choice: npt.NDArray[np.intp], numbers: list[Float]
+) -> None:
+    """Apply to each sample the transform of its ``choice``, (N,), with its random ``numbers``."""
+    groups = [np.flatnonzero(choice == k) for k in range(len(parts))]
+    # All are taken before the first is put back, so that no transform finds the changes of another.
+    taken = [state.take(rows) for rows in groups]
+    for part, rows, some, own in zip(parts, groups, taken, numbers, strict=True):
+        part.params(some, own[rows])
+        state.put(rows, some)
+
+
+def _size_after(transform: NestedTransform, parts: Iterable[Transform], size: Size | None) -> Size | None:
+    """The size after ``parts``, one after the other, of images of ``size``."""
+    before = size
+    for part in parts:
+        if part.warps and size != before:
+            name = type(transform).__name__
+            raise ConfigError(
+                f"{name}: {type(part).__name__} warps after a transform within has changed the size",
+                hint=f"Put the transform that changes the size before {name}.",
+            )
+        size = part.output_size(size)
+    return size

@@ -73,18 +73,8 @@ class Form:
         return np.array(values if len(values) == channels else [values[0]] * channels, np.float64)
 
 
-class OutputTransform(Transform):
-    """Base of the transforms that change the form of the output, in the same way for all samples."""
-
-    late: ClassVar[bool] = True
-
-    def convert(self, form: Form) -> Form:
-        """The form of the output after this transform."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class Normalize(OutputTransform):
+class Normalize(Transform):
     """Subtract ``mean`` and divide by ``std``, channel by channel.
 
     Args:
@@ -98,6 +88,8 @@ class Normalize(OutputTransform):
 
     mean: float | Sequence[float] = (0.485, 0.456, 0.406)
     std: float | Sequence[float] = (0.229, 0.224, 0.225)
+
+    late: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
@@ -122,7 +114,7 @@ class Normalize(OutputTransform):
 
 
 @dataclass(frozen=True)
-class ToDtype(OutputTransform):
+class ToDtype(Transform):
     """Convert to another element type.
 
     Args:
@@ -134,6 +126,8 @@ class ToDtype(OutputTransform):
 
     dtype: Any = "float32"
     scale: bool = True
+
+    late: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         value = self.dtype
@@ -168,7 +162,7 @@ _LUMA = np.array([0.299, 0.587, 0.114])
 
 
 @dataclass(frozen=True)
-class SubtractMean(OutputTransform):
+class SubtractMean(Transform):
     """Subtract a mean image, which goes through the same crops, resizes and flips as the image.
 
     ``stoker info DATASET --mean-image mean.npy`` writes one. It is stretched over the whole stored image, so
@@ -193,6 +187,8 @@ class SubtractMean(OutputTransform):
     path: str | os.PathLike[str]
     digest: str = ""
     levels: npt.NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    late: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.check("path", isinstance(self.path, (str, os.PathLike)), "the path of a .npy file")
@@ -326,3 +322,7 @@ class RandomErasing(Transform):
         if isinstance(self.value, str):
             return np.array([np.zeros(len(form.scale)), np.ones(len(form.scale))])
         return np.tile(form.per_channel("RandomErasing: value", as_tuple(self.value, 3)), (2, 1))
+
+
+OutputTransform = Normalize | ToDtype | SubtractMean
+"""The transforms that change the form of the output, in the same way for all samples."""

@@ -20,7 +20,7 @@ from stoker.types import Size
 
 from ..description import as_tuple, between, is_whole
 from ..state import MODES, TransformState
-from .base import SizedTransform, Transform
+from .base import Transform
 
 Int = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class Pad(Transform):
 
 
 @dataclass(frozen=True)
-class RandomCrop(SizedTransform):
+class RandomCrop(Transform):
     """Cut out a part of fixed size at a uniform location.
 
     Args:
@@ -73,12 +73,14 @@ class RandomCrop(SizedTransform):
         padding_mode: As for :class:`Pad`.
     """
 
+    size: int | Sequence[int]
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
     padding_mode: str = "constant"
 
     draws: ClassVar[int] = 2
+    sized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()

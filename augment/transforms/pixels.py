@@ -18,7 +18,7 @@ from ..description import as_pair, as_tuple, between, is_count, is_finite, is_wh
 from ..resampling import WARPING
 from ..state import TransformState
 from ..steps import AddNoise, Autocontrast, Blur, Compress, Displace, Equalize, Posterize, Sharpen, Solarize
-from .base import RandomTransform, Transform
+from .base import Transform
 
 Float = npt.NDArray[np.float64]
 
@@ -69,16 +69,30 @@ class RandomSolarize(Transform):
 
 
 @dataclass(frozen=True)
-class RandomAutocontrast(RandomTransform):
+class RandomAutocontrast(Transform):
     """Stretch each channel to the full range 0..255, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.add_steps(Autocontrast(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
-class RandomEqualize(RandomTransform):
+class RandomEqualize(Transform):
     """Flatten each channel's histogram, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.add_steps(Equalize(u[:, 0] < self.p))

@@ -16,7 +16,7 @@ from stoker.types import Size
 
 from ..description import added, as_tuple, between, is_count
 from ..state import TransformState
-from .base import SizedTransform, Transform
+from .base import Transform
 
 Int = npt.NDArray[np.int64]
 
@@ -95,31 +95,8 @@ class Resize(Transform):
 Float = npt.NDArray[np.float64]
 
 
-class _RandomSize(Transform):
-    """A resize to a size that differs from sample to sample."""
-
-    draws: ClassVar[int] = 1
-    interpolation: str | Enum
-    antialias: bool
-
-    def __post_init__(self) -> None:
-        self.set_interpolation()
-        self.check_antialias()
-
-    def params(self, state: TransformState, u: Float) -> None:
-        size = np.maximum(self.new_size(state.size, u[:, 0]), 1)
-        state.resize(size, self.interpolation, antialias=self.antialias)
-
-    def new_size(self, size: Int, u: Float) -> Int:
-        """New heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
-        raise NotImplementedError
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None
-
-
 @dataclass(frozen=True)
-class ScaleJitter(_RandomSize):
+class ScaleJitter(Transform):
     """Resize by a random factor ("large scale jitter", Ghiasi et al., 2021).
 
     Args:
@@ -135,21 +112,31 @@ class ScaleJitter(_RandomSize):
     interpolation: str | Enum = "bilinear"
     antialias: bool = added(True)
 
+    draws: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.set_interpolation()
+        self.check_antialias()
         sizes = as_tuple(self.target_size, 2)
         good = len(sizes) == 2 and all(map(is_count, sizes))
         self.check("target_size", good, "a positive integer or a pair (width, height) of them, pixels")
         self.set("target_size", tuple(map(int, sizes)))
         self.set_range("scale_range", sys.float_info.min, math.inf, "a pair of numbers, 0 < low <= high")
 
-    def new_size(self, size: Int, u: Float) -> Int:
+    def params(self, state: TransformState, u: Float) -> None:
+        _resize(self, state, self._new_size(state.size, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        return None
+
+    def _new_size(self, size: Int, u: Float) -> Int:
+        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
         factor = (np.array(self.target_size)[::-1, None] / size).min(axis=0) * between(self.scale_range, u)
         return np.asarray((size * factor).astype(np.int64))
 
 
 @dataclass(frozen=True)
-class RandomShortestSize(_RandomSize):
+class RandomShortestSize(Transform):
     """Resize to a shorter side that is drawn from a list; the aspect ratio stays.
 
     Args:
@@ -165,15 +152,25 @@ class RandomShortestSize(_RandomSize):
     interpolation: str | Enum = "bilinear"
     antialias: bool = added(True)
 
+    draws: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.set_interpolation()
+        self.check_antialias()
         sizes = as_tuple(self.min_size, 1)
         good = len(sizes) > 0 and all(map(is_count, sizes))
         self.check("min_size", good, "one or several positive integers, pixels")
         self.set("min_size", tuple(map(int, sizes)))
         self.check("max_size", self.max_size is None or is_count(self.max_size), "None or a positive integer")
 
-    def new_size(self, size: Int, u: Float) -> Int:
+    def params(self, state: TransformState, u: Float) -> None:
+        _resize(self, state, self._new_size(state.size, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        return None
+
+    def _new_size(self, size: Int, u: Float) -> Int:
+        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
         sizes = np.array(self.min_size)
         factor = sizes[(u * len(sizes)).astype(np.int64)] / size.min(axis=0)
         if self.max_size is not None:
@@ -182,7 +179,7 @@ class RandomShortestSize(_RandomSize):
 
 
 @dataclass(frozen=True)
-class RandomResize(_RandomSize):
+class RandomResize(Transform):
     """Resize to a shorter side that is drawn uniformly from a range; the aspect ratio stays.
 
     Args:
@@ -197,20 +194,30 @@ class RandomResize(_RandomSize):
     interpolation: str | Enum = "bilinear"
     antialias: bool = added(True)
 
+    draws: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.set_interpolation()
+        self.check_antialias()
         self.check("min_size", is_count(self.min_size), "a positive integer")
         rule = f"an integer more than min_size (which is {self.min_size})"
         self.check("max_size", is_count(self.max_size) and self.max_size > self.min_size, rule)
 
-    def new_size(self, size: Int, u: Float) -> Int:
+    def params(self, state: TransformState, u: Float) -> None:
+        _resize(self, state, self._new_size(state.size, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        return None
+
+    def _new_size(self, size: Int, u: Float) -> Int:
+        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
         shorter = self.min_size + (u * (self.max_size - self.min_size)).astype(np.int64)
         longer = (shorter * size.max(axis=0) / size.min(axis=0)).astype(np.int64)
         return np.where(size == size.min(axis=0), shorter, longer)
 
 
 @dataclass(frozen=True)
-class Letterbox(SizedTransform):
+class Letterbox(Transform):
     """Resize the image so that it just fits, and pad it to the size of the output.
 
     Args:
@@ -225,10 +232,13 @@ class Letterbox(SizedTransform):
     rounded, and the smaller half of an odd margin is at the top and left. Unlike there, resizing antialiases.
     """
 
+    size: int | Sequence[int]
     fill: int | Sequence[int] = 114
     enlarge: bool = True
     center: bool = True
     interpolation: str | Enum = "bilinear"
+
+    sized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()
@@ -248,3 +258,10 @@ class Letterbox(SizedTransform):
         state.use_fill(self.fill)
         state.resize(fitted, self.interpolation)
         state.crop(-before, size)
+
+
+def _resize(
+    transform: ScaleJitter | RandomShortestSize | RandomResize, state: TransformState, size: Int
+) -> None:
+    """Resize to sizes that differ from sample to sample, (2, N)."""
+    state.resize(np.maximum(size, 1), transform.interpolation, antialias=transform.antialias)

@@ -1,4 +1,14 @@
-"""Transforms whose geometry is not along the axes: warps, and crops around objects."""
+"""Flips and warps: torchvision.transforms.v2.RandomHorizontalFlip, RandomRotation, RandomAffine and the like.
+
+A warp is composed into one matrix with all the geometry that follows it, and acts on the image that the
+geometry before it made. That image must have one size for all samples: put a resize or crop to a fixed size
+before it. The source is resampled once, with antialiasing, see :class:`stoker.augment.params.Warp`;
+torchvision resamples once for each transform.
+
+``interpolation`` is "bilinear" by default (torchvision's default is nearest for the first two), even after a
+resize with another interpolation. With "nearest", pixels are picked from the image that the resize made by
+its own interpolation. That happens only if all warps that change an image are "nearest".
+"""
 
 from __future__ import annotations
 
@@ -17,35 +27,246 @@ from stoker.types import Size
 from ..description import as_pair, as_tuple, between, is_finite
 from ..resampling import WARPING
 from ..state import TransformState
-from .base import RandomTransform, Transform
-
-
-@dataclass(frozen=True)
-class _RandomFlip(RandomTransform):
-    """Mirror along ``axis``, 0 vertical or 1 horizontal, with probability ``p``."""
-
-    axis: ClassVar[int]
-
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
-        state.mirror(u[:, 0] < self.p, self.axis)
-
-
-@dataclass(frozen=True)
-class RandomHorizontalFlip(_RandomFlip):
-    """Mirror left and right with probability ``p``."""
-
-    axis: ClassVar[int] = 1
-
-
-@dataclass(frozen=True)
-class RandomVerticalFlip(_RandomFlip):
-    """Mirror top and bottom with probability ``p``."""
-
-    axis: ClassVar[int] = 0
-
+from .base import Transform
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
+
+_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
+"""Row and column of the corners, clockwise from the top left."""
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip(Transform):
+    """Mirror left and right with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        state.mirror(u[:, 0] < self.p, 1)
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip(Transform):
+    """Mirror top and bottom with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        state.mirror(u[:, 0] < self.p, 0)
+
+
+@dataclass(frozen=True)
+class RandomRotation(Transform):
+    """Rotate counterclockwise.
+
+    Args:
+        degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
+        interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
+        expand: Whether the image becomes large enough to show all of it. Sizes then differ, and a
+            resize, or a crop that is no larger than the shorter side, must follow.
+        center: Centre of the rotation, (x, y) in pixels from the top left corner, with edges of pixels at
+            integers; None for the centre of the image. Must be None with ``expand`` (torchvision ignores it).
+        fill: Level 0..255 or three of them (RGB) outside of the image, as for
+            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
+    """
+
+    degrees: float | Sequence[float]
+    interpolation: str | Enum = "bilinear"
+    expand: bool = False
+    center: Sequence[float] | None = None
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 1
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_warp(self)
+        _set_symmetric(self, "degrees")
+        self.check("expand", isinstance(self.expand, bool), "True or False")
+        self.check("center", self.center is None or not self.expand, "None where expand is True")
+        _set_center(self)
+
+    def params(self, state: TransformState, u: Float) -> None:
+        size = state.size
+        _warp(self, state, self.matrix(size, u))
+        if self.expand:
+            state.show_around_center(expanded(size, between(self.degrees, u[:, 0])))
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
+        return inverse_rotation(_center(self, size), -between(self.degrees, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        return None if self.expand else size
+
+
+@dataclass(frozen=True)
+class RandomAffine(Transform):
+    """Rotate, scale and shear about the centre, and shift.
+
+    Args:
+        degrees: Range of the rotation, clockwise, or one number x for (-x, x).
+        translate: Largest shift to either side, as shares of width and height; rounded to pixels. None for
+            no shift.
+        scale: Range of the magnification; None for 1.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers: the ranges
+            along x and y. None for no shear.
+        interpolation: As for :class:`RandomRotation`.
+        fill: As for :class:`RandomRotation`.
+        center: As for :class:`RandomRotation`; the centre of rotation, scale and shear.
+
+    All are drawn uniformly.
+    """
+
+    degrees: float | Sequence[float]
+    translate: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+    shear: float | Sequence[float] | None = None
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+    center: Sequence[float] | None = None
+
+    draws: ClassVar[int] = 6
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_warp(self)
+        _set_symmetric(self, "degrees")
+        _set_center(self)
+        if self.translate is not None:
+            value = as_tuple(self.translate, 1)
+            good = len(value) == 2 and all(map(is_finite, value))
+            good = good and all(0 <= share <= 1 for share in value)
+            self.check("translate", good, "None or two numbers within 0 to 1")
+            self.set("translate", tuple(map(float, value)))
+        if self.scale is not None:
+            self.set_range("scale", sys.float_info.min, math.inf, "None or a pair, 0 < low <= high")
+        if self.shear is not None:
+            self._set_shear()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        _warp(self, state, self.matrix(state.size, u))
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :meth:`RandomRotation.matrix`."""
+        n = len(u)
+        shift = np.zeros((2, n))
+        if self.translate is not None:
+            most = np.array(self.translate)[:, None] * size[::-1]
+            shift = np.rint((2 * u[:, 1:3].T - 1) * most)
+        scale = np.ones(n) if self.scale is None else between(self.scale, u[:, 3])
+        shear = as_tuple(self.shear or 0.0, 4)
+        shears = np.stack((between(shear[:2], u[:, 4]), between(shear[2:], u[:, 5])))
+        return inverse_affine(_center(self, size), between(self.degrees, u[:, 0]), shift, scale, shears)
+
+    def _set_shear(self) -> None:
+        shear = as_tuple(self.shear, 1)
+        if len(shear) == 4:
+            x, y = shear[:2], shear[2:]
+            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
+            good = all(map(is_finite, shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
+            self.check("shear", good, rule)
+            self.set("shear", tuple(map(float, shear)))
+        else:
+            _set_symmetric(self, "shear", most=math.nextafter(90, 0))
+            self.set("shear", (*as_pair(self.shear), 0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class RandomPerspective(Transform):
+    """Move each corner inwards at random, with probability ``p``.
+
+    Corners that form no convex quadrilateral leave the image as it is; torchvision then takes a least-squares
+    solution. That happens only with an image of few pixels or a ``distortion_scale`` near 1.
+
+    Args:
+        distortion_scale: Largest move, as a share of half the height and width, 0 to 1; drawn uniformly.
+        p: Probability.
+        interpolation: As for :class:`RandomRotation`.
+        fill: As for :class:`RandomRotation`.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 9
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_warp(self)
+        value = self.distortion_scale
+        self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
+        self.check_probability()
+
+    def params(self, state: TransformState, u: Float) -> None:
+        _warp(self, state, self.matrix(state.size, u), perspective=True)
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :meth:`RandomRotation.matrix`."""
+        # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
+        # right from the size less ``most`` to the size less one. Corners are (row, column).
+        sizes = size.T[:, None]
+        most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
+        moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
+        ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
+        hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
+        matrix = np.tile(np.eye(3), (len(u), 1, 1))
+        # The map from the corners to where they move always exists, and is inverted. The map the other way
+        # would not exist if a corner of the output showed a point infinitely far away.
+        matrix[hit] = np.linalg.inv(homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
+        return matrix
+
+
+def _check_warp(transform: RandomRotation | RandomAffine | RandomPerspective) -> None:
+    transform.set_interpolation(*WARPING)
+    transform.set_fill(optional=True)
+
+
+def _warp(
+    transform: RandomRotation | RandomAffine | RandomPerspective,
+    state: TransformState,
+    matrix: Float,
+    *,
+    perspective: bool = False,
+) -> None:
+    state.use_fill(transform.fill)
+    state.distort(matrix, perspective=perspective, interpolation=transform.interpolation)
+
+
+def _set_center(transform: RandomRotation | RandomAffine) -> None:
+    if transform.center is not None:
+        value = as_tuple(transform.center, 1)
+        good = len(value) == 2 and all(map(is_finite, value))
+        transform.check("center", good, "None or two numbers (x, y), pixels")
+        transform.set("center", tuple(map(float, value)))
+
+
+def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
+    """Centres of the warps of images of ``size``, (2, N): x and y, (2, N) or (2, 1)."""
+    return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
+
+
+def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:
+    """Normalise a range in degrees, for which one number x means (-x, x)."""
+    rule = "a number from 0 or a pair low <= high, in degrees" + ("" if most == math.inf else ", within 90")
+    value = getattr(transform, name)
+    if is_finite(value):
+        transform.check(name, value >= 0, rule)
+        transform.set(name, (0.0 - float(value), float(value)))
+    transform.set_range(name, -most, most, rule)
 
 
 def inverse_rotation(center: Float, degrees: Float) -> Float:
@@ -114,211 +335,3 @@ def _about(linear: Float, center: Float, moved: Float) -> Float:
     linear[:, :2, 2] = (center - (linear[:, :2, 0].T * moved[0] + linear[:, :2, 1].T * moved[1])).T
     linear[:, 2, 2] = 1
     return linear
-
-
-_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
-"""Row and column of the corners, clockwise from the top left."""
-
-
-class WarpTransform(Transform):
-    """Base of the transforms whose geometry is other than along the axes.
-
-    Attributes:
-        perspective: Whether the last row of its matrices may differ from (0, 0, 1).
-        fill: Colour outside of the image; None leaves the choice to other transforms.
-        interpolation: Interpolation of the images that it changes.
-    """
-
-    warps: ClassVar[bool] = True
-    perspective: ClassVar[bool] = False
-    fill: int | Sequence[int] | None
-    interpolation: str | Enum
-
-    def __post_init__(self) -> None:
-        self.set_interpolation(*WARPING)
-        self.set_fill(optional=True)
-
-    def params(self, state: TransformState, u: Float) -> None:
-        state.use_fill(self.fill)
-        matrix = self.matrix(state.size, u)
-        state.distort(matrix, perspective=self.perspective, interpolation=self.interpolation)
-
-    def matrix(self, size: Int, u: Float) -> Float:
-        """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class RandomRotation(WarpTransform):
-    """Rotate counterclockwise.
-
-    Args:
-        degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
-        interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
-        expand: Whether the image becomes large enough to show all of it. Sizes then differ, and a
-            resize, or a crop that is no larger than the shorter side, must follow.
-        center: Centre of the rotation, (x, y) in pixels from the top left corner, with edges of pixels at
-            integers; None for the centre of the image. Must be None with ``expand`` (torchvision ignores it).
-        fill: Level 0..255 or three of them (RGB) outside of the image, as for
-            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
-    """
-
-    degrees: float | Sequence[float]
-    interpolation: str | Enum = "bilinear"
-    expand: bool = False
-    center: Sequence[float] | None = None
-    fill: int | Sequence[int] | None = None
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_symmetric(self, "degrees")
-        self.check("expand", isinstance(self.expand, bool), "True or False")
-        self.check("center", self.center is None or not self.expand, "None where expand is True")
-        _set_center(self)
-
-    def params(self, state: TransformState, u: Float) -> None:
-        size = state.size
-        super().params(state, u)
-        if self.expand:
-            state.show_around_center(expanded(size, between(self.degrees, u[:, 0])))
-
-    def matrix(self, size: Int, u: Float) -> Float:
-        return inverse_rotation(_center(self, size), -between(self.degrees, u[:, 0]))
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None if self.expand else size
-
-
-@dataclass(frozen=True)
-class RandomAffine(WarpTransform):
-    """Rotate, scale and shear about the centre, and shift.
-
-    Args:
-        degrees: Range of the rotation, clockwise, or one number x for (-x, x).
-        translate: Largest shift to either side, as shares of width and height; rounded to pixels. None for
-            no shift.
-        scale: Range of the magnification; None for 1.
-        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers: the ranges
-            along x and y. None for no shear.
-        interpolation: As for :class:`RandomRotation`.
-        fill: As for :class:`RandomRotation`.
-        center: As for :class:`RandomRotation`; the centre of rotation, scale and shear.
-
-    All are drawn uniformly.
-    """
-
-    degrees: float | Sequence[float]
-    translate: Sequence[float] | None = None
-    scale: Sequence[float] | None = None
-    shear: float | Sequence[float] | None = None
-    interpolation: str | Enum = "bilinear"
-    fill: int | Sequence[int] | None = None
-    center: Sequence[float] | None = None
-
-    draws: ClassVar[int] = 6
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set_symmetric(self, "degrees")
-        _set_center(self)
-        if self.translate is not None:
-            value = as_tuple(self.translate, 1)
-            good = len(value) == 2 and all(map(is_finite, value))
-            good = good and all(0 <= share <= 1 for share in value)
-            self.check("translate", good, "None or two numbers within 0 to 1")
-            self.set("translate", tuple(map(float, value)))
-        if self.scale is not None:
-            self.set_range("scale", sys.float_info.min, math.inf, "None or a pair, 0 < low <= high")
-        if self.shear is not None:
-            self._set_shear()
-
-    def matrix(self, size: Int, u: Float) -> Float:
-        n = len(u)
-        shift = np.zeros((2, n))
-        if self.translate is not None:
-            most = np.array(self.translate)[:, None] * size[::-1]
-            shift = np.rint((2 * u[:, 1:3].T - 1) * most)
-        scale = np.ones(n) if self.scale is None else between(self.scale, u[:, 3])
-        shear = as_tuple(self.shear or 0.0, 4)
-        shears = np.stack((between(shear[:2], u[:, 4]), between(shear[2:], u[:, 5])))
-        return inverse_affine(_center(self, size), between(self.degrees, u[:, 0]), shift, scale, shears)
-
-    def _set_shear(self) -> None:
-        shear = as_tuple(self.shear, 1)
-        if len(shear) == 4:
-            x, y = shear[:2], shear[2:]
-            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
-            good = all(map(is_finite, shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
-            self.check("shear", good, rule)
-            self.set("shear", tuple(map(float, shear)))
-        else:
-            _set_symmetric(self, "shear", most=math.nextafter(90, 0))
-            self.set("shear", (*as_pair(self.shear), 0.0, 0.0))
-
-
-@dataclass(frozen=True)
-class RandomPerspective(WarpTransform):
-    """Move each corner inwards at random, with probability ``p``.
-
-    Corners that form no convex quadrilateral leave the image as it is; torchvision then takes a least-squares
-    solution. That happens only with an image of few pixels or a ``distortion_scale`` near 1.
-
-    Args:
-        distortion_scale: Largest move, as a share of half the height and width, 0 to 1; drawn uniformly.
-        p: Probability.
-        interpolation: As for :class:`RandomRotation`.
-        fill: As for :class:`RandomRotation`.
-    """
-
-    distortion_scale: float = 0.5
-    p: float = 0.5
-    interpolation: str | Enum = "bilinear"
-    fill: int | Sequence[int] | None = None
-
-    draws: ClassVar[int] = 9
-    perspective: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        value = self.distortion_scale
-        self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
-        self.check_probability()
-
-    def matrix(self, size: Int, u: Float) -> Float:
-        # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
-        # right from the size less ``most`` to the size less one. Corners are (row, column).
-        sizes = size.T[:, None]
-        most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
-        moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
-        ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
-        hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
-        matrix = np.tile(np.eye(3), (len(u), 1, 1))
-        # The map from the corners to where they move always exists, and is inverted. The map the other way
-        # would not exist if a corner of the output showed a point infinitely far away.
-        matrix[hit] = np.linalg.inv(homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
-        return matrix
-
-
-def _set_center(transform: RandomRotation | RandomAffine) -> None:
-    if transform.center is not None:
-        value = as_tuple(transform.center, 1)
-        good = len(value) == 2 and all(map(is_finite, value))
-        transform.check("center", good, "None or two numbers (x, y), pixels")
-        transform.set("center", tuple(map(float, value)))
-
-
-def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
-    """Centres of the warps of images of ``size``, (2, N): x and y, (2, N) or (2, 1)."""
-    return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
-
-
-def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:
-    """Normalise a range in degrees, for which one number x means (-x, x)."""
-    rule = "a number from 0 or a pair low <= high, in degrees" + ("" if most == math.inf else ", within 90")
-    value = getattr(transform, name)
-    if is_finite(value):
-        transform.check(name, value >= 0, rule)
-        transform.set(name, (0.0 - float(value), float(value)))
-    transform.set_range(name, -most, most, rule)
