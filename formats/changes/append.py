@@ -24,9 +24,9 @@ from ..dataset.manifest import SKIPPED_NAME, Manifest, Option, published_names
 from ..dataset.versions import ChangeSummary, locked_dataset, read_sha256, staging_folder, with_sha256
 from ..files import remove
 from ..sources.classes import check_classes
+from ..sources.detection import is_data_file
 from ..sources.registry import find_format
 from ..sources.source import Source
-from ..sources.yolo import is_data_file
 from ..text.convert import convert_text
 
 _UNFINISHED = ".stoker-append"

@@ -18,9 +18,9 @@ from ..sources.classes import (
     select_classes,
     select_objects,
 )
+from ..sources.detection import is_of_ade20k
 from ..sources.image_files import may_be_image
 from ..sources.listing import Listing, Skip, name_reasons
-from ..sources.mask_pairs import is_of_ade20k
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
 from .mask_values import mask_table

@@ -25,7 +25,7 @@ from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..sources.classes import check_classes, number_classes
-from ..sources.file_list import has_list_suffix
+from ..sources.detection import has_list_suffix
 from ..sources.image_files import FoundFile, has_image_suffix, is_array_name, walk_images
 from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
 from ..sources.options import SourceOptions

@@ -6,11 +6,8 @@ offset and length; a compressed shard of Mosaic Streaming is decompressed as a w
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -25,72 +22,19 @@ from ..containers.external import (
     ParsedRecord,
     errors_about,
     find_shards,
-    is_pattern,
     parse_records,
 )
 from ..containers.image_record import FeatureNames, LeftOutError
-from ..containers.registry import find_container
 from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS
 from ..threads import available_cores, thread_map
 from .columns import EntryColumns
-from .image_files import holds_alone, holds_without_images
 from .listing import FileRanges, ListedBlocks, Listing, Skip, no_images_error
 from .source import Source
 
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
 _CONNECTIONS = 16  # shards at URLs that are read at once
 _ROLES = ("image", "label", "key")
 _TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
-
-
-def is_tar(source: Source) -> bool:
-    """Return whether a source is an archive by its name, or a folder with archives and without images."""
-    path = os.fspath(source.path).rstrip("/")
-    if path.endswith(_TARS) and not _is_local_folder(path):
-        return True
-    if is_url(path):
-        if is_pattern(path) or PurePosixPath(path).suffix:
-            return False
-        there = any("/" not in name for name in source.folder.names(".tar"))
-        return there and not len(source.folder.images()[0])
-    return Path(path).is_dir() and holds_without_images(path, ".tar")
-
-
-def is_recordio(source: Source) -> bool:
-    """Return whether a source is a RecordIO file by its name, or a folder with nothing but such files."""
-    path = os.fspath(source.path).rstrip("/")
-    if path.endswith(".rec") and not _is_local_folder(path):
-        return True
-    if not is_url(path):
-        return Path(path).is_dir() and holds_alone(path, ".rec", (".idx", ".lst"))
-    names = [] if is_pattern(path) or PurePosixPath(path).suffix else source.folder.names("")
-    return any(name.endswith(".rec") for name in names) and all(
-        name.endswith((".rec", ".idx", ".lst")) for name in names
-    )
-
-
-def is_mds(source: Source) -> bool:
-    """Return whether a source is an MDS shard by its name, or a folder with shards and ``index.json``."""
-    path = os.fspath(source.path).rstrip("/")
-    name = path.rpartition("/")[2]
-    mds = find_container("mds")
-    if not _is_local_folder(path) and (
-        name.endswith(".mds") or (".mds." in name and name.endswith(mds.compressed_suffixes))
-    ):
-        return True
-    if is_url(path):
-        is_folder = not is_pattern(path) and not PurePosixPath(path).suffix
-        return is_folder and any(".mds" in name for name in source.folder.names(""))
-    try:
-        described = json.loads(Path(path, mds.beside).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(described, dict) and "shards" in described
-
-
-def _is_local_folder(path: str) -> bool:
-    return not is_url(path) and not is_pattern(path) and Path(path).is_dir()
 
 
 def list_tar(source: Source) -> Listing:

@@ -25,11 +25,6 @@ from .source import Source
 from .source_reader import looks_like_image
 
 
-def is_folder(source: Source) -> bool:
-    """Whether a source may be a folder of classes: always, which is why detection tries it last."""
-    return True
-
-
 def list_folder(source: Source) -> Listing:
     """List a folder with one folder for each class, on a disk or at a URL."""
     if source.options.unlabelled:

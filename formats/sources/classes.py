@@ -25,12 +25,10 @@ from ..dataset.annotations import from_columns, to_columns
 from ..dataset.columns import ListColumn, renumber, take_strings
 from ..dataset.manifest import Manifest
 from .listing import Listing, Skip
-from .source import SourceFolder, open_folder
+from .source import NAMES_FILE, SourceFolder, open_folder
 
 Labels = npt.NDArray[np.int64]
 
-NAMES_FILE = "classes.txt"
-"""The file with the names of classes beside images or masks, one on each line."""
 _OBJECT_LABELS = "object_labels"
 _NAMED = 5  # classes that an error names
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,35 +25,18 @@ from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo, checked_runs, decompress_runs
-from ..files import open_regular, printable_name, read_at
-from ..remote.store import Store, local_copies
+from ..files import printable_name
+from ..remote.store import local_copies
 from .image_files import NamedFiles, find_files, resolve
-from .json_stream import stream_object, unpacked
+from .json_stream import stream_object
 from .listing import Listing, Skip, no_images_error
 from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers, swap_of
 from .source import Source
 
-_HEAD_BYTES = 4096
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _VISIBILITIES = frozenset({0, 1, 2})  # not labelled, hidden, visible
 # Lists of LVIS. An image shows no object of its negative categories. Of its not exhaustive categories it may
 # show objects that are not annotated.
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
-
-
-def is_coco(source: Source) -> bool:
-    """Whether a source is a ``.json`` file or a ``.json.gz``, on a disk or at a URL, that holds an object."""
-    path = os.fspath(source.path)
-    if not path.lower().endswith((".json", ".json.gz")):
-        return False
-    head = b""
-    if is_url(path):
-        folder, _, name = path.rpartition("/")
-        head = Store(folder).read_if_there(name, most=_HEAD_BYTES) or b""
-    else:
-        with suppress(OSError), open_regular(path) as (descriptor, _):
-            head = read_at(descriptor, 0, _HEAD_BYTES)
-    return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
 
 
 def list_coco(source: Source) -> Listing:

@@ -1,8 +1,7 @@
-"""Folders that hold annotated datasets, which detection would take for folders of classes.
+"""Roots of annotated datasets, which detection would take for folders of classes, and YOLO's splits.
 
-Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, or of images and masks.
-The error for it has the command that converts a dataset in it. A YOLO folder with
-several splits is refused in the same way, because it would become one dataset.
+The error for the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, or of images and masks has the
+command that converts a dataset in it. A YOLO folder with several splits would become one dataset.
 """
 
 from __future__ import annotations
@@ -16,16 +15,13 @@ from pathlib import Path
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from .coco import is_coco
-from .mask_pairs import is_of_ade20k
+from .detection import YAML_NAMES, is_coco, is_of_ade20k
 from .source import Source
-from .yolo import YAML_NAMES, read_data_file
 
 _SPLIT = re.compile(r"(train|training|val|valid|validation|test|dev)(\d{4})?", re.IGNORECASE)
 _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
 _MOST = 1_000  # files in a folder that are looked at
 _NAMED = 4  # commands in a hint
-_OTHERWISE = "if its folders are classes: --source-format folder (source_format='folder')"
 _MASKS = (
     ("images", "annotations"),  # ADE20K
     ("images", "masks"),
@@ -48,7 +44,8 @@ def check_is_no_root(source: Source) -> None:
             raise SourceError(
                 f"the folder is the root of {name}, not a folder of classes",
                 path=root,
-                hint=f"convert {'; or '.join(commands[:_NAMED])}; {_OTHERWISE}",
+                hint=f"Convert {'; or '.join(commands[:_NAMED])}; if its folders are classes: "
+                "source_format='folder'.",
             )
 
 
@@ -59,17 +56,27 @@ def check_has_one_split(source: Source) -> None:
         return
     splits = sorted(one for one in _entries(root / "images") if one.is_dir() and _SPLIT.fullmatch(one.name))
     commands = [f"stoker convert {one} TARGET" for one in splits] if len(splits) > 1 else []
-    for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
-        with suppress(SourceError):  # a file of names alone
-            if len(set(read_data_file(file).splits.values())) > 1:
-                commands = [f"stoker convert {file} TARGET", *commands]
+    for file, folders in _splits_of_data_files(root):
+        if len(set(folders)) > 1:
+            commands = [f"stoker convert {file} TARGET", *commands]
     if commands:
         raise SourceError(
             "the folder holds several splits of YOLO, which would become one dataset",
             path=root,
-            hint=f"convert {'; or '.join(commands[:_NAMED])}; to make one dataset of them: --source-format "
-            "yolo (source_format='yolo')",
+            hint=f"Convert {'; or '.join(commands[:_NAMED])}; to make one dataset of them: "
+            "source_format='yolo'.",
         )
+
+
+def _splits_of_data_files(root: Path) -> list[tuple[Path, list[tuple[str, ...]]]]:
+    """The files of a folder that name the images of splits, and the paths of each split."""
+    found = []
+    for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
+        from .yolo import read_data_file  # loads a parser of YAML
+
+        with suppress(SourceError):  # a file of names alone
+            found.append((file, list(read_data_file(file).splits.values())))
+    return found
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -107,10 +114,8 @@ def _images_of(file: Path, folders: list[Path]) -> Path | str:
 
 
 def _yolo(root: Path, folders: list[Path]) -> list[str]:
-    for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
-        with suppress(SourceError):  # a file of names alone
-            read_data_file(file)
-            return [f"all splits: stoker convert {file} TARGET"]
+    for file, _ in _splits_of_data_files(root):
+        return [f"all splits: stoker convert {file} TARGET"]
     splits = [one for one in folders if (one / "images").is_dir() and (one / "labels").is_dir()]
     if not splits and any((root / name).is_file() for name in YAML_NAMES):
         return [f"a folder of images with labels beside it: {root}/images/x.jpg and {root}/labels/x.txt"]
@@ -130,7 +135,7 @@ def _commands_of(images: Path, masks: Path) -> list[str]:
     splits.sort(key=lambda name: not name.lower().startswith("train"))
     first = splits[0] if splits else "."
     convert, target = f"stoker convert {images / first} TARGET", masks / first
-    if masks.name == "gtFine":  # Cityscapes' folder has masks of objects beside those of classes
+    if masks.name == "gtFine":  # Cityscapes' folder has instance masks beside class masks
         commands = {
             "objects": f"{convert} --instances {target}",
             "classes": f"{convert} --masks {target} --mask-map cityscapes",

@@ -38,7 +38,6 @@ from .options import SOURCE_DESCRIPTIONS
 from .source import Source
 
 _RESERVED = {*KNOWN_COLUMNS, "label", "row", "image"}
-_SUFFIXES = (".csv", ".json", ".jsonl")
 _INTEGER = re.compile(r"-?\d{1,18}")
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
@@ -48,19 +47,6 @@ _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
 Entry = dict[str, Any]
-
-
-def has_list_suffix(path: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL has the name of a list; a .txt may be something else."""
-    return os.path.splitext(path)[1].lower() in _SUFFIXES  # noqa: PTH122 - it may be a URL
-
-
-def is_list(source: Source) -> bool:
-    """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
-    path = source.path
-    if is_url(path):
-        return has_list_suffix(path) or os.fspath(path).lower().endswith(".txt")
-    return not Path(path).is_dir() and not os.fspath(path).lower().endswith((".yaml", ".yml"))
 
 
 def list_named_images(source: Source) -> Listing:

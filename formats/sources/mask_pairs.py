@@ -21,18 +21,13 @@ from ..codecs.codec import CODECS, MAX_PIXELS
 from ..codecs.header import grey_bits, open_mask
 from .class_folder import list_unlabelled
 from .classes import names_beside
+from .detection import is_pairs
 from .listing import ListedFiles, Listing, Skip
 from .source import Source, SourceFolder
 from .source_reader import SkippedError, check_image, read_source_file
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
-_ADE_FILE, _ADE_FOLDER = "ADE_", "ADEChallengeData"  # ADE_train_00000001.png in ADEChallengeData2016
-
-
-def is_pairs(source: Source) -> bool:
-    """Whether the caller has named a folder of class masks or of instance masks."""
-    return source.options.masks is not None or source.options.instances is not None
 
 
 def list_pairs(source: Source) -> Listing:
@@ -42,11 +37,6 @@ def list_pairs(source: Source) -> Listing:
             "pairs of images and masks need the folder of the masks", hint="Name it with masks or instances."
         )
     return list_unlabelled(source)
-
-
-def is_of_ade20k(path: str) -> bool:
-    """Whether the path of an image or a mask has a name that ADE20K gives to its files or its folder."""
-    return path.rpartition("/")[2].startswith(_ADE_FILE) or _ADE_FOLDER in path
 
 
 def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Listing:

@@ -28,6 +28,7 @@ from ..codecs.codec import MAX_PIXELS
 from ..dataset.annotations import runs_of_mask
 from ..remote.store import local_copies
 from ..threads import available_cores, thread_map
+from .detection import BOX_COLUMNS, MASK_COLUMNS
 from .image_files import find_files, resolve
 from .listing import ListedFiles, Listing
 from .mask_pairs import read_mask
@@ -37,8 +38,6 @@ from .source_reader import SkippedError, check_image, read_source_file
 
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _IMAGE, _LABEL, _MASK = "ImageID", "LabelName", "MaskPath"
-_COLUMNS = {_IMAGE, _LABEL, *_SIDES}
-_MASK_COLUMNS = {_IMAGE, _LABEL, _MASK, *(f"Box{side}" for side in _SIDES)}
 _GROUP = "IsGroupOf"
 _FLAGS = {
     "occluded": "IsOccluded",
@@ -46,7 +45,6 @@ _FLAGS = {
     "depiction": "IsDepiction",
     "inside": "IsInside",
 }
-_LONGEST_HEADER = 4096
 _AHEAD = 8  # images in memory beyond those that are read
 
 Runs = npt.NDArray[np.uint32]
@@ -62,21 +60,6 @@ class _Object(NamedTuple):
     crowd: bool  # Whether it stands for a group
     flags: Mapping[str, int]
     mask: str  # Name of the file of its mask; empty in a CSV of boxes
-
-
-def is_open_images(source: Source) -> bool:
-    """Whether a source is a CSV with the columns of Open Images' objects; at a URL, by its name."""
-    path = os.fspath(source.path)
-    if not path.lower().endswith(".csv"):
-        return False
-    if is_url(path):
-        return path.endswith(("annotations-bbox.csv", "annotations-object-segmentation.csv"))
-    try:
-        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
-            header = set(file.readline(_LONGEST_HEADER).strip().split(","))
-            return header >= _COLUMNS or header >= _MASK_COLUMNS
-    except OSError:
-        return False
 
 
 def list_open_images(source: Source) -> Listing:
@@ -148,14 +131,14 @@ def _objects(
 
 def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> None:
     """Raise an error if the CSV lacks a column, or has masks that are not asked for."""
-    missing = (_MASK_COLUMNS if has_masks else _COLUMNS).difference(header)
+    missing = (MASK_COLUMNS if has_masks else BOX_COLUMNS).difference(header)
     if has_masks and _MASK in missing:
         raise ConfigError(
             "the CSV names no instance masks",
             path=file,
             hint="Leave instances out, or convert ...-annotations-object-segmentation.csv.",
         )
-    if not has_masks and not _MASK_COLUMNS.difference(header):
+    if not has_masks and not MASK_COLUMNS.difference(header):
         raise ConfigError(
             "the CSV names instance masks, and the folder of the masks is not given",
             path=file,
@@ -165,7 +148,7 @@ def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> No
         raise SourceError(
             f"the CSV has no column {', '.join(sorted(missing))}",
             path=file,
-            hint=f"Boxes of Open Images have the columns {', '.join(sorted(_COLUMNS))}.",
+            hint=f"Boxes of Open Images have the columns {', '.join(sorted(BOX_COLUMNS))}.",
         )
 
 

@@ -21,6 +21,8 @@ from .image_files import FileEntry, find_images, find_remote_images, walk_folder
 from .listing import ListedFiles, Skip
 from .options import SourceOptions
 
+NAMES_FILE = "classes.txt"
+"""The file with the names of classes beside images or masks, one on each line."""
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
 _CONCURRENT = 32  # files that are read from a URL at the same time
 

@@ -25,44 +25,23 @@ import pyarrow.parquet as pq
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.external import expand, is_pattern
+from ..containers.external import expand
 from ..remote.store import RangeFile, Store
 from ..threads import bounded_map
 from .archives import free_name
 from .columns import holds_text_lists, holds_values, label_column, value_column
-from .image_files import holds_without_images
+from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
 from .source_reader import source_status
 
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
-_PARQUET = ".parquet"
 _ARROW = ".arrow"
-_STATE = "state.json"  # of save_to_disk
-_SPLITS = "dataset_dict.json"
 _REQUEST = 4 << 20  # bytes of a column that are read at once
 _CONCURRENT = 16  # files that are opened at a time, which at URLs take several requests each
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
 _DIGITS = 8  # of the number of a row in its key
-
-
-def is_table(source: Source) -> bool:
-    """Whether a source is a table by its name, or a folder of tables without images."""
-    text = os.fspath(source.path).rstrip("/")
-    if text.endswith(_PARQUET):
-        return True
-    if is_url(text):
-        if is_pattern(text) or Path(text).suffix:
-            return False
-        there = any("/" not in name for name in source.folder.names(_PARQUET))
-        return text.startswith("hf://") or (there and not len(source.folder.images()[0]))
-    folder = Path(text)
-    if not folder.is_dir():
-        return False
-    if (folder / _STATE).is_file() or (folder / _SPLITS).is_file():
-        return True
-    return holds_without_images(folder, _PARQUET)
 
 
 def list_table(source: Source) -> Listing:
@@ -103,22 +82,22 @@ def list_table(source: Source) -> Listing:
 def _find_tables(source: Source) -> list[str]:
     """Paths or URLs of the files of a source, in the order of their names or of their state."""
     text = os.fspath(source.path).rstrip("/")
-    if text.endswith(_PARQUET):
+    if text.endswith(PARQUET):
         return expand(text)
     if is_url(text):
-        files = [f"{text}/{name}" for name in source.folder.names(_PARQUET)]
-    elif (Path(text) / _SPLITS).is_file():
-        splits = _parsed(Path(text) / _SPLITS)["splits"]
+        files = [f"{text}/{name}" for name in source.folder.names(PARQUET)]
+    elif (Path(text) / SAVED_SPLITS).is_file():
+        splits = _parsed(Path(text) / SAVED_SPLITS)["splits"]
         raise SourceError(
             f"the folder has several datasets: {', '.join(splits)}",
             path=source.path,
             hint=f"Convert each to a folder of its own: stoker convert {text}/{splits[0]} TARGET.",
         )
-    elif (Path(text) / _STATE).is_file():
-        state = _parsed(Path(text) / _STATE)
+    elif (Path(text) / SAVED_STATE).is_file():
+        state = _parsed(Path(text) / SAVED_STATE)
         files = [str(Path(text).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
     else:
-        files = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == _PARQUET)
+        files = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == PARQUET)
     if not files:
         raise SourceError(
             "there is no Parquet file", path=source.path, hint="Name the files: 'URL/data/*.parquet'."

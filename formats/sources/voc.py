@@ -16,46 +16,29 @@ from xml.parsers import expat
 
 from stoker.errors import SourceError
 
-from .file_list import has_list_suffix
+from .detection import ANNOTATIONS, voc_root, voc_stems
 from .listing import Listing, Skip
 from .objects import AnnotatedImages, BadObjectError, Box
-from .source import Source, SourceFolder, split_at_folder
+from .source import Source, SourceFolder
 
-_ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets"
+_IMAGES = "JPEGImages"
 _SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
 
 
-def is_voc(source: Source) -> bool:
-    """Whether a source is a folder of VOC, or a list of images in its ImageSets."""
-    if has_list_suffix(source.path):
-        return False
-    root = _root(source)
-    return root is not None and bool(_stems(root))
-
-
-def _root(source: Source) -> SourceFolder | None:
-    """The folder that holds Annotations: the source, or the one that its list belongs to."""
-    root = source.folder
-    parts = split_at_folder(source.path, _SETS)
-    if parts and not root.exists():
-        root = source.open(parts[0])
-    return root if root.child(_ANNOTATIONS).exists() else None
-
-
 def list_voc(source: Source) -> Listing:
     """List the images of a VOC folder, with their objects; classes in sorted order."""
-    root = _root(source)
+    root = voc_root(source)
     if root is None:
         raise SourceError(
-            f"the source is not Pascal VOC: there is no folder {_ANNOTATIONS}",
+            f"the source is not Pascal VOC: there is no folder {ANNOTATIONS}",
             path=source.path,
-            hint=f"Its files must be {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg.",
+            hint=f"Its files must be {ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg.",
         )
-    images, folder = AnnotatedImages(_ANNOTATIONS, "object {} of its annotation"), root.child(_IMAGES)
+    images, folder = AnnotatedImages(ANNOTATIONS, "object {} of its annotation"), root.child(_IMAGES)
     whole = source.folder.exists()
-    stems = _stems(root) if whole else _listed(source)
-    contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
+    stems = voc_stems(root) if whole else _listed(source)
+    contents = root.child(ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
     for stem, content in zip(stems, contents, strict=True):
         _read(images, folder, stem, content)
     hint = f"{len(images.skipped):,} annotations cannot be read." if images.skipped else None
@@ -65,11 +48,6 @@ def list_voc(source: Source) -> Listing:
     keys = (f"{_IMAGES}/{key}" for key in folder.images()[0].names())
     others = [Skip(key, "image without an annotation") for key in keys if key not in images.number_of]
     return replace(listing, skipped=tuple(sorted([*listing.skipped, *others])))
-
-
-def _stems(root: SourceFolder) -> list[str]:
-    names = root.child(_ANNOTATIONS).names(_SUFFIX)
-    return sorted(name.removesuffix(_SUFFIX) for name in names if "/" not in name)
 
 
 def _listed(source: Source) -> list[str]:
@@ -85,7 +63,7 @@ def _read(
     images: AnnotatedImages, folder: SourceFolder, stem: str, content: bytes | OSError | ValueError
 ) -> None:
     """Read the annotation of one image."""
-    key = f"{_ANNOTATIONS}/{stem}{_SUFFIX}"
+    key = f"{ANNOTATIONS}/{stem}{_SUFFIX}"
     try:
         if not isinstance(content, bytes):
             raise content

@@ -30,13 +30,12 @@ from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
 from ..files import printable_name
-from .classes import NAMES_FILE
+from .detection import YAML_NAMES, is_data_file, label_files, yolo_folders
 from .image_files import find_files
 from .listing import ListedFiles, Listing, Skip, no_images_error
 from .objects import MOST_KEYPOINTS, BadObjectError, ObjectTable, checked_box, numbers
-from .source import Source, SourceFolder, open_folder, split_at_folder
+from .source import NAMES_FILE, Source, SourceFolder, open_folder, split_at_folder
 
-YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _IMAGES, _LABELS = "images", "labels"
 _SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
 _MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
@@ -45,39 +44,11 @@ _DEEPEST = 16  # lists and mappings in each other; PyYAML crashes at some ten th
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
 
 
-def is_data_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a ``data.yaml``, by its suffix; the file may have any name."""
-    return os.fspath(path).lower().endswith((".yaml", ".yml"))
-
-
-def is_yolo(source: Source) -> bool:
-    """Whether a source is a folder with images and labels, such a folder of images, or a ``data.yaml``."""
-    if is_data_file(source.path):
-        return True
-    folders = _folders(source)
-    return folders is not None and bool(_label_files(folders[1]))
-
-
-def _folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
-    """The folders of the images and of the labels; None where the source has none."""
-    images, labels = source.folder.child(_IMAGES), source.folder.child(_LABELS)
-    if not (images.exists() and labels.exists()):
-        parts = split_at_folder(source.path, _IMAGES)
-        if parts is None:
-            return None
-        images, labels = source.folder, source.open("/".join([parts[0], _LABELS, parts[1]]).rstrip("/"))
-    return (images, labels) if images.exists() and labels.exists() else None
-
-
-def _label_files(labels: SourceFolder) -> list[str]:
-    return [name for name in labels.names(".txt") if name.rpartition("/")[2] != NAMES_FILE]
-
-
 def list_yolo(source: Source) -> Listing:
     """List the images of a YOLO folder, or of all splits of a ``data.yaml``, with their objects."""
     if is_data_file(source.path):
         return _list_splits(source)
-    folders = _folders(source)
+    folders = yolo_folders(source)
     if folders is None:
         raise SourceError(
             "the source is not YOLO: it has no folders of images and labels",
@@ -92,7 +63,7 @@ def list_yolo(source: Source) -> Listing:
     reader = _Reader(names, skipped)
     label_names = list(map(_labels_of, files.names()))
     reader.read_all(files, labels, label_names)
-    reader.find_strays(_label_files(labels), set(label_names))
+    reader.find_strays(label_files(labels), set(label_names))
     return reader.listing(files)
 
 
@@ -112,8 +83,8 @@ def _list_splits(source: Source) -> Listing:
     for folder in images.folders:
         labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
         if labels != folder:  # beside images there are other texts, too
-            label_files = (f"{labels}/{name}" for name in _label_files(images.root.child(labels)))
-            reader.find_strays(label_files, expected)
+            found = (f"{labels}/{name}" for name in label_files(images.root.child(labels)))
+            reader.find_strays(found, expected)
     return replace(reader.listing(images.files), split=images.split, splits=tuple(data.splits))
 
 

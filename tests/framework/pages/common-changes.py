@@ -31,10 +31,9 @@ assert np.abs(plain / 2 - half).max() <= 1
 Path("boxes").mkdir()
 [Path("boxes", photo.name).symlink_to(photo.absolute()) for photo in photos]
 Path("boxes/boxes.txt").write_text(f"{photos[0].name} b 1 2 30 40\n{photos[1].name} a 5 6 7 8\nodd\n")
-sys.modules["stoker.formats.sources.box_list"] = SimpleNamespace(
-    is_box_list=is_box_list, list_box_list=list_box_list
-)
-registry.SOURCE_FORMATS = (SourceFormat("box_list", "box_list", "is_box_list", "list_box_list"), *registry.SOURCE_FORMATS)
+sys.modules["stoker.formats.sources.box_list"] = SimpleNamespace(list_box_list=list_box_list)
+is_box_list = lambda source: source.folder.has("boxes.txt")
+registry.SOURCE_FORMATS = (SourceFormat("box_list", is_box_list, "box_list.list_box_list"), *registry.SOURCE_FORMATS)
 stoker.convert("boxes", "converted", allow_loss=0.2)
 assert stoker.open("converted").classes == ("a", "b")
 assert stoker.open("converted").annotations([0]).boxes.tolist() == [[1, 2, 30, 40]]

@@ -53,7 +53,7 @@ def _root(folder: Path, *files: str) -> Path:
         (
             ["data.yaml: {train: ../train/images, names: [cat]}", "train/images/1.jpg", "train/labels/1.txt"],
             "YOLO's splits",
-            ["convert all splits: stoker convert {root}/data.yaml TARGET;"],
+            ["Convert all splits: stoker convert {root}/data.yaml TARGET;"],
         ),
         (
             ["images/validation/ADE_val_1.jpg", "annotations/validation/ADE_val_1.png",
@@ -73,7 +73,7 @@ def _root(folder: Path, *files: str) -> Path:
         (
             ["images/1.jpg", "masks/1.png"],
             "images and masks",
-            ["convert with masks: stoker convert {root}/images TARGET --masks {root}/masks;"],
+            ["Convert with masks: stoker convert {root}/images TARGET --masks {root}/masks;"],
         ),
     ],
     ids=["voc", "coco", "coco-in-images", "roboflow-coco", "yolo", "darknet", "roboflow-yolo", "ade20k",

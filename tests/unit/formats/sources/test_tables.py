@@ -256,6 +256,6 @@ def test_a_row_may_have_several_labels(pictures: list[bytes], tmp_path: Path) ->
 
 def test_labels_that_are_no_classes_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
     file = write(tmp_path / "a.parquet", {"image": pictures, "label": [0.5] * 7})
-    with pytest.raises(SourceError, match=r"'label' holds no classes: labels are double(.|\n)*label_column"):
+    with pytest.raises(SourceError, match=r"holds no classes: the labels are double(.|\n)*label_column"):
         stoker.convert(file, tmp_path / "shards")
     assert converted(file, tmp_path / "shards", fields={"": "label"}).column("label_").tolist() == [0.5] * 7

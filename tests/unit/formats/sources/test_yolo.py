@@ -14,9 +14,10 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.detection import is_yolo
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.source import Source, open_folder
-from stoker.formats.sources.yolo import YoloNames, is_yolo, list_yolo, read_names
+from stoker.formats.sources.yolo import YoloNames, list_yolo, read_names
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -1,0 +1,220 @@
+"""The tests of source formats, which the registry asks in turn: does a source have this format?
+
+They look at names, or at the start of one file, and load no reader. ``source.path`` may be a file, a folder
+or a URL, and ``source.folder`` is the folder, which reads disks and URLs alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from stoker.urls import is_url
+
+from ..containers.external import is_pattern
+from ..containers.registry import find_container
+from ..files import open_regular, read_at
+from ..remote.store import Store
+from .image_files import holds_alone, holds_without_images
+from .json_stream import unpacked
+from .source import NAMES_FILE, Source, SourceFolder, split_at_folder
+
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
+_LISTS = (".csv", ".json", ".jsonl")
+_HEAD_BYTES = 4096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SIDES = ("XMin", "YMin", "XMax", "YMax")
+
+PARQUET = ".parquet"
+SAVED_STATE, SAVED_SPLITS = "state.json", "dataset_dict.json"
+"""Files that Hugging Face's ``save_to_disk`` writes into the folder of a dataset, and of several."""
+BOX_COLUMNS = {"ImageID", "LabelName", *_SIDES}
+MASK_COLUMNS = {"ImageID", "LabelName", "MaskPath", *(f"Box{side}" for side in _SIDES)}
+"""Columns of the CSVs of Open Images, of boxes and of segmentations."""
+ANNOTATIONS, IMAGE_SETS = "Annotations", "ImageSets"
+"""Folders of Pascal VOC."""
+YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
+"""Names of the file of YOLO that names classes and splits."""
+
+
+def _text(source: Source) -> str:
+    return os.fspath(source.path).rstrip("/")
+
+
+def _is_folder_at_url(source: Source) -> bool:
+    """Whether the URL of a source may be a folder, by its name."""
+    text = _text(source)
+    return is_url(text) and not is_pattern(text) and not PurePosixPath(text).suffix
+
+
+def _is_named(source: Source, suffixes: tuple[str, ...]) -> bool:
+    """Whether a source is a file, or a pattern of files, with one of these suffixes."""
+    text = _text(source)
+    return text.endswith(suffixes) and (is_url(text) or is_pattern(text) or not Path(text).is_dir())
+
+
+def _is_folder_of(source: Source, suffix: str) -> bool:
+    """Whether a source is a folder that has files with a suffix, and no images."""
+    if is_url(source.path):
+        if not _is_folder_at_url(source):
+            return False
+        there = any("/" not in name for name in source.folder.names(suffix))
+        return there and not len(source.folder.images()[0])
+    return Path(source.path).is_dir() and holds_without_images(source.path, suffix)
+
+
+def is_table(source: Source) -> bool:
+    """Whether a source is a table by its name, or a folder of tables without images."""
+    text = _text(source)
+    if text.endswith(PARQUET) or (text.startswith("hf://") and _is_folder_at_url(source)):
+        return True
+    if not is_url(text) and any((Path(text) / name).is_file() for name in (SAVED_STATE, SAVED_SPLITS)):
+        return True
+    return _is_folder_of(source, PARQUET)
+
+
+def is_recordio(source: Source) -> bool:
+    """Whether a source is a RecordIO file by its name, or a folder with nothing but such files."""
+    beside = (".idx", ".lst")
+    if _is_named(source, (".rec",)):
+        return True
+    if not is_url(source.path):
+        return Path(source.path).is_dir() and holds_alone(source.path, ".rec", beside)
+    names = source.folder.names("") if _is_folder_at_url(source) else []
+    return any(name.endswith(".rec") for name in names) and all(
+        name.endswith((".rec", *beside)) for name in names
+    )
+
+
+def is_mds(source: Source) -> bool:
+    """Whether a source is an MDS shard by its name, or a folder with shards and ``index.json``."""
+    if _is_named(source, (".mds",)):
+        return True
+    if ".mds." in _text(source).rpartition("/")[2] and _is_named(
+        source, tuple(find_container("mds").compressed_suffixes)
+    ):
+        return True
+    if is_url(source.path):
+        return _is_folder_at_url(source) and any(".mds" in name for name in source.folder.names(""))
+    try:
+        described = json.loads(Path(source.path, "index.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(described, dict) and "shards" in described
+
+
+def is_webdataset(source: Source) -> bool:
+    """Whether a source is a tar archive by its name, or a folder with archives and without images."""
+    return _is_named(source, _TARS) or _is_folder_of(source, ".tar")
+
+
+def is_voc(source: Source) -> bool:
+    """Whether a source is a folder of VOC, or a list of images in its ImageSets."""
+    if has_list_suffix(source.path):
+        return False
+    root = voc_root(source)
+    return root is not None and bool(voc_stems(root))
+
+
+def voc_root(source: Source) -> SourceFolder | None:
+    """The folder that holds Annotations: the source, or the one that its list belongs to."""
+    root = source.folder
+    parts = split_at_folder(source.path, IMAGE_SETS)
+    if parts and not root.exists():
+        root = source.open(parts[0])
+    return root if root.child(ANNOTATIONS).exists() else None
+
+
+def voc_stems(root: SourceFolder) -> list[str]:
+    """Names of the annotations in a folder of VOC, without their suffix."""
+    names = root.child(ANNOTATIONS).names(".xml")
+    return sorted(name.removesuffix(".xml") for name in names if "/" not in name)
+
+
+def is_open_images(source: Source) -> bool:
+    """Whether a source is a CSV with the columns of Open Images' objects; at a URL, by its name."""
+    path = os.fspath(source.path)
+    if not path.lower().endswith(".csv"):
+        return False
+    if is_url(path):
+        return path.endswith(("annotations-bbox.csv", "annotations-object-segmentation.csv"))
+    try:
+        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
+            header = set(file.readline(_HEAD_BYTES).strip().split(","))
+            return header >= BOX_COLUMNS or header >= MASK_COLUMNS
+    except OSError:
+        return False
+
+
+def is_coco(source: Source) -> bool:
+    """Whether a source is a ``.json`` file or a ``.json.gz``, on a disk or at a URL, that holds an object."""
+    path = os.fspath(source.path)
+    if not path.lower().endswith((".json", ".json.gz")):
+        return False
+    head = b""
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        head = Store(folder).read_if_there(name, most=_HEAD_BYTES) or b""
+    else:
+        with suppress(OSError), open_regular(path) as (descriptor, _):
+            head = read_at(descriptor, 0, _HEAD_BYTES)
+    return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
+
+
+def is_list(source: Source) -> bool:
+    """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
+    path = source.path
+    if is_url(path):
+        return has_list_suffix(path) or os.fspath(path).lower().endswith(".txt")
+    return not Path(path).is_dir() and not is_data_file(path)
+
+
+def has_list_suffix(path: str | os.PathLike[str]) -> bool:
+    """Whether a path or URL has the name of a list; a .txt may be something else."""
+    return os.path.splitext(path)[1].lower() in _LISTS  # noqa: PTH122 - it may be a URL
+
+
+def is_yolo(source: Source) -> bool:
+    """Whether a source is a folder with images and labels, such a folder of images, or a ``data.yaml``."""
+    if is_data_file(source.path):
+        return True
+    folders = yolo_folders(source)
+    return folders is not None and bool(label_files(folders[1]))
+
+
+def is_data_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a ``data.yaml`` of YOLO, by its suffix; the file may have any name."""
+    return os.fspath(path).lower().endswith((".yaml", ".yml"))
+
+
+def yolo_folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
+    """The folders of the images and of the labels; None where the source has none."""
+    images, labels = source.folder.child("images"), source.folder.child("labels")
+    if not (images.exists() and labels.exists()):
+        parts = split_at_folder(source.path, "images")
+        if parts is None:
+            return None
+        images, labels = source.folder, source.open("/".join([parts[0], "labels", parts[1]]).rstrip("/"))
+    return (images, labels) if images.exists() and labels.exists() else None
+
+
+def label_files(labels: SourceFolder) -> list[str]:
+    """Names of the files with labels in a folder of YOLO's labels."""
+    return [name for name in labels.names(".txt") if name.rpartition("/")[2] != NAMES_FILE]
+
+
+def is_pairs(source: Source) -> bool:
+    """Whether the caller has named a folder of class masks or of instance masks."""
+    return source.options.masks is not None or source.options.instances is not None
+
+
+def is_folder(source: Source) -> bool:
+    """Whether a source may be a folder of classes: always, which is why detection tries it last."""
+    return True
+
+
+def is_of_ade20k(path: str) -> bool:
+    """Whether the path of an image or a mask has a name that ADE20K gives to its files or its folder."""
+    return path.rpartition("/")[2].startswith("ADE_") or "ADEChallengeData" in path  # such as ADE_train_1.png
