@@ -154,9 +154,9 @@ def pack(
     _check_lengths(table.reshape(len(table), -1), each, too_long)
     if table.ndim > 1:
         sizes = np.minimum(table, each)
-        rows, offsets = pack_fields(sizes, each, _order(len(sizes), seed, epoch), max_sequences)
-        begins = np.broadcast_to(np.int64(0), rows.shape)
         least = least_rows(sizes, each, max_sequences)
+        rows, offsets = pack_fields(sizes, each, _order(len(sizes), seed, epoch), max_sequences, least)
+        begins = np.broadcast_to(np.int64(0), rows.shape)
         return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)
     room, longest = int(each[0]), int(table.max())
     if longest <= room or too_long == "truncate":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,7 @@ import numpy.typing as npt
 from stoker.arguments import whole_number
 from stoker.random import philox_permutation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Int64 = npt.NDArray[np.int64]
 
 
 def check_seed(seed: int, epoch: int) -> None:
@@ -21,7 +21,7 @@ def check_seed(seed: int, epoch: int) -> None:
     whole_number("epoch", epoch, 0, (1 << 32) - 1)
 
 
-def narrowed(numbers: npt.NDArray[np.int64], end: int) -> npt.NDArray[Any]:
+def narrowed(numbers: Int64, end: int) -> npt.NDArray[Any]:
     """Return numbers from 0 to ``end - 1`` as int32 if they fit, which halves the memory of plans."""
     dtype = np.int32 if end <= 1 << 31 else np.int64
     if len(numbers) and numbers.strides == (0,):  # one number for all, which takes no memory
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
             every rank at this step.
     """
 
-    rows: npt.NDArray[np.int64]
+    rows: Int64
     shape: tuple[int, ...]
 
 
@@ -72,10 +72,10 @@ class BatchPlan:
     """
 
     rows: npt.NDArray[Any]
-    starts: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    starts: Int64
+    sizes: Int64
+    valid: Int64
+    lengths: Int64
     world_size: int
     seed: int
     epoch: int
@@ -100,25 +100,27 @@ class BatchPlan:
         Raises:
             ConfigError: There is no such step or rank.
         """
-        self._check(step, rank)
+        whole_number("step", step, 0, len(self) - 1)
+        whole_number("rank", rank, 0, self.world_size - 1)
         start, size = self.starts[step], self.sizes[step]
         rows = self.rows[start + rank : start + size : self.world_size].astype(np.int64, copy=False)
         return Batch(rows, (len(rows), *self.lengths[step].tolist()))
 
     def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
         """Return (n,) bool: False for the repeated rows that fill this batch."""
-        self._check(step, rank)
+        whole_number("step", step, 0, len(self) - 1)
+        whole_number("rank", rank, 0, self.world_size - 1)
         return np.arange(rank, int(self.sizes[step]), self.world_size) < int(self.valid[step])
 
-    def batches(self, rank: int = 0) -> PlanBatches:
+    def batches(self, rank: int = 0) -> RankBatches:
         """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
 
-        They belong to this epoch alone; :meth:`BatchSampler.batches` lets you choose the epoch.
+        They belong to this epoch whatever ``set_epoch`` says; see :meth:`BatchSampler.batches` for others.
 
         Raises:
             ConfigError: There is no such rank.
         """
-        return PlanBatches(self, whole_number("rank", rank, 0, self.world_size - 1))
+        return RankBatches(lambda _: self, self.world_size, rank)
 
     def dealt(self, world_size: int) -> BatchPlan:
         """Return the same groups for other ranks; each group repeats fewer rows than there are ranks."""
@@ -128,13 +130,12 @@ class BatchPlan:
         rows = self.rows[np.repeat(self.starts, sizes) + index % np.repeat(self.valid, sizes)]
         return replace(self, rows=rows, starts=starts, sizes=sizes, world_size=world_size)
 
-    def group(self, step: int) -> npt.NDArray[np.int64]:
+    def group(self, step: int) -> Int64:
         """Return (valid,) int64, the rows of all ranks at one step, without repeated ones."""
         start = self.starts[step]
-        rows: npt.NDArray[np.int64] = self.rows[start : start + self.valid[step]]
-        return rows.astype(np.int64, copy=False)
+        return np.asarray(self.rows[start : start + self.valid[step]], np.int64)
 
-    def seen(self, steps: int) -> npt.NDArray[np.int64]:
+    def seen(self, steps: int) -> Int64:
         """Return the rows of all ranks in the first ``steps`` steps, without repeated ones."""
         groups = [self.group(step) for step in range(min(steps, len(self)))]
         return np.concatenate([np.zeros(0, np.int64), *groups])
@@ -143,26 +144,6 @@ class BatchPlan:
         """Return the distinct shapes of all batches, ascending, which a compiler has to see."""
         table = np.column_stack((self.sizes // self.world_size, self.lengths))
         return [tuple(shape) for shape in np.unique(table, axis=0).tolist()]
-
-    def _check(self, step: int, rank: int) -> None:
-        whole_number("step", step, 0, len(self) - 1)
-        whole_number("rank", rank, 0, self.world_size - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class PlanBatches:
-    """The batches of one rank in one epoch, as lists of rows."""
-
-    plan: BatchPlan
-    rank: int
-
-    def __len__(self) -> int:
-        """Number of batches."""
-        return len(self.plan)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for step in range(len(self.plan)):
-            yield self.plan.batch(step, self.rank).rows.tolist()
 
 
 class RankBatches:
@@ -202,4 +183,6 @@ class RankBatches:
         return len(self.plan)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter(self.plan.batches(self._rank))
+        plan = self.plan
+        for step in range(len(plan)):
+            yield plan.batch(step, self._rank).rows.tolist()

@@ -1,4 +1,4 @@
-"""Reports as pictures: a histogram with boundaries or shapes, and the padding or cropping of each."""
+"""Reports as images: a histogram with boundaries or shapes, and the padding or cropping of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .boundaries import as_lengths
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .reports import PlanReport, ShapeReport
+    from .reports import ImageReport, PlanReport
 
 _DATA, _EDGE, _BAR = "#4c72b0", "#333333", "#dd8452"
 
@@ -31,8 +31,8 @@ def plot_report(
         report: Result of :func:`stoker.bucketing.report_plan`.
         lengths: (N,) or (N, 2) integers, tokens.
         path: File to write.
-        title: Text above the picture.
-        dpi: Dots per inch; the picture is 9 x 6.5 inches.
+        title: Text above the plot.
+        dpi: Dots per inch; the plot is 9 x 6.5 inches.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -48,30 +48,28 @@ def plot_report(
         f"padding {report.padding:.2f} % ({report.padding_per_sample:.2f} tokens a sample), "
         f"lower bound {report.lower_bound:.2f} %, {report.shapes} shapes"
     )
-    figure.suptitle(f"{title}\n{summary}" if title else summary)
-    figure.savefig(path, format="png", dpi=dpi)
+    _save(figure, title, summary, path, dpi)
 
 
 def plot_shapes(
-    report: ShapeReport, sizes: npt.NDArray[np.int64], path: str | Path, *, title: str = "", dpi: int = 120
+    report: ImageReport, sizes: npt.NDArray[np.int64], path: str | Path, *, title: str = "", dpi: int = 120
 ) -> None:
     """Write a PNG: a histogram of aspect ratios with the shapes above, what each shape crops below."""
     # sizes (N, 2)
     figure, top, bottom = _figure()
     top.hist(np.log2(sizes[:, 0] / sizes[:, 1]), bins=120, color=_DATA)
-    for one in report.figures:
+    for one in report.shapes:
         ratio = np.log2(one.shape[0] / one.shape[1])
         top.axvline(ratio, color=_EDGE, linewidth=0.8, linestyle="--")
     top.set(xlabel="logarithm to base 2 of height over width (dashed: shapes)", ylabel="images")
-    names = [f"{height}x{width}" for height, width in (one.shape for one in report.figures)]
-    centers = _bars(bottom, [one.cropped for one in report.figures], report.cropped)
+    names = [f"{height}x{width}" for height, width in (one.shape for one in report.shapes)]
+    centers = _bars(bottom, [one.cropped for one in report.shapes], report.cropped)
     bottom.set_xticks(centers, names, rotation=45 if len(names) > 10 else 0)
     bottom.set(xlabel="height x width (line: all images)", ylabel="cropped, % (on top: images)")
     bottom.margins(y=0.15)
-    _annotate(bottom, [(one.samples, one.cropped) for one in report.figures])
-    summary = f"cropped {report.cropped:.2f} % of an image, {report.shapes} shapes"
-    figure.suptitle(f"{title}\n{summary}" if title else summary)
-    figure.savefig(path, format="png", dpi=dpi)
+    _annotate(bottom, [(one.samples, one.cropped) for one in report.shapes])
+    summary = f"cropped {report.cropped:.2f} % of an image, {report.groups} shapes"
+    _save(figure, title, summary, path, dpi)
 
 
 def _figure() -> tuple[Any, Any, Any]:
@@ -80,6 +78,11 @@ def _figure() -> tuple[Any, Any, Any]:
         from matplotlib.figure import Figure
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     return figure, *figure.subplots(2, 1, height_ratios=(3, 2))
+
+
+def _save(figure: Any, title: str, summary: str, path: str | Path, dpi: int) -> None:
+    figure.suptitle(f"{title}\n{summary}" if title else summary)
+    figure.savefig(path, format="png", dpi=dpi)
 
 
 def _bars(axes: Any, heights: list[float], mean: float) -> npt.NDArray[np.int64]:

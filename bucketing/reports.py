@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -345,7 +345,7 @@ def report_rows(plan: PackingPlan, following: PackingPlan) -> RowReport:
 
 
 @dataclass(frozen=True)
-class ShapeFigures:
+class ShapeNumbers:
     """All batches of images of one shape."""
 
     shape: tuple[int, int]  # Height and width, pixels
@@ -354,72 +354,51 @@ class ShapeFigures:
 
 
 @dataclass(frozen=True)
-class ShapeReport:
-    """One epoch of image batches by shape; correlations are of aspect ratios, None where undefined."""
+class ImageReport:
+    """One epoch of image batches by shape or group of aspect ratios; None where a number is undefined."""
 
     samples: int
     steps: int
-    shapes: int
+    groups: int  # Number of shapes or groups that have images
     cropped: float  # Mean percentage of an image that its crop leaves out
-    intraclass_correlation: float | None
-    lag1_autocorrelation: float | None
-    effective_partners: float
-    figures: tuple[ShapeFigures, ...]  # By ascending height over width
-
-
-@dataclass(frozen=True)
-class RatioReport:
-    """One epoch of padded image batches; correlations are of aspect ratios, None where undefined."""
-
-    samples: int
-    steps: int
-    groups: int  # Number of groups that have images
     # Percentage of the batches' pixels that is padding, if all images are resized to one shorter side before
     padding: float
-    intraclass_correlation: float | None
-    lag1_autocorrelation: float | None
+    intraclass_correlation: float | None  # Likeness of the aspect ratios in a batch
+    lag1_autocorrelation: float | None  # Correlation of the mean ratios of successive steps
     effective_partners: float
+    shapes: tuple[ShapeNumbers, ...] = ()  # By ascending height over width
 
 
-def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
+def report_shapes(sampler: ShapeBucketSampler) -> ImageReport:
     """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
     members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
-    shapes = members.padded[members.steps]
-    cropped = 100 * cropped_shares(members.lengths, shapes)
-    used, which, samples = np.unique(shapes, axis=0, return_inverse=True, return_counts=True)
+    chosen = members.padded[members.steps]
+    cropped = 100 * cropped_shares(members.lengths, chosen)
+    used, which, samples = np.unique(chosen, axis=0, return_inverse=True, return_counts=True)
     means = np.bincount(which.reshape(-1), weights=cropped) / samples
-    figures = [
-        ShapeFigures((height, width), number, mean)
+    shapes = [
+        ShapeNumbers((height, width), number, mean)
         for (height, width), number, mean in zip(used.tolist(), samples.tolist(), means.tolist(), strict=True)
     ]
-    return ShapeReport(
-        len(members.rows),
-        len(members.sizes),
-        len(used),
-        float(cropped.mean()),
-        *members.correlations(_log_ratios(members.lengths)),
-        members.partners(later),
-        tuple(sorted(figures, key=lambda one: one.shape[0] / one.shape[1])),
-    )
+    shapes.sort(key=lambda one: one.shape[0] / one.shape[1])
+    report = _image_report(members, later, len(used))
+    return replace(report, cropped=float(cropped.mean()), shapes=tuple(shapes))
 
 
-def report_ratio_groups(sampler: RatioGroupSampler) -> RatioReport:
+def report_ratio_groups(sampler: RatioGroupSampler) -> ImageReport:
     """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
     members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
     sides = members.lengths / members.lengths.min(axis=1, keepdims=True)
     largest = np.zeros((int(members.batches.max()) + 1, 2))
     np.maximum.at(largest, members.batches, sides)
     padded = (largest.prod(axis=1) * np.bincount(members.batches, minlength=len(largest))).sum()
-    return RatioReport(
-        len(members.rows),
-        len(members.sizes),
-        len(np.unique(ratio_groups(sampler.lengths, sampler.factor))),
-        float(100 * (1 - sides.prod(axis=1).sum() / padded)),
-        *members.correlations(_log_ratios(members.lengths)),
-        members.partners(later),
-    )
+    groups = len(np.unique(ratio_groups(sampler.lengths, sampler.factor)))
+    padding = float(100 * (1 - sides.prod(axis=1).sum() / padded))
+    return replace(_image_report(members, later, groups), padding=padding)
 
 
-def _log_ratios(sizes: Int64) -> Int64:
-    """(N,), logarithms of height over width, as whole numbers."""
-    return np.rint(_UNITS * np.log(sizes[:, 0] / sizes[:, 1])).astype(np.int64)
+def _image_report(members: _Members, later: _Members, groups: int) -> ImageReport:
+    # Logarithms of height over width, as whole numbers
+    ratios = np.rint(_UNITS * np.log(members.lengths[:, 0] / members.lengths[:, 1])).astype(np.int64)
+    numbers = (*members.correlations(ratios), members.partners(later))
+    return ImageReport(len(members.rows), len(members.sizes), groups, 0.0, 0.0, *numbers)

@@ -33,25 +33,12 @@ class _Groups(NamedTuple):
     max_sequences: int | None  # largest number of samples in a row
 
 
-class _Attempt(NamedTuple):
-    """The row of each sample in its group, (G, M); and the number of rows of each group, (G,)."""
-
-    bins: Int64
-    rows: Int64
-
-    def or_better(self, other: _Attempt) -> _Attempt:
-        """For each group the attempt with fewer rows."""
-        better = other.rows < self.rows
-        return _Attempt(np.where(better[:, None], other.bins, self.bins), np.minimum(self.rows, other.rows))
-
-
 def pack_fields(
-    lengths: Int64, capacity: Int64, order: npt.NDArray[np.integer], max_sequences: int | None = None
+    lengths: Int64, capacity: Int64, order: npt.NDArray[np.integer], max_sequences: int | None, least: int
 ) -> tuple[Int64, Int64]:
-    """Put samples into rows."""
-    # lengths (N, D) int64, capacity (D,) int64, order (N,) -> (N,) int64
+    """Return the samples row after row, and the first of each row; ``least`` rows are needed at least."""
+    # lengths (N, D), capacity (D,), order (N,) -> (N,), (rows + 1,)
     needed = lengths.sum(axis=0) / capacity
-    least = least_rows(lengths, capacity, max_sequences)
     size = min(len(order), _LARGEST, max(1, _ROWS * len(order) // least))
     weights = needed / needed.max() / capacity
     rows: list[Int64] = []
@@ -93,17 +80,23 @@ def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None
 
 
 def _pack(groups: _Groups, slack: float) -> Int64:
-    """(G, M) int64, the row of each sample; ``slack`` is the rows needed over those that tokens fill."""
+    """(G, M), the row of each sample; ``slack`` is the rows needed over those that tokens fill."""
     filled = (groups.tokens.sum(axis=2) / groups.capacity[:, None]).max(axis=0)
     least = np.minimum(np.ceil(slack * filled).astype(np.int64), groups.tokens.shape[2])
-    best = _assign(groups, np.zeros_like(least), balanced=False)
-    balanced = _assign(groups, least, balanced=True)
-    again = _assign(groups, (least + np.maximum(least, balanced.rows)) // 2, balanced=True)
-    return best.or_better(balanced).or_better(again).bins
+    bins, rows = _assign(groups, np.zeros_like(least), balanced=False)
+    opened = least
+    for _ in range(2):
+        others, needed = _assign(groups, opened, balanced=True)
+        bins, rows = np.where((needed < rows)[:, None], others, bins), np.minimum(needed, rows)
+        opened = (least + np.maximum(least, needed)) // 2
+    return bins
 
 
-def _assign(groups: _Groups, opened: Int64, *, balanced: bool) -> _Attempt:
-    """Assign samples to rows by balanced or best fit; ``opened``, (G,), rows of a group are open at first."""
+def _assign(groups: _Groups, opened: Int64, *, balanced: bool) -> tuple[Int64, Int64]:
+    """The row of each sample in its group, (G, M), and the number of rows of each group, (G,).
+
+    Balanced or best fit assigns them; ``opened``, (G,), rows of a group are open at first.
+    """
     fields, count, size = groups.tokens.shape
     dtype = np.float32 if groups.capacity.max() < 1 << 24 else np.float64  # holds every length exactly
     capacity, tokens, opened = groups.capacity.astype(dtype), groups.tokens.astype(dtype), opened.copy()
@@ -125,7 +118,7 @@ def _assign(groups: _Groups, opened: Int64, *, balanced: bool) -> _Attempt:
         full = np.flatnonzero(free[every, chosen] == 0)
         room[:, full, chosen[full]] = -1
     used = (room < capacity[:, None, None]).any(axis=0) & (np.arange(size) < opened[:, None])
-    return _Attempt(bins, used.sum(axis=1))
+    return bins, used.sum(axis=1)
 
 
 def _choose(

@@ -29,9 +29,8 @@ from stoker.bucketing.aspect_shapes import (
 from stoker.bucketing.boundaries import Method
 from stoker.bucketing.plots import plot_shapes
 from stoker.bucketing.reports import (
-    RatioReport,
+    ImageReport,
     RowReport,
-    ShapeReport,
     report_ratio_groups,
     report_rows,
     report_shapes,
@@ -224,7 +223,7 @@ def _by_bucket(report: PlanReport, method: str) -> Table:
 
 def compare_shapes(
     sizes: Int64, buckets: AspectBuckets, *, batch_size: int, world_size: int, seed: int
-) -> dict[str, ShapeReport]:
+) -> dict[str, ImageReport]:
     """A report of the first epoch of each way, by name.
 
     "one" has the best single shape, so its batches are random. "even" has ``buckets.buckets`` shapes at even
@@ -366,26 +365,26 @@ def _image_sizes(dataset: ImageDataset) -> npt.NDArray[np.int64]:
     return image_sizes(dataset)
 
 
-def cost_cells(report: PlanReport | ShapeReport | RatioReport) -> tuple[str, ...]:
+def cost_cells(report: PlanReport | ImageReport) -> tuple[str, ...]:
     """The cells of what a plan costs in randomness."""
     pair = (report.intraclass_correlation, report.lag1_autocorrelation)
     return *("-" if value is None else f"{value:.3f}" for value in pair), f"{report.effective_partners:,.0f}"
 
 
-def _image_comparison(reports: dict[str, ShapeReport]) -> Table:
+def _image_comparison(reports: dict[str, ImageReport]) -> Table:
     """Return a table with a row for each method."""
     rows = table("method", "cropped %", "shapes", "steps", "similar", "next", "partners")
     for name, report in reports.items():
         rows.add_row(
-            name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *cost_cells(report)
+            name, f"{report.cropped:.2f}", f"{report.groups:,}", f"{report.steps:,}", *cost_cells(report)
         )
     return rows
 
 
-def _by_shape(report: ShapeReport, method: str) -> Table:
+def _by_shape(report: ImageReport, method: str) -> Table:
     """Return a table with a row for each shape of one method."""
     rows = table("height x width", "images", "cropped %")
     rows.title = method
-    for figure in report.figures:
+    for figure in report.shapes:
         rows.add_row(f"{figure.shape[0]} x {figure.shape[1]}", f"{figure.samples:,}", f"{figure.cropped:.2f}")
     return rows
