@@ -5,19 +5,24 @@ from __future__ import annotations
 import base64
 import os
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import stoker
+from stoker import bucketing
 from stoker.augment.description import Description
 from stoker.augment.recipe import from_dict
 from stoker.formats.dataset.versions import split_version
+from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.cached_dataset import CachedDataset
 from stoker.urls import is_url
+
+from .options import Ranks, Reading
 
 _MOST = 100_000  # numbers of an array that a description holds
 
@@ -53,70 +58,61 @@ def _as_object(value: Any) -> dict[str, Any]:
     raise NotPortableError(f"{type(value).__name__} {getattr(value, '__qualname__', '')}".strip())
 
 
-def from_portable(value: Any, known: Iterable[type]) -> Any:
+def from_portable(value: Any) -> Any:
     """Return the argument that :func:`portable` has turned into ``value``; lists stay lists."""
     if isinstance(value, list):
-        return [from_portable(item, known) for item in value]
+        return [from_portable(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return np.array(value["array"], value.get("dtype"))
     if "mapping" in value:
-        return {from_portable(key, known): from_portable(item, known) for key, item in value["mapping"]}
+        return {from_portable(key): from_portable(item) for key, item in value["mapping"]}
     if "transform" in value:
         return from_dict(value["transform"])
-    classes = {cls.__name__: cls for cls in known}
-    if value.get("object") not in classes:
+    known = getattr(stoker, str(value.get("object")), None) or getattr(
+        bucketing, str(value.get("object")), None
+    )
+    if not (isinstance(known, type) and is_dataclass(known)):
         raise ValueError(f"a description holds an unknown object: {value!r:.200}")
-    arguments = {name: from_portable(item, known) for name, item in value.get("arguments", {}).items()}
-    return classes[value["object"]](**arguments)
+    return known(**{name: from_portable(item) for name, item in value.get("arguments", {}).items()})
 
 
 VERSION = 1
 
-ELSEWHERE = {
-    *("rank", "world_size", "mesh", "replicate", "device", "dali", "engine", "output", "num_threads"),
-    *("prefetch", "read_ahead", "pin_memory", "mapped", "context", "context_slices", "workers"),
-}
+ELSEWHERE = {"ranks", "device", "engine", "output", "num_threads", "prefetch", "workers"}
 """Arguments that decide where and how fast batches are made, but not their content."""
 
 
-def describe(
-    kind: str,
-    dataset_argument: Any,
-    source: Any,
-    options: Mapping[str, Any],
-    *,
-    world_size: int,
-    state: Mapping[str, Any],
-) -> dict[str, Any]:
+def describe(loader: Any) -> dict[str, Any]:
     """Return the description of a loader as a dict of JSON data."""
+    options = {name: value for name, value in loader.arguments.items() if name not in ELSEWHERE}
+    if balance := getattr(loader.arguments.get("ranks"), "balance", None):  # decides which samples meet
+        options["ranks"] = Ranks(balance=balance)
     arguments, missing = {}, []
     for name, value in options.items():
-        if name in ELSEWHERE:
-            continue
         try:
             arguments[name] = portable(value)
-        except NotPortableError as error:
+        except NotPortableError as error:  # noqa: PERF203 - a description has few arguments
             missing.append(f"{name}: {error}")
     try:
-        dataset = describe_dataset(dataset_argument, source)
+        dataset = describe_dataset(loader.dataset_argument, loader.dataset)
     except NotPortableError as error:
         dataset = {}
         missing.append(f"dataset: {error}")
     return {
         "version": VERSION,
-        "loader": kind,
+        "loader": loader.pipeline.loader,
         "dataset": dataset,
         "arguments": arguments,
-        "world_size": world_size,
+        "world_size": loader.process.world_size,
         "missing": missing,
-        "state": dict(state),
+        "state": loader.state_dict(),
     }
 
 
 def describe_dataset(dataset_argument: Any, source: Any) -> dict[str, Any]:
-    """Return the description of a dataset or mixture; :func:`describe` explains the arguments."""
+    """Return the description of the dataset or mixture that a loader opened for its argument."""
     if hasattr(source, "quotas"):  # a mixture
         parts = [describe_dataset(dataset, dataset) for dataset in source.datasets]
         moving = source.moving and source.moving.to_json()
@@ -145,3 +141,24 @@ def unpack_rows(text: str) -> npt.NDArray[np.int64]:
     """Return the rows, (N,) int64, of :func:`pack_rows`."""
     steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8")
     return np.cumsum(steps, dtype=np.int64)
+
+
+def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
+    """The dataset of a description. A plain path stays one: the loader applies its cache."""
+    if "mixture" in description:
+        from .order.mixture import mix
+        from .order.moving_weights import MovingWeights
+
+        parts = [described_dataset(part, {}) for part in description["mixture"]]
+        weights, moving = description["weights"], description.get("moving")
+        mixture = mix(list(zip(parts, weights, strict=True)), samples=sum(weights))
+        return replace(mixture, moving=MovingWeights.from_json(moving, len(parts))) if moving else mixture
+    if "version" not in description:
+        return description["path"]
+    reading: Reading | None = arguments.get("reading")
+    cache = reading.cache if reading else None
+    if reading:
+        arguments["reading"] = replace(reading, cache=None)
+    folder, size = (cache.folder, cache.size) if cache else (None, None)
+    opened = open_dataset(description["path"], version=description["version"], cache=folder, cache_size=size)
+    return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened

@@ -17,6 +17,7 @@ import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
 from helpers.data.datasets import build, jpeg, pack
 from helpers.data.pictures import encode, png
+from helpers.loaders.flat import image_arguments
 from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
@@ -129,7 +130,9 @@ def make_dataset(tmp_path: Path) -> Callable[..., Path]:
 def open_loader() -> Iterator[Callable[..., ImageLoader]]:
     """``open_loader(dataset, **options)``: a loader of images, which is closed after the test."""
     with ExitStack() as loaders:
-        yield lambda dataset, **options: loaders.enter_context(ImageLoader(dataset, **options))
+        yield lambda dataset, **options: loaders.enter_context(
+            ImageLoader(dataset, **image_arguments(**options))
+        )
 
 
 @pytest.fixture

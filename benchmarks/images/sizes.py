@@ -47,7 +47,7 @@ _BUCKETS = stoker.AspectBuckets(256 * 256, multiple=32)
 _LOADERS: Mapping[str, dict[str, Any]] = {
     "one size": {"transforms": _CROP},
     "random sizes": {"transforms": _CROP, "sizes": stoker.RandomSizes(160, 288, step=32, every=1)},
-    "padded": {"transforms": _KEPT, "sizes": "padded", "pad_to_multiple_of": 32},
+    "padded": {"transforms": _KEPT, "sizes": stoker.Padded(32)},
     "ragged": {"transforms": _KEPT, "sizes": "ragged"},
     "one shape": {"transforms": [CoverCrop(256), *_AFTER]},
     "buckets": {"transforms": _AFTER, "sizes": _BUCKETS},

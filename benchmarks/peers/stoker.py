@@ -74,8 +74,9 @@ class StokerNative(WithLoaderState):
             output="numpy" if settings.device == "cpu" else "torch",
             num_threads=settings.num_threads,
             prefetch=_PREFETCH,
-            read_ahead=self.read_ahead,
-            cache=source.scratch / "cache" if source.remote else None,
+            reading=stoker.Reading(
+                self.read_ahead, cache=stoker.Cache(source.scratch / "cache") if source.remote else None
+            ),
             workers=self.workers,
         )
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
@@ -97,8 +98,7 @@ class StokerNative(WithLoaderState):
             return {
                 "transforms": load_recipe(settings.recipe),
                 "columns": ("image", "boxes", "box_labels"),
-                "min_visible": settings.min_visible,
-                "min_size": settings.min_size,
+                "objects": stoker.Objects(min_visible=settings.min_visible, min_size=settings.min_size),
             }
         crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
         return {"transforms": [crop, RandomHorizontalFlip(), *self.colors, Normalize(mean=MEAN, std=STD)]}

@@ -90,11 +90,10 @@ def loader_misses(shards: Path, cache: Path, room: int, batch_size: int = 32) ->
     )
     with stoker.ImageLoader(
         f"file://{shards.absolute()}",
-        cache=cache,
-        cache_size=room * BLOCK_BYTES,
         batch_size=batch_size,
         shuffle=True,
         transforms=[CenterCrop(8)],
+        reading=stoker.Reading(cache=stoker.Cache(cache, room * BLOCK_BYTES)),
     ) as loader:
         for _ in range(_EPOCHS):
             for _ in loader:

@@ -107,7 +107,7 @@ def _child(folder: Path) -> dict[str, Any]:
     marks = [time.perf_counter()]
     dataset = stoker.open(folder)
     marks.append(time.perf_counter())
-    options: dict[str, Any] = {"batch_size": BATCH, "shuffle": True, "rank": 5, "world_size": RANKS}
+    options: dict[str, Any] = {"batch_size": BATCH, "shuffle": True, "ranks": stoker.Ranks(5, RANKS)}
     options |= {"transforms": [RandomResizedCrop(224)], "engine": "native"}
     with stoker.ImageLoader(dataset, **options) as loader:
         marks.append(time.perf_counter())

@@ -51,8 +51,7 @@ def make_loader(shards: Path, batch_size: int) -> stoker.TextLoader:
         shuffle=True,
         output="torch",
         last_batch="drop",
-        rank=0,
-        world_size=1,
+        ranks=stoker.Ranks(0, 1),
     )
 
 

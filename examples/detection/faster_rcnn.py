@@ -12,12 +12,17 @@ import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype, to_source
 
 RESIZE = [Resize(SIDE, max_size=2 * SIDE), ToDtype("float32", scale=True)]  # the model resizes nothing more
-OPTIONS = {"batch_size": 8, "sizes": "ragged", "aspect_ratio_group_factor": 3, "output": "torch"}
+OPTIONS = {"batch_size": 8, "sizes": stoker.Ragged(aspect_ratio_group_factor=3), "output": "torch"}
 
 
 def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
     annotated = dataset.select(objects="not crowd and width >= 1 and height >= 1", where="num_objects > 0")
-    options = {"columns": ("image", "boxes", "box_labels"), "shuffle": True, "min_size": 1, **OPTIONS}
+    options = {
+        "columns": ("image", "boxes", "box_labels"),
+        "shuffle": True,
+        "objects": stoker.Objects(min_size=1),
+        **OPTIONS,
+    }
     loader = stoker.ImageLoader(annotated, transforms=[RandomHorizontalFlip(), *RESIZE], **options)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for _ in range(epochs):

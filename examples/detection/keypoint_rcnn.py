@@ -17,7 +17,7 @@ VAL = [Letterbox(SIDE), ToDtype("float32", scale=True)]
 
 def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
     columns = ("image", "boxes", "box_labels", "keypoints")
-    options = {"columns": columns, "output": "torch", "min_size": 1, "shuffle": True}
+    options = {"columns": columns, "output": "torch", "objects": stoker.Objects(min_size=1), "shuffle": True}
     loader = stoker.ImageLoader(dataset, batch_size=8, transforms=[RandomHorizontalFlip(), *VAL], **options)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for _ in range(epochs):

@@ -25,7 +25,13 @@ def check(model: torch.nn.Module, images: torch.Tensor, targets: list[dict]) -> 
 def main(shards: str = "shards/few-shapes", steps: str = "1") -> None:
     stoker.convert(write_shapes(f"{shards}/files", 4), f"{shards}/train", overwrite=True)
     columns = ("image", "boxes", "box_labels")
-    options = {"batch_size": 2, "output": "torch", "layout": "NCHW", "columns": columns, "min_size": 1}
+    options = {
+        "batch_size": 2,
+        "output": "torch",
+        "layout": "NCHW",
+        "columns": columns,
+        "objects": stoker.Objects(min_size=1),
+    }
     for recipe in filter(model_arguments, recipe_names()):
         weights = {"weights": None, "weights_backbone": None, "num_classes": 4}
         model = fasterrcnn_mobilenet_v3_large_fpn(**weights, **model_arguments(recipe))

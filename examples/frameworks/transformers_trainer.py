@@ -44,7 +44,9 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
         stoker.convert_text(TEXT, shards, tokenizer="bytes", fields=("answer",), seed=0)
     dataset = stoker.open(shards).select("answer_length < 120")  # so that the example takes seconds
     columns = ("input_ids", "attention_mask", "labels")
-    loader = stoker.TextLoader(dataset, max_tokens=2048, shuffle=True, output="torch", columns=columns)
+    loader = stoker.TextLoader(
+        dataset, shuffle=True, output="torch", columns=columns, batch_size=stoker.MaxTokens(2048)
+    )
     vocabulary = int(dataset.manifest.options["vocab_size"])
     config = GPT2Config(vocab_size=vocabulary, n_embd=32, n_layer=1, n_head=2)
     model, out = GPT2LMHeadModel(config), f"{shards}-trainer"

@@ -21,13 +21,12 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
         stoker.convert_text(TEXT, shards, tokenizer="bytes", fields=("answer",), seed=0)
     loader = stoker.TextLoader(
         shards,
-        max_tokens=8192,
-        buckets=8,
-        pad_to_multiple_of=8,
         shuffle=True,
         seed=0,
         output="torch",
         columns=("input_ids", "labels"),
+        batch_size=stoker.MaxTokens(8192),
+        buckets=stoker.Buckets(8, pad_to_multiple_of=8),
     )
     print(f"batches have one of the shapes {loader.shapes()}")
     vocabulary = int(loader.dataset.manifest.options["vocab_size"])

@@ -86,6 +86,8 @@ class Dataset:
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
 
+    is_remote = False  # whether parts of the data files may not be on this machine yet
+
     def __init__(self, path: Path, manifest: Manifest, index: Index, data_files: list[Path]) -> None:
         self.path = path
         self.manifest = manifest

@@ -112,6 +112,8 @@ class CachedFiles:
 class CachedDataset(Dataset):
     """A dataset with a part of its data files in a cache; missing parts read as zeros."""
 
+    is_remote = True
+
     def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
         index = open_index(folder, remote.manifest)
         super().__init__(folder, remote.manifest, index, [folder / shard.name for shard in remote.shards])

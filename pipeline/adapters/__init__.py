@@ -30,7 +30,7 @@ from stoker.errors import ConfigError, MissingDependencyError, install_hint
 from stoker.types import Layout
 
 from ..engines.devices import BatchPlacement
-from ..execution.loader import Loader
+from ..loader import Loader
 
 
 @dataclass(frozen=True)

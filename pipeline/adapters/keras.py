@@ -12,7 +12,7 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
 from stoker.errors import ConfigError
 
-from ..execution.loader import Loader
+from ..loader import Loader
 from . import LoaderView, PeekState
 
 
@@ -90,7 +90,8 @@ def specialize_loader(loader: Loader) -> None:
             "Keras runs as many steps in each epoch as in the first, and this loader's epochs differ",
             hint="They are equal with batch_size, without pack, and with last_batch='drop' or 'pad'.",
         )
-    loader.__class__ = _keras_class(type(loader))
+    own_class: Any = type(loader)
+    loader.__class__ = _keras_class(own_class)
 
 
 @cache

@@ -14,7 +14,7 @@ from stoker.types import Layout
 
 from .. import adapters
 from ..execution.batch import ColumnSpec
-from ..execution.loader import Loader
+from ..loader import Loader
 from . import LoaderView
 from .mixing import box_edges
 

@@ -1,28 +1,22 @@
 """Fetching from remote datasets ahead of a loader, while it works on earlier batches.
 
-Loaders call :func:`resolve` with their arguments and :func:`make_cache_prefetcher` with the opened source;
-their producers wait for each batch of a :class:`CachedEpoch`.
+A loader of a remote dataset has a :class:`CachePrefetcher`, and waits for each batch of a
+:class:`CachedEpoch`.
 """
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import ConfigError
-from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.formats.remote.cached_dataset import CachedDataset, PartChecksums
 from stoker.formats.remote.retry import retries
 from stoker.processes import Cleanup
-from stoker.urls import is_url
 
 from ..execution.stats import Counters
 from ..execution.threads import OneShotEvent, WorkerThread
@@ -31,42 +25,8 @@ from .next_use import NextUse, PlannedDraws, make_next_use
 from .read_ahead import BatchReads, BlockRequests, CacheHandle, CacheReadAhead
 
 Int64 = npt.NDArray[np.int64]
-D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
 _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
-
-
-def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | None) -> D | Dataset:
-    """Open a loader's dataset if its arguments name a cache; else return ``dataset``."""
-    if cache is None:
-        if size is not None:
-            raise ConfigError("cache_size needs cache, the folder whose size it limits")
-        if is_url(dataset):
-            raise ConfigError(
-                "a loader reads local files",
-                path=dataset,
-                hint="Name a local folder with cache=, or fetch the whole dataset first: stoker stage.",
-            )
-        return dataset
-    if not isinstance(dataset, (str, os.PathLike)):
-        raise ConfigError(
-            "cache needs a dataset that is named by its URL or path",
-            hint="Name the cache where the dataset is opened: stoker.open(url, cache=..., cache_size=...).",
-        )
-    return open_dataset(dataset, cache=cache, cache_size=size)
-
-
-def is_remote(dataset: SampleSource) -> bool:
-    """Whether a source has a remote dataset, whose bytes may not be on this machine yet."""
-    return any(isinstance(one, CachedDataset) for one in dataset.datasets)
-
-
-def make_cache_prefetcher(dataset: SampleSource, draws: PlannedDraws | None = None) -> CachePrefetcher | None:
-    """Return a prefetcher for the remote datasets of a source; None if it has none.
-
-    The draws tell which blocks a cache needs last; None is for single batches.
-    """
-    return CachePrefetcher(dataset, draws) if is_remote(dataset) else None
 
 
 class CachePrefetcher:

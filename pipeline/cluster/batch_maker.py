@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import stoker
 from stoker import _native
 from stoker.errors import ConfigError, StokerError
-from stoker.formats.open import open as open_dataset
 from stoker.version import __version__
 
-from ..description import ELSEWHERE, NotPortableError, describe_dataset, unpack_rows
+from ..description import ELSEWHERE, NotPortableError, describe_dataset, described_dataset
 from ..execution.passes import FirstSteps
-from ..order.mixture import mix
-from ..order.moving_weights import MovingWeights
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class WantedBatches:
     epoch: int  # Number of the epoch
     position: int  # The checkpoint's position at which the first batch is the next one
     count: int  # Number of batches
-    steering: Any  # What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`
+    steering: Any  # What has changed since the loader was made: its exclusions, and parts of its epoch
 
 
 class MadeBatches(NamedTuple):
@@ -49,8 +48,8 @@ class StartedBatches:
     """Batches that an engine makes."""
 
     def __init__(self, loader: Any, wanted: WantedBatches) -> None:
-        steps = FirstSteps(loader._schedule(wanted.epoch, wanted.position), wanted.count)
-        self._producer = loader._make_producer(steps, wanted.epoch)
+        steps = FirstSteps(loader.steps(wanted.epoch, wanted.position), wanted.count)
+        self._producer = loader.pipeline.producer(steps, wanted.epoch)
         self._count = 0
         self._error: Exception | None = None
         try:
@@ -74,42 +73,26 @@ class StartedBatches:
             return error
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..versioned_loader import VersionedLoader
-
-
 @dataclass(frozen=True)
 class LoaderArguments:
     """The arguments of a loader's copy on another machine."""
 
-    kind: type[Any]  # Class of the loader
+    loader: str  # Name of the loader's class in ``stoker``
     dataset: Mapping[str, Any]  # Description of its dataset, as JSON data
     options: Mapping[str, Any]  # The other arguments
-    unfinished: bool = False  # Whether the copy leaves colours and dtype of images to the loader
+    unfinished: bool  # Whether the copy leaves colours and dtype of images to the loader
 
     @classmethod
-    def of_loader(
-        cls, loader: VersionedLoader, changed: Mapping[str, Any], *, unfinished: bool = False
-    ) -> LoaderArguments:
-        """Return the arguments of a loader's copies."""
-        bases = [base for base in type(loader).__mro__ if base.__module__.startswith("stoker.")]
-        if not type(loader).__init__.__module__.startswith("stoker."):
-            raise ConfigError(
-                f"{type(loader).__name__} has other arguments, so workers cannot make copies of it",
-                hint=f"Use workers with {bases[0].__name__} itself.",
-            )
+    def of_loader(cls, loader: Any, *, whole: bool) -> LoaderArguments:
+        """The arguments of a loader's copies, which finish images if ``whole`` is true."""
         try:
-            dataset = describe_dataset(loader._given_dataset, loader.dataset)
+            dataset = describe_dataset(loader.dataset_argument, loader.dataset)
         except NotPortableError as error:
             raise ConfigError(f"workers cannot open the dataset: it is {error}") from None
-        kept = {
-            name: value for name, value in loader._given_options.items() if name not in ELSEWHERE - {"mapped"}
-        }
-        ranks = {"rank": loader._ranks.rank, "world_size": loader._ranks.world_size}
-        kind = next(base for base in bases if base.__name__ in ("ImageLoader", "TextLoader"))
-        return cls(kind, dataset, {**kept, **ranks, **changed}, unfinished)
+        pipeline = loader.pipeline
+        options = {name: value for name, value in loader.arguments.items() if name not in ELSEWHERE}
+        options |= pipeline.options_elsewhere()
+        return cls(pipeline.loader, dataset, options, pipeline.can_be_finished and not whole)
 
     def make(self, num_threads: int) -> Any:
         """Make the loader; ``num_threads`` are those of an engine."""
@@ -117,30 +100,10 @@ class LoaderArguments:
         dataset = described_dataset(self.dataset, options)
         if "engine" in options:
             options["num_threads"] = num_threads
-        loader = self.kind(dataset, **options)
+        loader = getattr(stoker, self.loader)(dataset, **options)
         if self.unfinished:
-            loader._leave_unfinished()
+            loader.pipeline.leave_unfinished()
         return loader
-
-
-def described_dataset(description: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
-    """The dataset of a description. A plain path stays one: the loader applies the cache's arguments."""
-    if "mixture" in description:
-        parts = [described_dataset(part, {}) for part in description["mixture"]]
-        mixture = mix(
-            list(zip(parts, description["weights"], strict=True)), samples=sum(description["weights"])
-        )
-        moving = description.get("moving")
-        return replace(mixture, moving=MovingWeights.from_json(moving, len(parts))) if moving else mixture
-    if "version" not in description:
-        return description["path"]
-    cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}
-    opened = open_dataset(description["path"], version=description["version"], **cache)
-    return opened.select(unpack_rows(description["rows"])) if "rows" in description else opened
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -156,7 +119,7 @@ class LoaderIdentity:
     @classmethod
     def of_loader(cls, loader: Any) -> LoaderIdentity:
         """The identity of a loader of this process."""
-        return cls(__version__, tuple(sorted(dir(_native))), loader._identity)
+        return cls(__version__, tuple(sorted(dir(_native))), loader.pipeline.identity)
 
 
 class BatchMaker:
@@ -198,7 +161,7 @@ class BatchMaker:
         self._starting += 1
         try:
             with self._engine(lambda: True):
-                self._loader._steer(wanted.steering)
+                self._loader.steer(*wanted.steering)
                 started = StartedBatches(self._loader, wanted)
                 self._started += 1
                 return started, self._started - 1

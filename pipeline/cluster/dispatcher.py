@@ -10,25 +10,38 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import BufferPool
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
-from ..execution.stats import Traffic
+from ..execution.batch import FinishedBatch
+from ..execution.passes import Steps
+from ..execution.stats import StatsTotals, Traffic
 from ..execution.threads import stopping
+from .batch_maker import MadeBatches, WantedBatches
+from .ray_pool import Answer, RayPool, RayWorker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
 
-    from .batch_maker import MadeBatches, WantedBatches
+_LOG = EventLog("workers")
+_KEPT = 4  # requests whose memory is kept for others
+_TICK = 0.05  # seconds between two looks for changes
+_LISTING = 5.0  # seconds between two looks at the machines of the cluster
+_STRAGGLER = 3.0  # multiple of the median time after which a batch is made again
+_LEAST = 1.0  # seconds after which a batch may be made again
+_SILENCE = 30.0  # seconds for which a call of Ray may last before the cluster counts as lost
+_STARTUP = 60.0  # seconds for which batches wait for the first worker where this process makes none
+_KNOWN = 50  # latest times that count for the median
 
 
 @dataclass(eq=False)
@@ -47,16 +60,6 @@ class BatchRequest:
 
     def __lt__(self, other: BatchRequest) -> bool:
         return self.number < other.number
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
-
-_KEPT = 4  # requests whose memory is kept for others
 
 
 class ImageMemory:
@@ -81,22 +84,6 @@ class ImageMemory:
         copied = empty(images.shape, images.dtype.name)
         np.copyto(copied, images)
         return copied
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .batch_maker import MadeBatches, WantedBatches
-    from .ray_pool import Answer, RayPool, RayWorker
-
-_LOG = EventLog("workers")
-_TICK = 0.05  # seconds between two looks for changes
-_LISTING = 5.0  # seconds between two looks at the machines of the cluster
-_STRAGGLER = 3.0  # multiple of the median time after which a batch is made again
-_LEAST = 1.0  # seconds after which a batch may be made again
-_SILENCE = 30.0  # seconds for which a call of Ray may last before the cluster counts as lost
-_STARTUP = 60.0  # seconds for which batches wait for the first worker where this process makes none
-_KNOWN = 50  # latest times that count for the median
 
 
 class Dispatcher:
@@ -325,14 +312,6 @@ class Dispatcher:
         pool, self._pool = self._pool, None
         if pool:
             pool.close()
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..execution.batch import FinishedBatch
-    from ..execution.passes import Steps
-    from ..execution.stats import StatsTotals
 
 
 class SharedProducer:

@@ -251,7 +251,7 @@ def compare_shapes(
 
 def fill_of_rows(dataset: ImageDataset, patches: Patches, caption: Tokens | None, seed: int) -> RowReport:
     """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions."""
-    plan = make_size_plan(patches, 1, None, seed)
+    plan = make_size_plan(patches, 1, seed)
     plan = with_planner(plan, dataset, shuffle=True, sampler=None, last_batch="partial", on_error="raise")
     planner = with_captions(plan, find_captions(dataset, caption, mixes=False), seed).patch_planner
     assert planner is not None, "patches have a planner"

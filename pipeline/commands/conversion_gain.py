@@ -19,6 +19,7 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ..images.loader import ImageLoader
+from ..options import BadSamples
 
 _IMAGES = 192
 _ROUNDS = 3
@@ -97,8 +98,7 @@ def _loader(dataset: Dataset, size: int) -> ImageLoader:
         columns=("image",),
         shuffle=True,
         engine="native",
-        on_error="skip",
-        max_bad=1.0,
+        errors=BadSamples("skip", 1.0),
     )
 
 

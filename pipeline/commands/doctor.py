@@ -15,7 +15,7 @@ from stoker.formats.threads import available_cores
 
 from ..engines.devices import this_machine
 from ..engines.registry import choose_engine
-from ..execution.ranks import find_ranks
+from ..execution.ranks import find_process
 from .console import out, print_rows
 
 
@@ -55,7 +55,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return a finding for everything that decides how fast a loader runs on this machine."""
-    ranks = find_ranks()
+    ranks = find_process()
     return [
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         *_decoders(),

@@ -11,6 +11,7 @@ from ..images.captions import Tokens
 from ..images.patches import Patches
 from ..images.planners import AspectBuckets
 from ..images.sizes import RandomSizes, Sizes
+from ..options import Padded, Ragged
 
 
 def parse_sizes(text: str) -> Sizes:
@@ -28,6 +29,18 @@ def parse_sizes(text: str) -> Sizes:
         hint="Write padded, ragged, '{0: 160, 10: 192}', 'RandomSizes(320, 608)', 'AspectBuckets(262144)' or "
         "'Patches(size=16, most=256, row=1024)'.",
     )
+
+
+def with_padding(sizes: Sizes | None, multiple: int | None, factor: int | None) -> Sizes | None:
+    """Padded or ragged sizes with two more options of the command line."""
+    if multiple is None and factor is None:
+        return sizes
+    if sizes == "padded":
+        return Padded(1 if multiple is None else multiple, factor)
+    if sizes == "ragged" and multiple is None:
+        return Ragged(factor)
+    name = "--pad-to-multiple-of" if multiple is not None else "--aspect-ratio-group-factor"
+    raise ConfigError(f"{name} goes with --sizes padded", hint=f"Give --sizes padded, or leave {name} out.")
 
 
 def parse_caption(text: str) -> Tokens:

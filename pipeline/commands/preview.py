@@ -13,11 +13,12 @@ from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 from stoker.types import Color
 
+from ..options import Objects
 from ..preview.preview import LoaderOptions
 from ..preview.preview import preview as run
 from ..preview.text import ShownDocument, preview_text
 from .console import count, human_bytes, out, plain
-from .loader_arguments import parse_caption, parse_sizes
+from .loader_arguments import parse_caption, parse_sizes, with_padding
 from .options import Dataset, MinSize, MinVisible
 
 
@@ -115,11 +116,13 @@ def preview(
         raise ConfigError("a preview of images is a file", hint="name it: --out preview.png or preview.html")
     if pack is not None:
         raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
-    parsed = None if sizes is None else parse_sizes(sizes)
+    parsed = with_padding(
+        None if sizes is None else parse_sizes(sizes), pad_to_multiple_of, aspect_ratio_group_factor
+    )
     tokens = None if caption is None else parse_caption(caption)
     channels = cast(Color, color)  # the loader checks it
-    objects = {"min_visible": min_visible, "min_size": min_size}
-    shown = LoaderOptions(parsed, pad_to_multiple_of, aspect_ratio_group_factor, channels, tokens, **objects)
+    objects = Objects(min_visible=min_visible, min_size=min_size)
+    shown = LoaderOptions(parsed, channels, tokens, objects)
     page = run(
         dataset,
         target,

@@ -26,14 +26,17 @@ _LOG = EventLog("samples")
 class Steps(Protocol):
     """The steps of an epoch, or of the rest of one, on one rank.
 
-    In an ImageLoader the ``position`` of a checkpoint counts draws
-    (:class:`~stoker.pipeline.order.schedule.Schedule`), in a TextLoader steps of the epoch's batch plan.
+    The ``position`` of a checkpoint counts draws (``OrderedSteps``) or steps of a plan (``PlannedSteps``).
     """
 
     def __len__(self) -> int: ...
 
     def consumed(self, steps: int) -> int:
         """The checkpoint's ``position`` after ``steps`` steps."""
+
+    @property
+    def last_is_empty(self) -> bool:
+        """Whether this rank receives no sample at the last step, and another rank does."""
 
 
 @dataclass
@@ -171,11 +174,11 @@ def _report_bad_samples(finished: FinishedBatch, *, is_first: bool) -> None:
 
 
 class Epochs(Protocol):
-    """The epochs of a :class:`.loader.Loader`."""
+    """The epochs of a loader."""
 
-    def _schedule(self, epoch: int, start: int) -> Any: ...
+    def steps(self, epoch: int, position: int) -> Any: ...
 
-    def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
+    def producer(self, steps: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
 
 
 class FirstSteps:
@@ -191,10 +194,6 @@ class FirstSteps:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._steps, name)
 
-    def together(self, step: int, tokens: int) -> range:
-        """See ``TextSchedule``."""
-        return range(step, min(self._steps.together(step, tokens).stop, self._count))
-
 
 def following_producers(
     first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
@@ -205,7 +204,7 @@ def following_producers(
     yield producer
     while (loader := reference()) is not None:
         epoch += 1
-        producer = loader._pass_producer(loader._schedule(epoch, start=0), epoch)
+        producer = loader.producer(loader.steps(epoch, 0), epoch)
         del loader
         yield producer
 

@@ -9,8 +9,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stoker.arguments import whole_number
 from stoker.errors import ConfigError
+
+from ..options import Ranks
 
 _HINT = "Correct it as TensorFlow's guide to multi-worker training says, or give rank and world_size."
 
@@ -84,24 +85,23 @@ class Process:
     replicate: int = 1  # Processes in a row that have one rank, and so receive the same batches
 
 
-def find_ranks(
-    rank: int | None = None, world_size: int | None = None, mesh: Any = None, replicate: int = 1
-) -> Process:
-    """Return the given ranks, or those of torch.distributed, JAX or the launcher; else those of one process.
+def find_process(ranks: Ranks | None = None) -> Process:
+    """The given ranks, or those of torch.distributed, JAX or the launcher; else one process alone.
 
     Only a framework that is already imported and initialised counts.
     """
-    replicate = whole_number("replicate", replicate, 1)
-    if mesh is not None:
-        if rank is not None or world_size is not None or replicate > 1:
-            raise ConfigError("mesh gives the rank", hint="Leave out rank, world_size and replicate.")
-        return _of_mesh(mesh)
-    process = _find_process(rank, world_size)
-    if process.world_size % replicate:
+    ranks = ranks or Ranks()
+    if ranks.mesh is not None:
+        return _of_mesh(ranks.mesh)
+    if ranks.rank is not None and ranks.world_size is not None:
+        process = Process(ranks.rank, ranks.world_size, *_on_this_machine(), "given")
+    else:
+        process = _from_torch() or _from_jax() or _from_environment() or Process()
+    if process.world_size % ranks.replicate:
         raise ConfigError(
-            f"replicate={replicate} does not divide the number of processes, {process.world_size}"
+            f"replicate={ranks.replicate} does not divide the number of processes, {process.world_size}"
         )
-    return _replicated(process, replicate)
+    return _replicated(process, ranks.replicate)
 
 
 def _of_mesh(mesh: Any) -> Process:
@@ -125,17 +125,6 @@ def _of_mesh(mesh: Any) -> Process:
 def _replicated(process: Process, replicate: int) -> Process:
     rank, world_size = process.rank // replicate, process.world_size // replicate
     return replace(process, rank=rank, world_size=world_size, replicate=replicate)
-
-
-def _find_process(rank: int | None, world_size: int | None) -> Process:
-    if (rank is None) != (world_size is None):
-        raise ConfigError("only one of rank and world_size is given", hint="Give both, or neither.")
-    if rank is not None and world_size is not None:
-        rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size)
-        if not 0 <= rank < world_size:
-            raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
-        return Process(rank, world_size, *_on_this_machine(), "given")
-    return _from_torch() or _from_jax() or _from_environment() or Process()
 
 
 def check_ranks(ranks: Process) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from stoker.errors import CheckpointError
 
@@ -33,7 +33,7 @@ class State:
         is_state = isinstance(state, Mapping) and set(state) == {"version", "epoch", "position", "identity"}
         if not is_state or not isinstance(state["identity"], Mapping):
             raise CheckpointError(
-                "this is no state of a Stoker loader", hint="Pass what state_dict() returned."
+                "this is not a state of a Stoker loader", hint="Pass what state_dict() returned."
             )
         if state["version"] != _VERSION:
             raise CheckpointError(
@@ -92,13 +92,32 @@ History = tuple[tuple[int, int], ...]
 """(world size, steps done) of each part of an epoch that was resumed with another number of ranks."""
 
 
-def resumed(state: Mapping[str, Any], position: int, world_size: int) -> tuple[History, bool]:
+def resumed_history(state: Mapping[str, Any], position: int, world_size: int) -> tuple[History, bool]:
     """Return the parts before the rest of an epoch, and whether that rest has another plan."""
     history = checked_history([*state["history"], [state["world_size"], position]])
     saved, done = history[-1]
     if saved == world_size:
         return history[:-1], False
     return (history if done else history[:-1]), True
+
+
+class Begun(NamedTuple):
+    """The number of ranks, and the batch size of each, with which an unfinished epoch was begun."""
+
+    world_size: int
+    batch_size: int
+
+
+class EpochParts(NamedTuple):
+    """The parts of one epoch that ran before a resume; other epochs have none."""
+
+    epoch: int = 0
+    history: History = ()
+    begun: Begun | None = None  # None if the epoch has this loader's ranks and batch size
+
+    def of(self, epoch: int) -> EpochParts:
+        """The parts of ``epoch``."""
+        return self if self.epoch == epoch else EpochParts(epoch)
 
 
 def checked_history(parts: Sequence[Any]) -> History:

@@ -17,6 +17,7 @@ from time import perf_counter, time_ns
 from typing import Any
 
 from stoker import _native
+from stoker.errors import ConfigError
 
 _NATIVE_STAGES = ("read", "decode", "augment")
 
@@ -138,6 +139,11 @@ class Trace:
 @contextmanager
 def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[None]:
     """Write a trace of the stages that end in the block, native ones too; see ``Loader.trace``."""
+    if profiler is not None and not hasattr(profiler, "export_chrome_trace"):
+        raise ConfigError(
+            f"profiler must be a torch.profiler.profile, found {type(profiler).__name__}",
+            hint="Give that of torch.profiler.profile(), or leave profiler out.",
+        )
     stages.trace = trace = Trace(path)
     shift = perf_counter() - _native.trace_start() / 1e9
     try:

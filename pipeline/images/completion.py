@@ -1,7 +1,7 @@
-"""The completion of batches: what an engine has made becomes the batch that a loader hands out.
+"""The completion of image batches: what an engine has made becomes the batch that a loader returns.
 
 It raises the errors of bad samples, or leaves these out as ``on_error`` says, and assembles the columns in
-the arrays of the framework. :mod:`.producer` calls it.
+the arrays of the framework. :mod:`.image_pipeline` calls it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import SampleError
+from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 
 from ..adapters import Adapter
 from ..engines.base import Result, Status
 from ..execution.batch import FinishedBatch
 from ..execution.stats import StatsTotals
-from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .batch_transforms import function_name
 from .columns import Contents
 from .config import ImageLoaderConfig
 from .patch_assembler import PatchAssembler
 from .planned_batches import PlannedBatch
+
+_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
+_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
+_LARGE = "A larger max_pixels accepts it; on_error='skip' or 'replace' goes on without such samples."
+
+ERRORS = {
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
+    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
+}
+"""Class of the error, what was wrong, and what to do about it, by the status of a sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +136,7 @@ class BatchCompletion:
         if error and policy.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
             self._last_bad = None  # the error's traceback refers to this producer
             error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
-            error.hint = f"max_bad={policy.max_bad} allows fewer; stoker verify --decode lists them all."
+            error.hint = f"max_bad={policy.most} allows fewer; stoker verify --decode lists them all."
             raise error
 
     def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:

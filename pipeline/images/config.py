@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params import ImageParams, Parts
+from stoker.augment.plan import compile_image
+from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
+from stoker.formats.codecs.decode import StoredForm, stored_form
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
-from stoker.types import Size
+from stoker.types import Color, DType, Layout, Size
 
+from .. import options
 from ..engines.base import ImageFormat
-from ..execution.batch import ColumnSpec
+from ..engines.shards import open_shards
+from ..execution.batch import ColumnSpec, batch_type
+from ..options import BadSamples, Seeds
 from ..order.exclusions import original
-from ..order.orders import Order, Stream, is_shuffled
+from ..order.orders import BlockShuffle, Order, Stream, is_shuffled
 from ..order.sample_source import SampleSource, value_dtype
+from ..order.sampling import Sampler, make_loader_order
+from ..order.schedule import LastBatch
 from .arrays import ArrayConfig
-from .bad_samples import BadSamplePolicy
-from .batch_transforms import BatchTransformPlan
-from .captions import Captions
-from .columns import SOURCE_SIZE, ImageColumn
+from .batch_transforms import BatchTransformPlan, Transforms
+from .captions import Captions, Tokens, find_captions
+from .columns import SOURCE_SIZE, ImageColumn, column_names, plan_columns
+from .objects import ObjectConfig
 from .patches import patch_column_spec
-from .sizes import SizePlan
+from .sizes import SizePlan, with_captions, with_planner
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class ImageLoaderConfig:
     images: tuple[ImageColumn, ...]  # Columns of images, at least one
     image_format: ImageFormat  # Dtype and layout of the images that the engine makes
     columns: tuple[str, ...]  # Names of a batch's columns, in their order
-    bad_samples: BadSamplePolicy  # What happens to bad samples
+    bad_samples: BadSamples  # What happens to bad samples
     seed: int  # Seed of the order
     draw_seed: int  # Seed of random parameters
     batch_type: Callable[..., Any]  # Makes a batch of the values of its columns, in their order
@@ -184,3 +193,110 @@ def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigEr
     return ConfigError(
         error.message, path=named.path, shard=named.shard, record=named.record, key=named.key, hint=error.hint
     )
+
+
+def make_config(
+    source: SampleSource,
+    transforms: Transforms,
+    size_plan: SizePlan,
+    *,
+    shuffle: bool | BlockShuffle,
+    sampler: Sampler | None,
+    samples_per_epoch: int | None,
+    seeds: Seeds,
+    last_batch: LastBatch,
+    columns: Sequence[str] | None,
+    objects: options.Objects,
+    caption: Tokens | None,
+    dtype: DType | None,
+    color: Color,
+    layout: Layout,
+    bad_samples: BadSamples,
+) -> ImageLoaderConfig:
+    """Check the arguments of a loader against each other and its dataset; see :class:`stoker.ImageLoader`."""
+    size_plan = with_planner(
+        size_plan,
+        source,
+        shuffle=shuffle,
+        sampler=sampler,
+        last_batch=last_batch,
+        on_error=bad_samples.on_error,
+    )
+    if planner := size_plan.planner:  # it shuffles its batches, and takes the samples in order
+        transforms, layout, shuffle = planner.prepared(transforms), planner.layout(layout), False
+    form = _form_of(source, color)
+    deep = ImageFormat(color=color, channels=form.channels).is_deep
+    compile_transforms = partial(
+        compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits
+    )
+    images, batch_plan = plan_columns(transforms, compile_transforms, size_plan.sizes, size_plan.padding)
+    arrays = ArrayConfig(source.arrays, objects.arrays)
+    captions = find_captions(source, caption, mixes=bool(batch_plan.transforms))
+    size_plan = with_captions(size_plan, captions, seeds.augmentation)
+    rules = ObjectConfig(
+        form=objects.form,
+        box_format=objects.box_format,
+        min_visible=objects.min_visible,
+        min_size=objects.min_size,
+    )
+    names = column_names(
+        columns,
+        images,
+        source,
+        last_batch=last_batch,
+        objects=rules,
+        arrays=arrays,
+        captions=captions,
+        sizes=size_plan,
+    )
+    config = ImageLoaderConfig(
+        dataset=source,
+        order=make_loader_order(source, shuffle, sampler, samples_per_epoch, seeds.order),
+        images=tuple(one.annotated(source, names, rules, batch_plan) for one in images),
+        image_format=ImageFormat(images[0].plan.dtype, layout, color, *form),
+        columns=names,
+        bad_samples=bad_samples,
+        seed=seeds.order,
+        draw_seed=seeds.augmentation,
+        batch_type=batch_type(names),
+        batch_transform_plan=batch_plan,
+        arrays=arrays.wanted(names),
+        captions=captions,
+        size_plan=size_plan,
+    )
+    if sampler is None:  # a sampler may never draw small images
+        _check_crops(config)
+    return config
+
+
+def _check_crops(config: ImageLoaderConfig) -> None:
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
+    dataset = config.dataset
+    for column in config.images:
+        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
+        # A mixture may draw nothing from a dataset.
+        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+            positions = np.array(smallest, np.int64)
+            samples = dataset.samples(positions)
+            config.draw(column, positions, samples, samples.row, epoch=0)
+
+
+def _form_of(source: SampleSource, color: Color) -> StoredForm:
+    """Return the form of a loader's images; of "as_stored", that of the first sample."""
+    if color not in get_args(Color):
+        known = "', '".join(get_args(Color))
+        raise ConfigError(f"color must be one of '{known}', found {color!r}")
+    if color != "as_stored":
+        return StoredForm({"rgb": 3, "gray": 1, "rgba": 4}[color])
+    if not len(source):
+        return StoredForm(3)
+    samples = source.samples(np.zeros(1, np.int64))
+    shards = open_shards(source.data_files, source.data_sizes, mapped=False)
+    try:
+        data = shards.view(int(samples.shard[0]), int(samples.offset[0]), int(samples.length[0]))
+        return stored_form(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))
+    except Exception as error:  # Pillow's parsers raise almost anything on damaged headers
+        raise source.error(0, f"its header cannot be read: {error}") from error
+    finally:
+        shards.close()

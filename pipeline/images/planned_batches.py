@@ -17,9 +17,6 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
-from ..caching.next_use import PlannedDraws, draws_of_order
-from ..caching.read_ahead import BatchReads
-from ..execution.ranks import Process
 from ..order.exclusions import drawn_at
 from ..order.orders import BlockShuffle, MixedOrder, Order, Repeat
 from ..order.schedule import PlannedSteps, Schedule
@@ -137,31 +134,6 @@ def _with_partners(
         of_batch = replace(of_batch, image=of_batch.image - first)
         yield replace(batch, sources=shown, samples=dataset.samples(shown), parts=of_batch)
         first += len(batch)
-
-
-def planned_draws(config: ImageLoaderConfig, ranks: Process) -> PlannedDraws:
-    """The draws of all epochs; those of planners are counted by steps."""
-    order, plan, dataset = config.order, config.size_plan, config.dataset
-    if plan.planner is None:
-        return draws_of_order(order, dataset)
-
-    def drawn(epoch: int) -> tuple[Int64, Int64]:
-        steps, positions = [], []
-        for rank in range(ranks.world_size):
-            schedule = plan.steps(order.n, replace(ranks, rank=rank), "partial", epoch=epoch, start=0)
-            draws = [schedule.draws(step)[0] for step in range(len(schedule))]
-            steps.append(np.repeat(np.arange(len(schedule)), [len(one) for one in draws]))
-            positions += draws
-        return np.concatenate(steps), dataset.rows[np.concatenate(positions)]
-
-    return PlannedDraws(order.n, order.n, drawn)
-
-
-def batch_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[BatchReads]:
-    """Yield what each batch of an epoch reads; see :func:`planned_batches`."""
-    for step, planned in enumerate(planned_batches(config, schedule, epoch)):
-        last = epoch * schedule.n + schedule.consumed(step + 1) - 1
-        yield BatchReads(planned.samples.row, None, last)
 
 
 DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]

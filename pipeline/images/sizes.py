@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import optional_number, whole_number
+from stoker.arguments import whole_number
 from stoker.augment.description import as_tuple, is_count
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
@@ -20,9 +20,9 @@ from stoker.types import Size
 
 from ..execution.ranks import Process
 from ..execution.state import History
+from ..options import OnError, Padded, Pixels, Ragged
 from ..order.sample_source import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
-from .bad_samples import OnError
 from .captions import Captions
 from .patches import Patches, PatchPlanner
 from .planners import AspectBuckets, BucketPlanner, Padding, RatioGroupPlanner, RatioGroups, image_sizes
@@ -114,6 +114,8 @@ Sizes = (
     | RandomSizes
     | AspectBuckets
     | Patches
+    | Padded
+    | Ragged
     | Literal["padded", "ragged"]
 )
 """The loader's argument ``sizes``."""
@@ -255,7 +257,7 @@ class SizePlan:
             )
         if not self.equal_epochs:
             raise ConfigError(
-                "steps_per_epoch needs batches of a fixed number of samples, found pixels_per_batch",
+                "steps_per_epoch needs batches of a fixed number of samples, found Pixels",
                 hint="Give batch_size instead, or leave steps_per_epoch out.",
             )
         return steps * self.batch_size * ranks.world_size
@@ -307,41 +309,39 @@ def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> t
     return np.concatenate(firsts), np.concatenate(which)
 
 
-def make_size_plan(
-    sizes: Sizes | None,
-    batch_size: int | None,
-    pixels_per_batch: int | None,
-    seed: int,
-    *,
-    pad_to_multiple_of: int | None = None,
-    aspect_ratio_group_factor: int | None = None,
-) -> SizePlan:
+def make_size_plan(sizes: Sizes | None, batch_size: int | Pixels, seed: int) -> SizePlan:
     """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`."""
-    batch_size = optional_number("batch_size", batch_size, 1)
-    pixels = optional_number("pixels_per_batch", pixels_per_batch, 1)
-    if (batch_size is None) == (pixels is None):
-        found = "neither" if batch_size is None else "both"
+    pixels = batch_size.number if isinstance(batch_size, Pixels) else None
+    samples = 1 if isinstance(batch_size, Pixels) else whole_number("batch_size", batch_size, 1)
+    if isinstance(sizes, Patches) and pixels is not None:
         raise ConfigError(
-            f"a loader takes batch_size or pixels_per_batch, found {found}",
-            hint="Give batch_size=64. With sizes that change, pixels_per_batch may replace it.",
-        )
-    padding = _make_padding(sizes, optional_number("pad_to_multiple_of", pad_to_multiple_of, 1))
-    groups = _make_groups(padding, optional_number("aspect_ratio_group_factor", aspect_ratio_group_factor, 0))
-    if isinstance(sizes, Patches) and batch_size is None:
-        raise ConfigError(
-            "Patches take batch_size, the packed rows of a batch, found pixels_per_batch",
+            "Patches take batch_size, the packed rows of a batch, found Pixels",
             hint="Give batch_size; a row has as many pixels as its patches.",
         )
     if isinstance(sizes, (AspectBuckets, Patches)):
         padding = Padding(sizes.size) if isinstance(sizes, Patches) else None
-        return SizePlan(None, (batch_size or 1,), seed, pixels, padding, planner_options=sizes)
-    schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
-    if schedule is None and pixels is not None:
+        return SizePlan(None, (samples,), seed, pixels, padding, planner_options=sizes)
+    given: Any = {"padded": Padded(), "ragged": Ragged()}.get(sizes) if isinstance(sizes, str) else sizes
+    if isinstance(sizes, str) and given is None:
         raise ConfigError(
-            "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
+            "sizes must be 'padded', 'ragged', Padded, Ragged, sizes by epoch, RandomSizes, AspectBuckets or "
+            f"Patches, found {sizes!r}"
         )
-    plan = SizePlan(schedule, (batch_size or 1,), seed, pixels, padding, planner_options=groups)
-    return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes)) if schedule else plan
+    padded = isinstance(given, (Padded, Ragged))
+    if pixels is not None and (sizes is None or padded):
+        raise ConfigError(
+            "batch_size=Pixels(...) goes with sizes, which are missing",
+            hint="Give batch_size=64, or sizes as well.",
+        )
+    if isinstance(given, (Padded, Ragged)):
+        ragged, factor = isinstance(given, Ragged), given.aspect_ratio_group_factor
+        padding = Padding(1 if isinstance(given, Ragged) else given.pad_to_multiple_of, ragged=ragged)
+        groups = None if factor is None else RatioGroups(factor, padding)
+        return SizePlan(None, (samples,), seed, None, padding, planner_options=groups)
+    if given is None:
+        return SizePlan(None, (samples,), seed)
+    plan = SizePlan(make_schedule(given), (samples,), seed, pixels)
+    return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes))
 
 
 def with_planner(
@@ -405,35 +405,7 @@ def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
     largest = max(sizes, key=math.prod)
     if plan.pixels < math.prod(largest):
         raise ConfigError(
-            f"pixels_per_batch={plan.pixels} holds no image of {largest[0]} x {largest[1]} pixels",
+            f"Pixels({plan.pixels}) holds no image of {largest[0]} x {largest[1]} pixels",
             hint=f"Give at least {math.prod(largest)}.",
         )
     return tuple(plan.pixels // math.prod(size) for size in sizes)
-
-
-def _make_padding(sizes: Sizes | None, pad_to_multiple_of: int | None) -> Padding | None:
-    """The padding that two arguments describe; None for sizes that batches have in common."""
-    if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
-        raise ConfigError(
-            f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes, AspectBuckets or Patches, "
-            f"found {sizes!r}"
-        )
-    if pad_to_multiple_of is not None and sizes != "padded":
-        raise ConfigError(
-            f"pad_to_multiple_of={pad_to_multiple_of} goes with sizes='padded'",
-            hint="Leave pad_to_multiple_of out, or give sizes='padded'.",
-        )
-    if not isinstance(sizes, str):
-        return None
-    return Padding(pad_to_multiple_of or 1, ragged=sizes == "ragged")
-
-
-def _make_groups(padding: Padding | None, factor: int | None) -> RatioGroups | None:
-    if factor is None:
-        return None
-    if padding is None:
-        raise ConfigError(
-            f"aspect_ratio_group_factor={factor} goes with sizes='padded' or 'ragged'",
-            hint="Leave it out, or give one of these sizes. AspectBuckets group images of one shape.",
-        )
-    return RatioGroups(factor, padding)

@@ -145,3 +145,14 @@ def batched_values(source: SampleSource, name: str, positions: npt.ArrayLike) ->
 def value_dtype(source: SampleSource, name: str) -> str:
     """NumPy's name of the dtype of one of :func:`batchable_columns`, or "str"."""
     return "str" if source.types[name] == _STRING else source.values(name, ()).dtype.name
+
+
+def version_of(source: SampleSource) -> int | list[int]:
+    """The version of a dataset; a list for a mixture of datasets with versions."""
+    versions = [dataset.manifest.dataset_version for dataset in source.datasets]
+    return versions if len(versions) > 1 and max(versions) > 1 else versions[0]
+
+
+def is_remote(source: SampleSource) -> bool:
+    """Whether a source has a remote dataset, whose bytes may not be on this machine yet."""
+    return any(dataset.is_remote for dataset in source.datasets)

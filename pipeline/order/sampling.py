@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
-from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
+from stoker.urls import is_url
 
-from .mixture import Mixture
+from ..options import Cache
 from .orders import (
     Balanced,
     BalancedObjects,
@@ -149,15 +149,31 @@ class Repeated:
 
 
 def open_source(
-    dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"]
+    dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"], cache: Cache | None
 ) -> SampleSource:
-    """Open the ``dataset`` argument of a loader."""
-    if not isinstance(dataset, (Dataset, Mixture, str, os.PathLike)):
+    """Open the ``dataset`` argument of a loader, a remote one through its cache."""
+    if isinstance(dataset, (str, os.PathLike)):
+        if cache is None and is_url(dataset):
+            raise ConfigError(
+                "a loader reads local files",
+                path=dataset,
+                hint="Name a local folder: reading=Reading(cache=Cache(folder)). Or fetch the whole dataset "
+                "first with stoker.formats.stage.",
+            )
+        folder, size = (cache.folder, cache.size) if cache else (None, None)
+        opened: SampleSource = open_dataset(dataset, cache=folder, cache_size=size)
+    elif not hasattr(dataset, "fingerprint"):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
             hint="Mix several datasets with stoker.mix; choose samples with stoker.open(path).select(...).",
         )
-    opened = dataset if isinstance(dataset, (Dataset, Mixture)) else open_dataset(dataset)
+    elif cache is not None:
+        raise ConfigError(
+            "a cache needs a dataset that is named by its URL or path",
+            hint="Name the cache where the dataset is opened: stoker.open(url, cache=..., cache_size=...).",
+        )
+    else:
+        opened = dataset
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)
     sample_type = opened.manifest.sample_type
@@ -178,10 +194,8 @@ def make_loader_order(
     seed: int,
 ) -> Order:
     """Return the order of draws that a loader's arguments ask for."""
-    if isinstance(dataset, Mixture):
-        order: Order = dataset.order(shuffle, seed)
-    else:
-        order = make_order(len(dataset), shuffle, seed)
+    of_mixture = getattr(dataset, "order", None)
+    order: Order = of_mixture(shuffle, seed) if of_mixture else make_order(len(dataset), shuffle, seed)
     if sampler is not None:
         if not callable(getattr(sampler, "order", None)):
             raise ConfigError(

@@ -106,6 +106,7 @@ class PlannedSteps:
     n: int = 0  # Draws in an epoch
     packing: PackingPlan | None = None  # The samples of each row of the plan; None if rows are draws
     sized: bool = False  # Whether the plan's lengths are the height and width of the images
+    last_is_empty = False  # All ranks have batches of one size
 
     def __len__(self) -> int:
         return max(0, len(self.plan) - self.start)

@@ -24,6 +24,7 @@ from ..images.columns import ImageColumn
 from ..images.loader import ImageLoader
 from ..images.patches import Patches
 from ..images.sizes import RandomSizes, Sizes
+from ..options import Objects
 from .images import padded_cell, patch_cells, sample_cells
 from .page import Cell, Page, checked_target, in_grid, page_of, spread_positions, write_page
 from .resize_modes import resize_page
@@ -40,12 +41,9 @@ class LoaderOptions:
     """The arguments of a loader that a preview shows; see :class:`stoker.ImageLoader`."""
 
     sizes: Sizes | None = None
-    pad_to_multiple_of: int | None = None
-    aspect_ratio_group_factor: int | None = None
     color: Color = "rgb"
     caption: Tokens | None = None
-    min_visible: float = 0.0
-    min_size: float = 0.0
+    objects: Objects | None = None
 
     def __post_init__(self) -> None:
         if self.caption is not None and not isinstance(self.sizes, Patches):
@@ -137,7 +135,7 @@ def sample_rows(
     is_random = views or any(getattr(one, "draws", 1) for one in transforms)
     epochs = range(draws if is_random and not views else 1)
     with shown.loader(chosen, transforms, **options) as loader:
-        config = loader._config
+        config = loader.pipeline.config
         drawn = [_batch_cells(loader, epoch, keys) for epoch in epochs]
         mixed = bool(config.batch_transform_plan.transforms) or bool(config.images[0].plan.combining)
         names = tuple(f"epoch {epoch}" if is_random else "every epoch" for epoch in epochs)
@@ -158,7 +156,7 @@ def batch_rows(
     rows: Rows = []
     with shown.loader(dataset, transforms, batch_size=count, shuffle=True, seed=seed) as loader:
         for epoch, step in _steps(loader, shown.sizes, draws):
-            batch, config = loader.batch(epoch, step), loader._config
+            batch, config = loader.batch(epoch, step), loader.pipeline.config
             keys = config.dataset.keys(batch.row[batch.row >= 0])
             if isinstance(shown.sizes, Patches):
                 cells = patch_cells(config, batch, shown.sizes, keys)
@@ -182,7 +180,7 @@ def _load(recipe: str | Path | None, views: str | Path | None) -> tuple[Transfor
 
 def _batch_cells(loader: ImageLoader, epoch: int, keys: Sequence[str]) -> list[tuple[Cell, ...]]:
     batch = loader.batch(epoch, 0)
-    return [sample_cells(loader._config, batch, i, key) for i, key in enumerate(keys)]
+    return [sample_cells(loader.pipeline.config, batch, i, key) for i, key in enumerate(keys)]
 
 
 def _view_names(column: ImageColumn) -> list[str]:

@@ -13,22 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.augment.params import ImageParams
-from stoker.bucketing import BucketBoundaries
 from stoker.errors import CheckpointError, ConfigError
 
-from ..cluster.batch_maker import described_dataset
-from ..description import VERSION, from_portable
-from ..images.captions import Tokens
+from ..description import ELSEWHERE, VERSION, described_dataset, from_portable
 from ..images.columns import ImageColumn
 from ..images.config import ImageLoaderConfig
 from ..images.loader import ImageLoader
 from ..images.objects import deciding_objects
 from ..images.patches import Patches
 from ..images.planned_batches import PlannedBatch, planned_batches
-from ..images.planners import AspectBuckets
-from ..images.sizes import RandomSizes
-from ..order.orders import BlockShuffle
-from ..order.sampling import ClassBalanced, Repeated, Weighted
+from ..options import Ranks
 from ..order.schedule import Schedule
 from ..text.loader import TextLoader
 from .images import patch_cells, sample_cells
@@ -147,10 +141,6 @@ def _plain(value: Any, i: int, n: int) -> Any:
 
 AnyLoader = ImageLoader | TextLoader
 
-_OBJECTS = (
-    *(AspectBuckets, BlockShuffle, BucketBoundaries, ClassBalanced, Patches, RandomSizes, Repeated, Tokens),
-    Weighted,
-)
 _LOADERS: dict[str, type[AnyLoader]] = {"ImageLoader": ImageLoader, "TextLoader": TextLoader}
 _ADVICE = "--loader train.py:make_loader names a function of your program that makes the loader."
 _WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_dict())."
@@ -172,8 +162,8 @@ def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int
     if isinstance(description, str):
         users_loader = _call(description)
         kind = next(cls for cls in _LOADERS.values() if isinstance(users_loader, cls))
-        dataset, options = users_loader._given_dataset, dict(users_loader._given_options)
-        world_size = world_size or users_loader._ranks.world_size
+        dataset, options = users_loader.dataset_argument, dict(users_loader.arguments)
+        world_size = world_size or users_loader.process.world_size
         users_loader.close()
     else:
         kind, dataset, options = _described(description)
@@ -183,9 +173,10 @@ def make_loader(description: str | Mapping[str, Any], rank: int, world_size: int
             f"there is no rank {rank}: the training had {world_size} rank{'s' * (world_size > 1)}",
             hint="--ranks gives their number.",
         )
-    options |= {"rank": rank, "world_size": world_size, "output": "numpy", "device": None}
-    for name in ("mesh", "replicate", "context", "context_slices", "pin_memory", "engine", "dali"):
+    balance = options["ranks"].balance if options.get("ranks") else None
+    for name in ELSEWHERE:
         options.pop(name, None)
+    options["ranks"] = Ranks(rank, world_size, balance=balance)
     loader = kind(dataset, **options)
     if "row" in loader.columns:
         return loader
@@ -218,7 +209,7 @@ def _described(description: Mapping[str, Any]) -> tuple[type[AnyLoader], Any, di
         raise CheckpointError(
             f"the description lacks what JSON cannot hold: {'; '.join(missing)}", hint=_ADVICE
         )
-    arguments = {name: from_portable(value, _OBJECTS) for name, value in description["arguments"].items()}
+    arguments = {name: from_portable(value) for name, value in description["arguments"].items()}
     return _LOADERS[description["loader"]], described_dataset(description["dataset"], arguments), arguments
 
 
@@ -270,43 +261,42 @@ def replay(
         description = described
     with make_loader(description, rank, ranks) as made_loader:
         made_loader.load_state_dict(described["state"] if described else content)
-        batch_epoch, schedule = _schedule(made_loader, step, epoch, after)
-        shown = _make(made_loader, batch_epoch, schedule, rank, step if after is None else after)
+        batch_epoch, steps = _find_step(made_loader, step, epoch, after)
+        shown = _make(made_loader, batch_epoch, steps, rank, step if after is None else after)
         if target is not None:
             _write(made_loader, shown, target, side)
     return shown
 
 
-def _schedule(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
+def _find_step(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
     """The epoch of the batch, and the steps of the epoch from the batch on."""
     if after is None:
         loader.set_epoch(epoch or 0)  # forgets the parts of its epoch with other numbers of ranks
-    batch_epoch, position, left = loader._next.epoch, loader._next.position, step if after is None else after
+    at, left = loader.position, step if after is None else after
     assert left is not None, "one of both is given"
     if left < 0:
         raise ConfigError(f"steps count from 0, found {left}")
-    whole = loader._schedule(batch_epoch, position)
+    batch_epoch, whole = at.epoch, loader.steps(at.epoch, at.position)
     while left >= len(whole):
         if epoch is not None:
             raise ConfigError(f"epoch {batch_epoch} has no step {left}: its steps are 0 to {len(whole) - 1}")
         left, batch_epoch = left - len(whole), batch_epoch + 1
         if loader.has_equal_epochs:
             batch_epoch, left = batch_epoch + left // len(loader), left % len(loader)
-        whole = loader._schedule(batch_epoch, 0)
-    return batch_epoch, loader._schedule(batch_epoch, whole.consumed(left))
+        whole = loader.steps(batch_epoch, 0)
+    return batch_epoch, loader.steps(batch_epoch, whole.consumed(left))
 
 
-def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | None) -> Replayed:
-    with loader._make_single_producer(schedule, epoch) as producer:
-        producer.start()
-        batch = producer.finish().batch
+def _make(loader: AnyLoader, epoch: int, steps: Any, rank: int, step: int | None) -> Replayed:
+    batch = loader.first_batch(steps, epoch)
     samples: Any
     if isinstance(loader, ImageLoader):
-        rows = None if loader._config.size_plan.patch_planner else batch.row
-        samples = draw_batch(loader._config, schedule, epoch, rows)
+        config = loader.pipeline.config
+        rows = None if config.size_plan.patch_planner else batch.row
+        samples = draw_batch(config, steps, epoch, rows)
     else:
-        samples = read_texts(loader._config, schedule, epoch)
-    return Replayed(epoch, step or 0, rank, loader._ranks.world_size, batch, samples)
+        samples = read_texts(loader.pipeline, steps)
+    return Replayed(epoch, step or 0, rank, loader.process.world_size, batch, samples)
 
 
 def _write(loader: AnyLoader, shown: Replayed, target: Path, side: int) -> None:
@@ -322,7 +312,7 @@ def _write(loader: AnyLoader, shown: Replayed, target: Path, side: int) -> None:
         target.write_text(text_page(dataset.path.resolve().name, lines, texts), "utf-8")
         return
     samples: Any = shown.samples
-    rows = replayed_cells(loader._config, shown.batch, samples)
+    rows = replayed_cells(loader.pipeline.config, shown.batch, samples)
     if all(len(row) == 1 for row in rows):
         rows = in_grid([cell for (cell,) in rows])
     page = page_of(dataset, lines, (), rows, side)

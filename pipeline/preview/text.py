@@ -22,8 +22,8 @@ from stoker.formats.open import open as open_dataset
 from stoker.formats.token_columns import length_column, trained_column
 from stoker.formats.tokenization import make_decoder
 
-from ..text.config import TextLoaderConfig
-from ..text.schedule import TextSchedule
+from ..order.schedule import PlannedSteps
+from ..text.text_pipeline import TextPipeline
 from .page import html_page, spread_positions
 
 
@@ -236,9 +236,10 @@ class ShownSequence:
     fields: dict[str, str]  # Its text by the name of the field
 
 
-def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> list[ShownSequence]:
-    """Read and decode the sequences of the first batch of a schedule."""
-    slices = schedule.slices(config.planner.epoch(epoch), [schedule.batch(0)], 0)
+def read_texts(pipeline: TextPipeline, steps: PlannedSteps) -> list[ShownSequence]:
+    """Read and decode the sequences of the first batch of some steps."""
+    config = pipeline.config
+    slices = pipeline.slices(config.planner.epoch_of(steps.plan), steps, [steps.batch(0)], 0)
     sequences = config.reader.read(slices, config.reader.locate(slices.positions))
     decode = dataset_decoder(config.dataset.datasets[0])
     n = len(slices.positions)

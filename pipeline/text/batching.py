@@ -79,8 +79,8 @@ class BatchingConfig:
     def __post_init__(self) -> None:
         if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
             raise ConfigError(
-                "one of batch_size, max_tokens and batch_sampler decides the size of batches",
-                hint="Give exactly one of them.",
+                "batch_size or batch_sampler decides the size of batches",
+                hint="Give one of them. A batch_size in tokens is stoker.MaxTokens(8192).",
             )
         for name in _COUNTS:
             object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))

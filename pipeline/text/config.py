@@ -14,10 +14,9 @@ import numpy.typing as npt
 from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns import expand_ranges
 
-from ..caching.next_use import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
+from ..options import Ranks
 from ..order.orders import Order
 from ..order.sample_source import SampleSource, value_dtype
 from ..order.sampling import Repeated, Sampler, make_loader_order
@@ -50,22 +49,6 @@ class TextLoaderConfig:
     def rows(self) -> npt.NDArray[np.int64]:
         """(N,) int64, the row in the index of every sample."""
         return self.dataset.rows
-
-    @property
-    def planned_draws(self) -> PlannedDraws:
-        """The draws of all epochs, counted by steps."""
-        planner = self.planner
-
-        def drawn(epoch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-            plan = planner.plan(epoch)
-            steps = np.repeat(np.arange(len(plan)), plan.sizes)
-            rows = plan.rows[expand_ranges(plan.starts, plan.starts + plan.sizes)].astype(np.int64)
-            slices = planner.epoch_of(plan).token_slices(rows)
-            if slices.groups is not None:
-                steps = np.repeat(steps, np.diff(slices.groups))
-            return steps, self.rows[slices.positions]
-
-        return PlannedDraws(STEPS, planner.order.n, drawn)
 
     @property
     def reads_padded(self) -> bool:
@@ -121,15 +104,19 @@ def make_config(
     columns: Sequence[str] | None,
     dtype: str,
     batchify: Batchify | None,
-    labels: Labels,
-    mask: Any,
-    context: Any,
-    context_slices: str,
+    labels: Labels | Mask,
+    ranks: Ranks,
     world_size: int,
     verify: bool,
 ) -> TextLoaderConfig:
     """Check the arguments of a text loader against its dataset; see :class:`stoker.TextLoader`."""
-    _check_sampler(sampler)
+    if isinstance(sampler, Repeated):
+        raise ConfigError(
+            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
+            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
+        )
+    mask: Mask | None = None if isinstance(labels, str) else labels
+    kind: Labels = labels if isinstance(labels, str) else "causal"
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     if isinstance(batchify, PreferencePairs):
         fields = _pair_fields(batchify, dataset, fields)
@@ -140,13 +127,13 @@ def make_config(
         batchify = replace(batchify, value=reader.pad_id)
     pairs = batchify if isinstance(batchify, PreferencePairs) else None
     planner = _make_planner(batching, reader, order, world_size, pairs or fitted)
-    if batchify is not None and labels != "causal":
+    if batchify is not None and kind != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
         )
-    chosen = batchify or default_batchify(planner, reader, columns, labels, fitted)
-    shifts = batchify is None and labels == "causal" and fitted is None and batching.stream is None
-    slices = make_slices(context, context_slices, shifts_labels=shifts)
+    chosen = batchify or default_batchify(planner, reader, columns, kind, fitted)
+    shifts = batchify is None and kind == "causal" and fitted is None and batching.stream is None
+    slices = make_slices(ranks.context, ranks.context_slices, shifts_labels=shifts)
     if slices is not None:
         check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_to_multiple_of)
     maker = ArrayMaker(chosen, reader.fields, fitted, slices)
@@ -165,14 +152,6 @@ def make_config(
         columns=names,
         batch_type=batch_type(names),
     )
-
-
-def _check_sampler(sampler: Sampler | None) -> None:
-    if isinstance(sampler, Repeated):
-        raise ConfigError(
-            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
-            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
-        )
 
 
 def _pair_fields(

@@ -26,7 +26,7 @@ from stoker.bucketing.boundaries import cost_function
 from stoker.bucketing.plan import narrowed
 from stoker.bucketing.samplers import Balance
 
-from ..execution.state import History
+from ..execution.state import Begun, History
 from ..order.epoch_cache import SharedEpochs
 from ..order.orders import Order, Stream, without_interleaving
 from .batching import (
@@ -92,13 +92,6 @@ class TextEpoch:
     def samples(self, draws: npt.NDArray[Any]) -> Int64:
         """Positions in the dataset of draws, (n,) each."""
         return (draws if self.drawn is None else self.drawn[draws]).astype(np.int64, copy=False)
-
-
-class Begun(NamedTuple):
-    """The number of ranks, and the batch size of each, with which an unfinished epoch was begun."""
-
-    world_size: int
-    batch_size: int
 
 
 class TextPlanner:

@@ -16,11 +16,11 @@ from stoker.bucketing import BatchPlan
 from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
 
-from ..execution.state import History
+from ..execution.state import Begun, History
 from ..order.epoch_cache import SharedEpochs
 from ..order.orders import Order
 from .batching import BatchingConfig
-from .planner import Begun, TextPlanner, TokenSlices, drawn_positions
+from .planner import TextPlanner, TokenSlices, drawn_positions
 
 Int64 = npt.NDArray[np.int64]
 

@@ -46,9 +46,35 @@ LOADER_ARGUMENTS = {
     "distributed": "not needed: the loader knows its rank",
     "os_cache": "not needed: the shards are in the page cache",
     "shardshuffle": "`shuffle=True`: any order of all samples; `stoker.BlockShuffle()` for long reads",
-    "cache_dir": "`cache`",
+    "cache_dir": "`reading=stoker.Reading(cache=stoker.Cache(folder))`",
 }
 """Equivalents of the arguments of other loaders, as the guide writes them."""
+MOVED_ARGUMENTS = {
+    **dict.fromkeys(("rank", "world_size", "mesh", "replicate"), "`ranks=stoker.Ranks(...)`"),
+    **dict.fromkeys(("context", "context_slices", "balance"), "`ranks=stoker.Ranks(...)`"),
+    **dict.fromkeys(
+        ("read_ahead", "verify", "mapped", "exact", "max_pixels"), "`reading=stoker.Reading(...)`"
+    ),
+    **dict.fromkeys(("cache", "cache_size"), "`reading=stoker.Reading(cache=stoker.Cache(folder, size))`"),
+    **dict.fromkeys(("on_error", "max_bad"), "`errors=stoker.BadSamples(...)`"),
+    **dict.fromkeys(("box_format", "min_visible", "min_size", "arrays"), "`objects=stoker.Objects(...)`"),
+    "pixels_per_batch": "`batch_size=stoker.Pixels(...)`",
+    "max_tokens": "`batch_size=stoker.MaxTokens(...)`",
+    "samples_per_epoch": "`steps_per_epoch=stoker.Samples(...)`",
+    "aspect_ratio_group_factor": "`sizes=stoker.Padded(...)` or `stoker.Ragged(...)`",
+    **dict.fromkeys(
+        ("multiple", "pad_multiple", "pad_to_multiple_of"),
+        "`sizes=stoker.Padded(...)` of images, `buckets=stoker.Buckets(...)` of text",
+    ),
+    "draw_seed": "`seed=stoker.Seeds(order, augmentation)`",
+    "dali": "`engine=stoker.DaliOptions(...)`",
+    "pin_memory": '`device="pinned"`; for a GPU the loader itself copies through page-locked memory',
+    "max_sequences": "`pack=stoker.Packing(tokens, max_sequences)`",
+    "stream": "`pack=stoker.Streams(tokens)`",
+    "too_long": "`max_length=stoker.MaxLength(tokens, too_long)`",
+    "mask": "`labels`, which takes the MaskTokens or SpanCorruption",
+}
+"""Where the loaders take what were arguments of release 0.1."""
 TRANSFORM_ARGUMENTS = {
     "antialias": "the same, of Resize, RandomResizedCrop, ScaleJitter, RandomShortestSize and RandomResize",
     "inplace": "not needed: the engine writes each image once",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomResizedCrop
@@ -27,7 +28,10 @@ def make(thumbnails: Path) -> Callable[..., ImageLoader]:
     def make(**options: Any) -> ImageLoader:
         arguments = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2, **options}
         transforms = [RandomResizedCrop(8), Normalize()]
-        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **arguments)
+        return ImageLoader(
+            thumbnails,
+            **image_arguments(columns=("image", "label", "row"), transforms=transforms, **arguments),
+        )
 
     return make
 

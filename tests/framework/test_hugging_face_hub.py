@@ -186,7 +186,11 @@ def test_archives_of_a_dataset_are_loaded_in_place(
 ) -> None:
     url = f"hf://datasets/{_REPOSITORY}{revision}/data/train-{{0..1}}.tar"
     loader = stoker.ImageLoader(
-        url, cache=tmp_path / "cache", batch_size=4, transforms=[CenterCrop(16)], shuffle=False
+        url,
+        batch_size=4,
+        transforms=[CenterCrop(16)],
+        shuffle=False,
+        reading=stoker.Reading(cache=stoker.Cache(tmp_path / "cache")),
     )
     with loader:
         assert [labels.tolist() for _, labels in loader] == [[(first + i) % 3 for i in range(4)]]

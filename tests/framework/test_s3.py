@@ -14,6 +14,7 @@ from helpers.data.datasets import jpeg
 from helpers.data.file_trees import read_files
 from helpers.data.shards.external_shards import example, write_tfrecord
 from helpers.data.shards.tar_shards import write_samples
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
@@ -87,7 +88,7 @@ def stored(s3: Any, root: str) -> dict[str, bytes]:
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     transforms = [Resize(32), CenterCrop(32)]
     arguments = {"batch_size": 8, "shuffle": True, "seed": 1, "num_threads": 1, "transforms": transforms}
-    return stoker.ImageLoader(dataset, **{**arguments, **options})
+    return stoker.ImageLoader(dataset, **image_arguments(**{**arguments, **options}))
 
 
 def check_same(here: Any, there: Any, **cache: Any) -> None:

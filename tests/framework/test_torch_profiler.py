@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import perfetto
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -23,7 +24,7 @@ PYTHON_STAGES = {"planning", "fetching", "executing", "handing over", "copying",
 @pytest.fixture
 def loader(thumbnails: Path, tmp_path: Path) -> Any:
     remote = stoker.open(f"file://{thumbnails}", cache=tmp_path / "cache")
-    with ImageLoader(remote, engine="native", **OPTIONS) as opened:
+    with ImageLoader(remote, **image_arguments(engine="native", **OPTIONS)) as opened:
         yield opened
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.data.words import WORDS
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
+from helpers.loaders.flat import image_arguments, text_arguments
 
 import stoker
 from stoker.augment import CutMix, MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
@@ -24,7 +25,9 @@ TRANSFORMS = (RandomResizedCrop(96), RandomHorizontalFlip(), Normalize())
 
 def load(dataset: Path, **options: Any) -> stoker.ImageLoader:
     given = {"batch_size": 24, "engine": "native", "output": "torch", "columns": ("image", "label", "row")}
-    return stoker.ImageLoader(dataset, transforms=TRANSFORMS, shuffle=True, **{**given, **options})
+    return stoker.ImageLoader(
+        dataset, **image_arguments(transforms=TRANSFORMS, shuffle=True, **{**given, **options})
+    )
 
 
 @needs_cuda
@@ -61,8 +64,8 @@ def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
     stoker.convert_text(tmp_path / "t.txt", tmp_path / "text", tokenizer=WORDS)
     given: dict[str, Any] = {"max_tokens": 1 << 14, "shuffle": True, "output": "torch"}
     with (
-        stoker.TextLoader(tmp_path / "text", device="cpu", **given) as plain,
-        stoker.TextLoader(tmp_path / "text", device=DEVICE, **given) as copied,
+        stoker.TextLoader(tmp_path / "text", **text_arguments(device="cpu", **given)) as plain,
+        stoker.TextLoader(tmp_path / "text", **text_arguments(device=DEVICE, **given)) as copied,
         consumer_stream(),
     ):
         for expected, batch in zip(plain, copied, strict=True):
@@ -81,8 +84,8 @@ def test_mixing_on_the_gpu_is_that_on_the_cpu(
     folder = pack_images(payloads, label=np.arange(48) % 3)
     options: dict[str, Any] = {"transforms": (*TRANSFORMS, MixUp()), "output": "torch", "engine": "dali"}
     with (
-        stoker.ImageLoader(folder, batch_size=24, device="cpu", **options) as on_cpu,
-        stoker.ImageLoader(folder, batch_size=24, device=DEVICE, **options) as on_gpu,
+        stoker.ImageLoader(folder, **image_arguments(batch_size=24, device="cpu", **options)) as on_cpu,
+        stoker.ImageLoader(folder, **image_arguments(batch_size=24, device=DEVICE, **options)) as on_gpu,
     ):
         for expected, batch in zip(on_cpu, on_gpu, strict=True):
             assert (batch.image.cpu() - expected.image).abs().mean() < 0.05

@@ -14,6 +14,7 @@ import pytest
 from helpers.data.pictures import encode
 from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, memory_in_use, needs_cuda
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
@@ -39,7 +40,7 @@ EVALUATION = (Resize(72), CenterCrop(64))
 def torch_batches(dataset: Path, **arguments: Any) -> list[Any]:
     """All batches of one pass, on the GPU."""
     settings: dict[str, Any] = {"batch_size": 24, "engine": "dali", "device": DEVICE, "output": "torch"}
-    with stoker.ImageLoader(dataset, **{**settings, **arguments}) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(**{**settings, **arguments})) as loader:
         return list(loader)
 
 
@@ -90,7 +91,9 @@ def test_operations_are_those_of_the_reference(squares: Path, name: str) -> None
     transforms, allowed = OPERATIONS[name]
     arguments: dict[str, Any] = {"transforms": [CenterCrop(64), *transforms], "layout": "NHWC"}
     found = torch_batches(squares, **arguments)[0].image.cpu().numpy().astype(int)
-    with stoker.ImageLoader(squares, batch_size=24, engine="reference", **arguments) as loader:
+    with stoker.ImageLoader(
+        squares, **image_arguments(batch_size=24, engine="reference", **arguments)
+    ) as loader:
         expected = next(iter(loader)).image.astype(int)
     assert np.abs(found - expected).mean() <= allowed
 
@@ -103,7 +106,9 @@ def test_orientations_are_those_of_the_reference(
     payloads = [encode(image, orientation=orientation, quality=95) for image in images]
     arguments: dict[str, Any] = {"transforms": EVALUATION, "layout": "NHWC", "batch_size": 4}
     found = torch_batches(pack_images(payloads), **arguments)[0].image.cpu().numpy().astype(int)
-    with stoker.ImageLoader(pack_images(payloads), engine="reference", **arguments) as loader:
+    with stoker.ImageLoader(
+        pack_images(payloads), **image_arguments(engine="reference", **arguments)
+    ) as loader:
         expected = next(iter(loader)).image.astype(int)
     assert np.abs(found - expected).mean() < 1.5
 
@@ -132,7 +137,7 @@ def test_every_kind_of_jpeg_is_near_the_reference(
     folder = pack_images(payloads)
     arguments: dict[str, Any] = {"transforms": [RandomCrop(65)], "layout": "NHWC", "batch_size": 4}
     found = torch_batches(folder, **arguments)[0].image.cpu().numpy().astype(int)
-    with stoker.ImageLoader(folder, engine="reference", **arguments) as loader:
+    with stoker.ImageLoader(folder, **image_arguments(engine="reference", **arguments)) as loader:
         difference = np.abs(found - next(iter(loader)).image.astype(int))
     for own in difference:
         # nvJPEG repeats the chroma of 4:2:0 where libjpeg-turbo interpolates it.
@@ -147,7 +152,7 @@ def test_a_consumer_on_another_stream_sees_whole_batches(dataset: Path, dtype: s
     expected = [batch.image.sum(dtype=torch.float64).item() for batch in torch_batches(dataset, **arguments)]
     found = []
     settings: dict[str, Any] = {"batch_size": 24, "engine": "dali", "device": DEVICE, "output": "torch"}
-    with stoker.ImageLoader(dataset, **settings, **arguments) as loader, consumer_stream():
+    with stoker.ImageLoader(dataset, **image_arguments(**settings, **arguments)) as loader, consumer_stream():
         for batch in loader:
             fall_behind()
             found.append(batch.image.sum(dtype=torch.float64))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import augment
@@ -31,7 +32,7 @@ GPU: dict[str, Any] = {"engine": "dali", "device": DEVICE, "output": "torch"}
 def batches(folder: Path, **options: Any) -> list[Any]:
     """All batches of one pass."""
     given: dict[str, Any] = {"batch_size": 5, "transforms": [Resize(40), CenterCrop(32)], **options}
-    with stoker.ImageLoader(folder, **given) as loader:
+    with stoker.ImageLoader(folder, **image_arguments(**given)) as loader:
         return list(loader)
 
 
@@ -135,7 +136,7 @@ def test_memory_is_not_reused_before_its_consumer_is_done(squares: Path, dtype: 
         options["transforms"] = [Resize(40), CenterCrop(32), Normalize()]
     expected = [values(batch.image) for batch in on_gpu(squares, **options)]
     with stoker.ImageLoader(
-        squares, **{"transforms": [Resize(40), CenterCrop(32)], **GPU, **options}
+        squares, **image_arguments(**{"transforms": [Resize(40), CenterCrop(32)], **GPU, **options})
     ) as loader:
         for _ in range(5):
             late = []
@@ -156,7 +157,8 @@ def test_a_bad_sample_is_replaced(squares: Path, at: int, monkeypatch: pytest.Mo
     samples = dataset.samples
     monkeypatch.setattr(type(dataset), "samples", lambda _, rows: _damaged(samples(rows), at))
     with stoker.ImageLoader(
-        dataset, batch_size=12, transforms=[Resize(40), CenterCrop(32)], on_error="replace", **GPU
+        dataset,
+        **image_arguments(batch_size=12, transforms=[Resize(40), CenterCrop(32)], on_error="replace", **GPU),
     ) as loader:
         (batch,) = list(loader)
         assert loader.stats().replaced == 1
@@ -178,10 +180,10 @@ def test_a_named_gpu_is_the_one_of_this_rank_and_dali_decodes(
     for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
         monkeypatch.setenv(name, str(value))
     options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
-    with stoker.ImageLoader(squares, device="cuda", **options) as loader:
+    with stoker.ImageLoader(squares, **image_arguments(device="cuda", **options)) as loader:
         assert loader.engine == "dali"
         assert next(iter(loader)).image.device == torch.device("cuda:0")
-    with stoker.ImageLoader(squares, **options) as loader:
+    with stoker.ImageLoader(squares, **image_arguments(**options)) as loader:
         assert loader.engine == "native"
         assert next(iter(loader)).image.device == torch.device("cpu")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from helpers.gpu_device import DEVICE
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
@@ -16,12 +17,14 @@ def batches(dataset: Path, **arguments: Any) -> list[Any]:
     """All batches of one pass."""
     with stoker.ImageLoader(
         dataset,
-        batch_size=24,
-        engine="dali",
-        output="torch",
-        transforms=[RandomResizedCrop(64), RandomHorizontalFlip()],
-        layout="NHWC",
-        **arguments,
+        **image_arguments(
+            batch_size=24,
+            engine="dali",
+            output="torch",
+            transforms=[RandomResizedCrop(64), RandomHorizontalFlip()],
+            layout="NHWC",
+            **arguments,
+        ),
     ) as loader:
         return list(loader)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.data.pictures import encode
 from helpers.decoding.converted_images import convert_images, first_images
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
@@ -147,7 +148,7 @@ def test_options_that_do_not_fit_the_color_are_refused(
     mixed: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        ImageLoader(mixed, **{"batch_size": 2, "transforms": [CenterCrop(8)], **options})
+        ImageLoader(mixed, **image_arguments(**{"batch_size": 2, "transforms": [CenterCrop(8)], **options}))
 
 
 def test_a_state_of_another_color_is_refused(mixed: Path) -> None:
@@ -209,4 +210,4 @@ def test_options_that_do_not_fit_sixteen_bits_are_refused(
     deep: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        ImageLoader(deep, **{"batch_size": 2, "transforms": [CenterCrop(8)], **options})
+        ImageLoader(deep, **image_arguments(**{"batch_size": 2, "transforms": [CenterCrop(8)], **options}))

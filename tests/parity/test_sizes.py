@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import (
@@ -26,7 +27,7 @@ def images(dataset: Path, sizes: Any, engine: str) -> list[Any]:
     transforms = KEPT if sizes == "padded" else TRANSFORMS
     options = {"batch_size": 8, "transforms": transforms, "num_threads": 2, "exact": True, "sizes": sizes}
     made = []
-    with ImageLoader(dataset, engine=engine, **options) as loader:
+    with ImageLoader(dataset, **image_arguments(engine=engine, **options)) as loader:
         for _ in range(2):
             made += [batch.image for batch, _ in zip(loader, range(2), strict=False)]
             loader.set_epoch(1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -31,7 +32,7 @@ VIEWS = {
 def batch(dataset: Path, **options: Any) -> dict[str, Any]:
     """The columns of the first batch."""
     options = {"batch_size": 8, "seed": 3, "shuffle": True, "transforms": VIEWS, "num_threads": 2, **options}
-    with ImageLoader(dataset, **options) as loader:
+    with ImageLoader(dataset, **image_arguments(**options)) as loader:
         return dict(next(iter(loader))._asdict())
 
 

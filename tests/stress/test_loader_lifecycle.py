@@ -9,8 +9,8 @@ import pytest
 from helpers.processes.loader_processes import run, run_until_signal
 
 WAITING = """
-from stoker.pipeline.images.producer import ImageBatchProducer
-finish = ImageBatchProducer.finish
+from stoker.pipeline.execution.pipeline import Producer
+finish = Producer.finish
 def slow(self):
     if slow.calls == 3:
         print("ready", flush=True)
@@ -18,7 +18,7 @@ def slow(self):
     slow.calls += 1
     return finish(self)
 slow.calls, slow.event = 0, threading.Event()
-ImageBatchProducer.finish = slow
+Producer.finish = slow
 for batch in make(): pass
 time.sleep(600)
 """

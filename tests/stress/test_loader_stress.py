@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -93,14 +94,16 @@ class Stress:
         transforms = [Resize((12, 16)), RandomHorizontalFlip()]
         if options["on_error"] != "raise":
             arguments |= {"on_error": options["on_error"], "max_bad": 1.0}
-        loader = ImageLoader(source(folder), transforms=transforms, **arguments)
+        loader = ImageLoader(source(folder), **image_arguments(transforms=transforms, **arguments))
         name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
 
         def epochs(epoch: int) -> list[list[int]]:
             """Rows of each step, from a loader of intact samples that does nothing else."""
             key = f"{name} {epoch}"
             if key not in self.orders:
-                with ImageLoader(source(self.clean), transforms=transforms, **arguments) as spare:
+                with ImageLoader(
+                    source(self.clean), **image_arguments(transforms=transforms, **arguments)
+                ) as spare:
                     spare.set_epoch(epoch)
                     self.orders[key] = [batch.row.tolist() for batch in spare]
             return self.orders[key]

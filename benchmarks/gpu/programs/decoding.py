@@ -36,7 +36,7 @@ def smoke(context: Context, region: str, load: str) -> None:
     options: dict[str, Any] = {"device": context.device, "output": "torch" if context.on_gpu else "numpy"}
     dataset = context.made("imagenet")
     for batch, expected in zip(
-        _first_batches(context, dataset, engine="dali", dali=decoding, **options), reference, strict=True
+        _first_batches(context, dataset, engine=decoding, **options), reference, strict=True
     ):
         found = batch.image.cpu().numpy() if context.on_gpu else batch.image
         seconds.append(round(perf_counter() - began, 3))

@@ -30,8 +30,7 @@ class StokerText:
             last_batch="drop",
             dtype="int64",
             prefetch=_PREFETCH,
-            rank=0,
-            world_size=1,
+            ranks=stoker.Ranks(0, 1),
         )
         return ("compares the checksum of every sequence",)
 

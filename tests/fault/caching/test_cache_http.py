@@ -173,7 +173,7 @@ def test_a_dead_server_is_an_error_and_the_loader_goes_on_when_it_is_back(
         # A failed request that has not been removed yet would fail the next pass, too. Requests are not
         # visible from outside.
         wait_until(lambda: not new_threads("stoker-read-ahead"))
-        handles = remote._producers._cache_prefetcher._handles.values()
+        handles = remote.pipeline.cached._handles.values()
         wait_until(lambda: not any(handle.requests.coming_bytes for handle in handles))
         server.closed.clear()
         remote.set_epoch(0)
@@ -193,8 +193,9 @@ import json, sys, stoker
 from stoker.augment import CenterCrop, Resize
 rank, epochs = int(sys.argv[1]), []
 for url, cache, size in json.loads(sys.argv[2]):
-    with stoker.ImageLoader(url, cache=cache, cache_size=size, batch_size=4, shuffle=True, seed=3,
-                            engine="native", rank=rank, world_size=2, columns=("image", "row"), num_threads=1,
+    reading, ranks = stoker.Reading(cache=stoker.Cache(cache, size)), stoker.Ranks(rank, 2)
+    with stoker.ImageLoader(url, reading=reading, batch_size=4, shuffle=True, seed=3,
+                            engine="native", ranks=ranks, columns=("image", "row"), num_threads=1,
                             transforms=[Resize(32), CenterCrop(32)]) as loader:
         epochs.append([[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader])
 print(json.dumps(epochs))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import text_arguments
 
 import stoker
 
@@ -19,8 +20,10 @@ def test_batches_of_text_are_those_of_a_local_dataset(
     server = serve(text)
     options = {"shuffle": True, "seed": 2, **options}
     with (
-        stoker.TextLoader(text, **options) as local,
-        stoker.TextLoader(server.url, cache=tmp_path, cache_size="30KB", **options) as remote,
+        stoker.TextLoader(text, **text_arguments(**options)) as local,
+        stoker.TextLoader(
+            server.url, **text_arguments(cache=tmp_path, cache_size="30KB", **options)
+        ) as remote,
     ):
         for _ in range(2):
             for here, there in zip(local, remote, strict=True):

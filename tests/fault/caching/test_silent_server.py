@@ -60,7 +60,8 @@ def test_the_interpreter_ends_without_waiting_for_a_silent_server(
     code = """
 import sys, stoker
 from stoker.augment import CenterCrop, Resize
-loader = stoker.ImageLoader(sys.argv[1], cache=sys.argv[2], batch_size=8, engine="native",
+reading = stoker.Reading(cache=stoker.Cache(sys.argv[2]))
+loader = stoker.ImageLoader(sys.argv[1], reading=reading, batch_size=8, engine="native",
                             transforms=[Resize(32), CenterCrop(32)])
 print("made", flush=True)
 sys.stdin.readline()

@@ -92,7 +92,7 @@ from stoker.augment import Resize
 loader = ImageLoader(FOLDER, batch_size=5, transforms=[Resize((16, 16))], engine="native", num_threads=2)
 running = iter(loader)
 next(running)
-with loader._producers.engine._python._shutdown_lock:
+with loader.pipeline.engine._python._shutdown_lock:
     child = fork(lambda: loader.close() or 7)
 assert status(child) == 7
 loader.close()

@@ -20,9 +20,9 @@ from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching.read_ahead import BlockRequests
 from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution.pipeline import Producer
 from stoker.pipeline.execution.threads import OneShotEvent
 from stoker.pipeline.images.annotations import AnnotationProcessor
-from stoker.pipeline.images.producer import ImageBatchProducer
 
 N = 61
 Gate = tuple[threading.Event, threading.Event]
@@ -46,14 +46,14 @@ def producers(new_threads: Callable[[str], list[threading.Thread]]) -> Iterator[
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Two events: the worker has begun to finish a batch, and it may go on. No option slows a worker down."""
     begun, allowed = threading.Event(), threading.Event()
-    finish = ImageBatchProducer.finish
+    finish = Producer.finish
 
-    def finish_when_allowed(producer: ImageBatchProducer) -> Any:
+    def finish_when_allowed(producer: Producer) -> Any:
         begun.set()
         allowed.wait()
         return finish(producer)
 
-    monkeypatch.setattr(ImageBatchProducer, "finish", finish_when_allowed)
+    monkeypatch.setattr(Producer, "finish", finish_when_allowed)
     yield begun, allowed
     allowed.set()
 
@@ -147,7 +147,7 @@ def test_a_loader_that_is_dropped_in_mid_pass_frees_its_engine(thumbnails: Path)
     gc.disable()
     try:
         loader = load_rows(thumbnails)
-        engine = weakref.ref(loader._producers.engine)
+        engine = weakref.ref(loader.pipeline.engine)
         next(iter(loader))
         del loader
         wait_until(lambda: engine() is None)
@@ -188,7 +188,7 @@ def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
             raise TypeError("of all errors")
 
         # No dataset leads to an error that Stoker does not expect.
-        monkeypatch.setattr(loader._producers.engine, "_start", fails)
+        monkeypatch.setattr(loader.pipeline.engine, "_start", fails)
         with pytest.raises(EngineError, match="of all errors"):
             next(iter(loader))
 

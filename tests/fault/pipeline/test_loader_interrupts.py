@@ -139,7 +139,7 @@ def test_an_interrupted_close_is_completed_by_the_next(
             worker = loader._worker  # from outside, a thread that has not begun looks as if it ran
             loader.close()
             assert worker is None or worker._ended.is_set() or not worker._has_begun
-            assert loader._producers.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
+            assert loader.pipeline.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check
 

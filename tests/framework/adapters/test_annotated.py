@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
@@ -36,7 +37,7 @@ def scenes(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
 def load(folder: Path, output: str, **options: Any) -> ImageLoader:
     transforms = [RandomResizedCrop(24), RandomHorizontalFlip()]
     arguments = {"batch_size": 8, "columns": COLUMNS, "num_threads": 1, **options}
-    return ImageLoader(folder, transforms=transforms, output=output, **arguments)
+    return ImageLoader(folder, **image_arguments(transforms=transforms, output=output, **arguments))
 
 
 def first(folder: Path, output: str, **options: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
@@ -21,7 +22,7 @@ def output(request: pytest.FixtureRequest) -> str:
 
 def load(folder: Path, output: str, **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "num_threads": 2, "transforms": [Resize((16, 16)), Normalize()], **options}
-    return ImageLoader(folder, output=output, **arguments)
+    return ImageLoader(folder, **image_arguments(output=output, **arguments))
 
 
 class DeviceImages:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
@@ -20,8 +21,8 @@ cupy = pytest.importorskip("cupy")
 def test_arrays_are_on_the_gpu(thumbnails: Path, engine: str) -> None:
     options = {"batch_size": 16, "transforms": [Resize((16, 16)), Normalize()]}
     with (
-        ImageLoader(thumbnails, engine=engine, output="cupy", **options) as loader,
-        ImageLoader(thumbnails, engine="native", **options) as plain,
+        ImageLoader(thumbnails, **image_arguments(engine=engine, output="cupy", **options)) as loader,
+        ImageLoader(thumbnails, **image_arguments(engine="native", **options)) as plain,
     ):
         for (images, labels), expected in zip(loader, plain, strict=True):
             assert isinstance(images, cupy.ndarray)

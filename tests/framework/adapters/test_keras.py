@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.words import WORDS
+from helpers.loaders.flat import image_arguments
 from helpers.processes.waiting import wait_until
 from helpers.processes.warm_python import WarmPython
 
@@ -35,7 +36,7 @@ needs_tensorflow_backend = pytest.mark.skipif(
 def load(folder: Path, **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "shuffle": True, "output": "keras", "layout": "NHWC", "num_threads": 2}
     transforms = [Resize((8, 8)), RandomHorizontalFlip(), Normalize()]
-    return ImageLoader(folder, **{"transforms": transforms, **arguments, **options})
+    return ImageLoader(folder, **image_arguments(**{"transforms": transforms, **arguments, **options}))
 
 
 def network(built: bool = False) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
@@ -20,7 +21,7 @@ from stoker.pipeline.adapters.tensorflow import Adapter, LoaderState, tf_dataset
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "output": "tensorflow", "num_threads": 2, **options}
     arguments.setdefault("transforms", [Resize((16, 16))])
-    return ImageLoader(folder, engine=engine, **arguments)
+    return ImageLoader(folder, **image_arguments(engine=engine, **arguments))
 
 
 def pointer(tensor: Any) -> int:

@@ -8,6 +8,7 @@ import lmdb
 import numpy as np
 import pytest
 from helpers.data.words import WORDS
+from helpers.loaders.flat import text_arguments
 
 import stoker
 
@@ -28,7 +29,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 
 def batches(shards: Path, output: str, **options: Any) -> Iterator[Any]:
-    with stoker.TextLoader(shards, shuffle=True, seed=3, output=output, dtype="int32", **options) as loader:
+    with stoker.TextLoader(
+        shards, **text_arguments(shuffle=True, seed=3, output=output, dtype="int32", **options)
+    ) as loader:
         yield from loader
 
 
@@ -114,13 +117,13 @@ def test_a_tf_dataset_view_has_no_length_where_epochs_differ_in_length(shards: P
 
     arguments: dict[str, Any] = {"max_tokens": 200, "columns": ("input_ids", "row"), "output": "tensorflow"}
     mixture = stoker.mix([(shards, 1), (shards, 2)], samples=100)
-    with stoker.TextLoader(mixture, shuffle=True, **arguments) as loader:
+    with stoker.TextLoader(mixture, **text_arguments(shuffle=True, **arguments)) as loader:
         view = tf_dataset(loader)
         assert view.cardinality() == tf.data.UNKNOWN_CARDINALITY
         assert len({sum(1 for _ in view) for _ in range(5)}) > 1
-    with stoker.TextLoader(shards, rank=0, world_size=2, **arguments) as before:
+    with stoker.TextLoader(shards, **text_arguments(rank=0, world_size=2, **arguments)) as before:
         next(iter(before))
         state = before.state_dict()
-    with stoker.TextLoader(shards, rank=0, world_size=1, **arguments) as after:
+    with stoker.TextLoader(shards, **text_arguments(rank=0, world_size=1, **arguments)) as after:
         after.load_state_dict(state)
         assert sum(1 for _ in tf_dataset(after)) < len(after)

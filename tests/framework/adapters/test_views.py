@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import N
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views
@@ -24,8 +25,8 @@ def test_views_are_those_of_numpy(annotated: Path, output: str) -> None:
     pytest.importorskip(output)
     options = {"batch_size": N, "transforms": VIEWS, "columns": COLUMNS}
     with (
-        ImageLoader(annotated, **options) as loader,
-        ImageLoader(annotated, output=output, **options) as other,
+        ImageLoader(annotated, **image_arguments(**options)) as loader,
+        ImageLoader(annotated, **image_arguments(output=output, **options)) as other,
     ):
         expected, found = next(iter(loader)), next(iter(other))
     for name in ("a", "a_mask", "b"):
@@ -52,7 +53,7 @@ def test_the_tf_data_view_has_all_columns(annotated: Path) -> None:
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 
     options = {"batch_size": N, "transforms": VIEWS, "columns": COLUMNS, "output": "tensorflow"}
-    with ImageLoader(annotated, **options) as loader:
+    with ImageLoader(annotated, **image_arguments(**options)) as loader:
         ((a, masks, a_boxes, b, b_boxes),) = tf_dataset(loader)
     assert [a.shape, masks.shape, b.shape] == [(2, N, 3, 16, 12), (2, N, 4, 3), (N, 3, 8, 8)]
     assert [boxes.shape[0] for boxes in (*a_boxes, b_boxes)] == [N, N, N]
@@ -66,7 +67,7 @@ def test_a_global_batch_of_jax_divides_the_samples_of_views(annotated: Path) -> 
     make = partial(jax.sharding.NamedSharding, mesh)
     of_views, of_samples = (make(jax.sharding.PartitionSpec(*axes)) for axes in ((None, "data"), ("data",)))
     options: dict[str, Any] = {"batch_size": N, "transforms": VIEWS, "columns": ("a", "b"), "output": "jax"}
-    with ImageLoader(annotated, **options) as loader:
+    with ImageLoader(annotated, **image_arguments(**options)) as loader:
         batch = global_batch(next(iter(loader)), {"a": of_views, "b": of_samples})
     assert batch.a.sharding == of_views
     assert [batch.a.shape, batch.b.shape] == [(2, N, 3, 16, 12), (N, 3, 8, 8)]

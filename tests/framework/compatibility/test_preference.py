@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.bucketing import PreferencePairs
@@ -47,7 +48,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(shards: Path, **options: Any) -> stoker.TextLoader:
     arguments = {"batch_size": 4, "shuffle": True, "output": "torch", "batchify": PreferencePairs(end_id=END)}
-    return stoker.TextLoader(shards, **{**arguments, **options})
+    return stoker.TextLoader(shards, **text_arguments(**{**arguments, **options}))
 
 
 def log_probabilities(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]:

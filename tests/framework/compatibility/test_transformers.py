@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.bucketing import MaskTokens
@@ -180,10 +181,13 @@ def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) 
 
     options: dict[str, Any] = {"fields": ["source"], "output": "torch"}
     single = stoker.TextLoader(
-        shards, batch_size=6, columns=("input_ids", "attention_mask", "labels"), **options
+        shards, **text_arguments(batch_size=6, columns=("input_ids", "attention_mask", "labels"), **options)
     )
     packed = stoker.TextLoader(
-        shards, batch_size=rows, pack=24, columns=("input_ids", "position_ids", "labels"), **options
+        shards,
+        **text_arguments(
+            batch_size=rows, pack=24, columns=("input_ids", "position_ids", "labels"), **options
+        ),
     )
     assert total(packed) == pytest.approx(total(single), rel=1e-5)
 
@@ -204,7 +208,7 @@ def test_masked_tokens_have_the_loss_of_the_collator_that_draws_the_same(
         shuffle=True,
         output="torch",
         fields=["source"],
-        mask=MaskTokens(0.5, mask_id=mask_id, vocabulary=len(tokenizer), special_ids=(PAD, EOS)),
+        labels=MaskTokens(0.5, mask_id=mask_id, vocabulary=len(tokenizer), special_ids=(PAD, EOS)),
     )
     for input_ids, attention_mask, labels in loader:
         chosen = labels != -100

@@ -10,12 +10,12 @@ import sys
 
 import stoker
 from stoker.augment import Resize
-from stoker.pipeline.execution.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_process
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=4, shuffle=True, columns=("image", "row"), transforms=[Resize((8, 8))]
 )
-ranks = find_ranks()
+ranks = find_process()
 found = {
     "source": ranks.source,
     "rank": ranks.rank,

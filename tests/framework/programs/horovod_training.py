@@ -14,7 +14,7 @@ from torch import nn
 
 import stoker
 from stoker.augment import Normalize, RandomResizedCrop
-from stoker.pipeline.execution.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_process
 
 shards, batch_size = sys.argv[1:]
 torch.set_num_threads(1)
@@ -42,6 +42,6 @@ for images, labels, row in loader:
     optimizer.step()
     rows.append(row.tolist())
 weights = model.state_dict()["1.weight"].flatten()[::97].tolist()
-found = {"rank": hvd.rank(), "source": find_ranks().source, "rows": rows, "weights": weights}
+found = {"rank": hvd.rank(), "source": find_process().source, "rows": rows, "weights": weights}
 # One write, so that the lines of several ranks do not mix.
 sys.stdout.write(json.dumps(found) + "\n")

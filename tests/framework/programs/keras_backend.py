@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from helpers.loaders.flat import image_arguments
 from helpers.loaders.keras_states import StateRecord
 
 import stoker
@@ -22,7 +23,7 @@ states: list[tuple[int, int]] = []
 def load(**options: Any) -> stoker.ImageLoader:
     transforms = [Resize((8, 8)), Normalize()]
     arguments = {"batch_size": 16, "output": "keras", "layout": "NHWC", "transforms": transforms, **options}
-    return stoker.ImageLoader(sys.argv[1], **arguments)
+    return stoker.ImageLoader(sys.argv[1], **image_arguments(**arguments))
 
 
 def fit(state: Any = None, stop: int = -1) -> Any:

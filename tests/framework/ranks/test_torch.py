@@ -17,14 +17,15 @@ import json
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from stoker.pipeline.execution.ranks import check_ranks, find_ranks
+from stoker.pipeline.execution.ranks import check_ranks, find_process
+from stoker.pipeline.options import Ranks
 
 found = []
 for rank in range(8):
     dist.init_process_group("fake", rank=rank, world_size=8, store=FakeStore())
     mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("replicas", "shards", "tensor"))
     options = [{"mesh": mesh["replicas", "shards"]}, {"mesh": mesh["shards"]}, {"replicate": 2}]
-    of_options = [find_ranks(**each) for each in options]
+    of_options = [find_process(Ranks(**each)) for each in options]
     for ranks in of_options:
         check_ranks(ranks)
     found.append([[ranks.rank, ranks.world_size] for ranks in of_options])

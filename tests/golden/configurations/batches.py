@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import image_arguments
 
 import stoker
 import stoker.augment as aug
@@ -32,7 +33,9 @@ MOVES: dict[str, list[Any]] = {
 def columns_of(dataset: Any, names: tuple[str, ...], transforms: list[Any], **options: Any) -> dict[str, Any]:
     """Returns the columns of all batches of an epoch, coordinates within a tolerance."""
     options = {"batch_size": 5, "shuffle": True, "seed": 1, **OPTIONS, **options}
-    with stoker.ImageLoader(dataset, transforms=transforms, columns=names, **options) as loader:
+    with stoker.ImageLoader(
+        dataset, **image_arguments(transforms=transforms, columns=names, **options)
+    ) as loader:
         batches = list(loader)
         order = loader.columns
     results: dict[str, Any] = {}
@@ -103,7 +106,7 @@ def bad_samples(sandbox: Sandbox) -> dict[str, Any]:
             options["shuffle"] = True
             names = ("row", "key", "label")
             with stoker.ImageLoader(
-                folder, transforms=[aug.CenterCrop(8)], columns=names, **options
+                folder, **image_arguments(transforms=[aug.CenterCrop(8)], columns=names, **options)
             ) as loader:
                 batches = [[list(batch) for batch in loader] for _ in range(2)]
                 stats = loader.stats()
@@ -128,7 +131,7 @@ def further_columns(sandbox: Sandbox) -> dict[str, Any]:
         ("masks", sandbox.pairs, ("image", "segmentation")),
     ):
         with stoker.ImageLoader(
-            dataset, batch_size=2, transforms=[aug.CenterCrop(8)], columns=names, **OPTIONS
+            dataset, **image_arguments(batch_size=2, transforms=[aug.CenterCrop(8)], columns=names, **OPTIONS)
         ) as loader:
             results[f"spec/{name}"] = loader.element_spec()
     return results

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
@@ -29,7 +30,7 @@ OPTIONS: dict[str, Any] = {
 def make_loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
     """Returns a loader of rows."""
     options = {"batch_size": 8, "columns": ("row",), **OPTIONS, **options}
-    return stoker.ImageLoader(dataset, **options)
+    return stoker.ImageLoader(dataset, **image_arguments(**options))
 
 
 def drawn(dataset: Any, epochs: int = EPOCHS, **options: Any) -> list[Any]:

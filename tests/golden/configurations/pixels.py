@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from helpers.loaders.flat import image_arguments
+
 import stoker
 import stoker.augment as aug
 
@@ -27,7 +29,7 @@ def images(dataset: Any, transforms: list[Any], engine: str, scale: float = 1, *
     """
     options = {"num_threads": 1, "rank": 0, "world_size": 1, "batch_size": 6, "columns": ("image",)} | options
     options |= {"transforms": transforms, "engine": engine, "seed": 3, "shuffle": True}
-    with stoker.ImageLoader(dataset, **options) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(**options)) as loader:
         loader.set_epoch(2)
         pixels = next(iter(loader)).image
     return Pixels(pixels, scale) if scale > 0 else Pixels(pixels, 58, 120)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.bucketing import Pack, Pad, SortedBucketSampler, TokenBudgetSampler
@@ -22,7 +23,7 @@ def make_loader(dataset: Any, **options: Any) -> stoker.TextLoader:
     """Returns a loader, of eight samples a batch by default."""
     sized = options.keys() & {"max_tokens", "batch_sampler"}
     arguments = {**OPTIONS, **({} if sized else {"batch_size": 8}), **options}
-    return stoker.TextLoader(dataset, **arguments)
+    return stoker.TextLoader(dataset, **text_arguments(**arguments))
 
 
 def batches(dataset: Any, epochs: int = 2, **options: Any) -> list[Any]:

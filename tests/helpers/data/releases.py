@@ -21,8 +21,8 @@ import stoker
 from stoker.augment import Normalize, RandomCrop, RandomHorizontalFlip, load_recipe, save_recipe
 
 TRANSFORMS = [RandomCrop((12, 16)), RandomHorizontalFlip(), Normalize()]
-IMAGES = {"batch_size": 3, "shuffle": True, "seed": 5, "rank": 0, "world_size": 1, "last_batch": "drop"}
-TEXTS = {"batch_size": 2, "shuffle": True, "seed": 5, "rank": 0, "world_size": 1}
+IMAGES = {"batch_size": 3, "shuffle": True, "seed": 5, "ranks": stoker.Ranks(0, 1), "last_batch": "drop"}
+TEXTS = {"batch_size": 2, "shuffle": True, "seed": 5, "ranks": stoker.Ranks(0, 1)}
 COLUMNS = ["image", "label", "row"]
 OBJECTS = ["image", "boxes", "box_labels", "keypoints", "masks", "segmentation", "score", "caption", "depth"]
 IDS = ["input_ids", "attention_mask", "labels", "row"]

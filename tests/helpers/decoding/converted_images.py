@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -24,11 +25,13 @@ def convert_images(root: Path, files: Mapping[str, bytes], **options: Any) -> Pa
 
 def first_images(dataset: Any, transforms: Any, **options: Any) -> np.ndarray[Any, Any]:
     """Returns the images of the first batch that a loader with one thread makes."""
-    with ImageLoader(dataset, transforms=transforms, **{"num_threads": 1, **options}) as loader:
+    with ImageLoader(
+        dataset, **image_arguments(transforms=transforms, **{"num_threads": 1, **options})
+    ) as loader:
         return np.asarray(next(iter(loader)).image)
 
 
 def all_images(dataset: Any, **options: Any) -> list[np.ndarray[Any, Any]]:
     """Returns the images of each batch of a pass, as signed numbers that can be subtracted."""
-    with ImageLoader(dataset, **{"num_threads": 1, **options}) as loader:
+    with ImageLoader(dataset, **image_arguments(**{"num_threads": 1, **options})) as loader:
         return [np.asarray(batch.image).astype(int) for batch in loader]

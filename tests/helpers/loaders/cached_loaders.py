@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from helpers.loaders.flat import image_arguments
+
 import stoker
 from stoker.augment import CenterCrop, Resize
 
@@ -19,7 +21,7 @@ def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
         "num_threads": 1,
         **options,
     }
-    return stoker.ImageLoader(dataset, **arguments)
+    return stoker.ImageLoader(dataset, **image_arguments(**arguments))
 
 
 def received(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Transform
@@ -42,7 +43,7 @@ class RandomUpset(Transform):
 
 def images(dataset: Path, transforms: list[Any], **options: Any) -> Any:
     given = {"batch_size": 16, "columns": ("image",), "num_threads": 3, **options}
-    with stoker.ImageLoader(dataset, transforms=transforms, **given) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(transforms=transforms, **given)) as loader:
         assert loader.engine == options.get("engine", "native")
         return np.concatenate([batch.image for batch in loader])
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import N, bounding_box
 from helpers.data.pictures import encode
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -56,7 +57,7 @@ def batches(source: Any, **options: Any) -> list[Any]:
         "columns": ("image", "row"),
         **options,
     }
-    with ImageLoader(source, **options) as loader:
+    with ImageLoader(source, **image_arguments(**options)) as loader:
         return list(loader)
 
 
@@ -99,10 +100,10 @@ def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, b
         "columns": ("image", "row"),
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, batch_size=4, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(batch_size=4, **options)) as loader:
         next(iter(loader))
         state = loader.state_dict()
-    with ImageLoader(thumbnails, batch_size=5, **options) as resumed:
+    with ImageLoader(thumbnails, **image_arguments(batch_size=5, **options)) as resumed:
         resumed.load_state_dict(state)
         rest = [pair for batch in resumed for pair in zip(batch.row, batch.image, strict=True)]
     assert len(rest) == len(whole) - 4
@@ -112,11 +113,11 @@ def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, b
 def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
     closing = [Mosaic(32, stop_epoch=1), DetectionMixUp(stop_epoch=1)]
     options = {"batch_size": 8, "columns": ("image",), "num_threads": 1}
-    with ImageLoader(thumbnails, transforms=closing, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(transforms=closing, **options)) as loader:
         first = next(iter(loader)).image
         loader.set_epoch(1)
         second = next(iter(loader)).image
-    with ImageLoader(thumbnails, transforms=[Mosaic(32, p=0.0)], **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(transforms=[Mosaic(32, p=0.0)], **options)) as loader:
         loader.set_epoch(1)
         assert np.array_equal(next(iter(loader)).image, second)
         loader.set_epoch(0)
@@ -260,4 +261,4 @@ def test_combinations_that_no_engine_can_execute_are_refused(
     thumbnails: Path, transforms: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        ImageLoader(thumbnails, batch_size=2, transforms=transforms, **options)
+        ImageLoader(thumbnails, **image_arguments(batch_size=2, transforms=transforms, **options))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 from helpers.loaders.planned import planned
 
 import stoker
@@ -24,7 +25,7 @@ def sources(source: Path, **options: Any) -> Any:
         "num_threads": 1,
         **options,
     }
-    with ImageLoader(source, **options) as loader:
+    with ImageLoader(source, **image_arguments(**options)) as loader:
         plans = planned(loader)
     assert all(np.array_equal(plan.positions, plan.sources[::4]) for plan in plans)
     return np.concatenate([plan.sources.reshape(-1, 4) for plan in plans])
@@ -70,7 +71,7 @@ def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: 
     n, epochs = len(stoker.open(thumbnails)), 150
     options = {"batch_size": 4, "transforms": [transform], "shuffle": True, "num_threads": 1}
     met = np.zeros((n, n))
-    with ImageLoader(thumbnails, columns=("image",), **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(columns=("image",), **options)) as loader:
         for epoch in range(epochs):
             shown = np.concatenate([plan.sources for plan in planned(loader, epoch)]).reshape(n, 4)
             assert (np.diff(np.sort(shown), axis=1) > 0).all(), "no image is twice in a mosaic"
@@ -99,7 +100,9 @@ def test_mosaics_of_a_remote_mixture_are_those_of_the_local_one(
     def mixed(first: Any) -> list[Any]:
         source = stoker.mix([(first, 0.7), (stoker.open(thumbnails).select(range(10)), 0.3)], samples=24)
         options = {"batch_size": 4, "seed": 3, "shuffle": True, "num_threads": 2, "columns": ("image", "row")}
-        with ImageLoader(source, transforms=[Mosaic(32, buffer=buffer)], **options) as loader:
+        with ImageLoader(
+            source, **image_arguments(transforms=[Mosaic(32, buffer=buffer)], **options)
+        ) as loader:
             return list(loader)
 
     remote = stoker.open(f"file://{thumbnails}", cache=tmp_path, cache_size="1MB")

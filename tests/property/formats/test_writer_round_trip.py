@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -69,7 +70,7 @@ def test_a_dataset_and_a_loader_return_the_columns_that_were_written(
                     np.testing.assert_array_equal(dataset.column(name)[i], value)
         names = ("key", *samples[0])
         options: dict[str, Any] = {"transforms": [Resize((4, 4))], "columns": names, "num_threads": 1}
-        with stoker.ImageLoader(dataset, batch_size=4, **options) as loader:
+        with stoker.ImageLoader(dataset, **image_arguments(batch_size=4, **options)) as loader:
             batches = list(loader)
         for name in names[1:]:
             loaded = [value for batch in batches for value in getattr(batch, name)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +49,7 @@ def make(shards: Path, form: str, rank: int, world_size: int, batch_size: int, e
         **FORMS[form],
     }
     options |= {"rank": rank, "world_size": world_size, "batch_size": batch_size}
-    loader = ImageLoader(shards, shuffle=True, seed=5, **options)
+    loader = ImageLoader(shards, **image_arguments(shuffle=True, seed=5, **options))
     loader.set_epoch(epoch)
     return loader
 

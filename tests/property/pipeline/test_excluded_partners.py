@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
+from helpers.loaders.flat import image_arguments
 from helpers.loaders.planned import planned
 
 import stoker
@@ -79,9 +80,9 @@ def test_excluded_samples_do_not_return_as_partners_or_padding(
     arguments = {"seed": 3, "columns": ("image", "row"), "transforms": COMBINED, "num_threads": 1, **options}
     state, images = {}, []
     for rank in range(ranks):
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
+        with ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **arguments)) as loader:
             before, sources = run(loader), shown(loader)
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
+        with ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **arguments)) as loader:
             after, kept = run(loader, BAD), shown(loader)
             check(sources, kept, before, after)
             described = json.loads(json.dumps(loader.describe()))
@@ -92,7 +93,9 @@ def test_excluded_samples_do_not_return_as_partners_or_padding(
             loader.load_state_dict(state)
             images.append(np.concatenate([batch.image for batch in loader]))
     whole = np.stack(images, axis=1).reshape(-1, 3, 12, 12)  # ranks take turns
-    with ImageLoader(thumbnails, **{**arguments, **resumed, "last_batch": "partial"}) as loader:
+    with ImageLoader(
+        thumbnails, **image_arguments(**{**arguments, **resumed, "last_batch": "partial"})
+    ) as loader:
         loader.load_state_dict(state)
         one_rank = np.concatenate([batch.image for batch in loader])
     assert len(one_rank) > 30
@@ -108,9 +111,9 @@ def test_excluded_samples_do_not_return_in_batches_planned_by_sizes(thumbnails: 
         "transforms": COMBINED,
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         before, sources = run(loader), shown(loader)
-    with ImageLoader(thumbnails, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         after = run(loader, BAD)
         check(sources, shown(loader), before, after)
 
@@ -143,9 +146,9 @@ def test_an_exclusion_does_not_change_the_choice_between_mixup_and_cutmix(thumbn
         "transforms": [Resize((8, 8)), RandomChoice([MixUp(), CutMix()])],
         "num_threads": 1,
     }
-    with ImageLoader(thumbnails, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         before = list(loader)
-    with ImageLoader(thumbnails, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         loader.exclude(range(0, 60, 4))  # the first sample of each batch
         after = list(loader)
     for old, new in zip(before, after, strict=True):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.shards import text_shards
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches
@@ -93,9 +94,9 @@ def test_excluded_images_are_replaced_and_no_other_sample_moves(
     bad, labels = {2, 11, 30}, np.arange(61) % 3
     state, replaced = None, 0
     for rank in range(ranks):
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
+        with ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **arguments)) as loader:
             before = run(loader, 2)
-        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments) as loader:
+        with ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **arguments)) as loader:
             after = run(loader, 2, 4, bad)
             replaced += check(before, after, 4, bad)
             if "Balanced" in str(options.get("sampler")):
@@ -109,7 +110,9 @@ def test_excluded_images_are_replaced_and_no_other_sample_moves(
             state = loader.state_dict()
     assert replaced
     assert state is not None
-    with ImageLoader(thumbnails, rank=0, world_size=1, **{**arguments, "batch_size": 3}) as loader:
+    with ImageLoader(
+        thumbnails, **image_arguments(rank=0, world_size=1, **{**arguments, "batch_size": 3})
+    ) as loader:
         loader.load_state_dict(state)  # on another number of ranks
         assert not {row for batch in loader for row in rows_of(batch)} & bad
         assert loader.state_dict()["excluded"] == state["excluded"]
@@ -119,10 +122,10 @@ def test_datasets_of_a_mixture_keep_their_shares(thumbnails: Path) -> None:
     opened = stoker.open(thumbnails)
     mixture = stoker.mix([(opened.select(np.arange(5)), 0.5), (opened.select(np.arange(5, 61)), 0.5)])
     options: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transforms": CROP, "columns": COLUMNS}
-    with ImageLoader(mixture, **options) as loader:
+    with ImageLoader(mixture, **image_arguments(**options)) as loader:
         before = run(loader, 2)
     bad = {0, 1, 2, 3}  # one sample of the first dataset is left
-    with ImageLoader(mixture, **options) as loader:
+    with ImageLoader(mixture, **image_arguments(**options)) as loader:
         after = run(loader, 2, 3, bad)
         with pytest.raises(ConfigError, match="would leave no sample that could replace sample 0"):
             loader.exclude(4)
@@ -140,7 +143,9 @@ def planned_loader(thumbnails: Path, options: dict[str, Any], rank: int, ranks: 
         "transforms": (),
         **options,
     }
-    return ImageLoader(thumbnails, rank=rank, world_size=ranks, **{"columns": COLUMNS, **arguments})
+    return ImageLoader(
+        thumbnails, **image_arguments(rank=rank, world_size=ranks, **{"columns": COLUMNS, **arguments})
+    )
 
 
 def sizes_of(shards: Path) -> Any:
@@ -265,11 +270,11 @@ def test_excluded_texts_are_replaced_in_batches_of_the_same_shapes(
 
 def test_from_step_makes_exclusions_at_different_steps_equal(thumbnails: Path) -> None:
     options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": COLUMNS, "transforms": CROP}
-    with ImageLoader(thumbnails, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         before = run(loader, 1)
     bad = {rows_of(before[step])[0] for step in (1, 2, 5, 7)}
     for called_after in (1, 3, 6):
-        with ImageLoader(thumbnails, **options) as loader:
+        with ImageLoader(thumbnails, **image_arguments(**options)) as loader:
             after = run(loader, 1, called_after, bad, from_step=6)
         assert check(before, after, 6, bad) == 1
 

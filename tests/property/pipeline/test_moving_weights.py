@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.shards import text_shards
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -36,7 +37,7 @@ def load(mixture: Any, **options: Any) -> ImageLoader:
         "last_batch": "drop",
         **options,
     }
-    return ImageLoader(mixture, **options)
+    return ImageLoader(mixture, **image_arguments(**options))
 
 
 def drawn(loader: Any, passes: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

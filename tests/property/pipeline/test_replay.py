@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.shards import text_shards
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader, RandomSizes
@@ -39,7 +40,7 @@ def test_mixup_on_a_mixture_of_selections_is_replayed_for_eight_ranks(thumbnails
     mixture = stoker.mix([(opened.select(np.arange(40)), 0.7), (opened.select(np.arange(20, 61)), 0.3)])
     options: dict[str, Any] = {"batch_size": 3, "shuffle": True, "last_batch": "pad", "seed": 5}
     options |= {"transforms": [*CROP, Normalize(), MixUp()], "columns": ("image", "key")}
-    check(lambda rank: ImageLoader(mixture, rank=rank, world_size=8, **options), 8)
+    check(lambda rank: ImageLoader(mixture, **image_arguments(rank=rank, world_size=8, **options)), 8)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,9 @@ def test_mixup_on_a_mixture_of_selections_is_replayed_for_eight_ranks(thumbnails
     ],
 )
 def test_images_are_replayed_for_every_rank(thumbnails: Path, ranks: int, options: dict[str, Any]) -> None:
-    check(lambda rank: ImageLoader(thumbnails, rank=rank, world_size=ranks, **options), ranks)
+    check(
+        lambda rank: ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **options)), ranks
+    )
 
 
 def test_packed_text_is_replayed_for_every_rank(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.shards import text_shards
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import BlockShuffle, ImageLoader, RandomSizes
@@ -56,7 +57,11 @@ def test_single_batches_of_images_are_those_of_the_passes(
     thumbnails: Path, ranks: int, options: dict[str, Any]
 ) -> None:
     arguments = {"seed": 3, "columns": ("image", "row"), **options}
-    check(lambda rank: ImageLoader(thumbnails, rank=rank, world_size=ranks, **arguments), ranks, seed=ranks)
+    check(
+        lambda rank: ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **arguments)),
+        ranks,
+        seed=ranks,
+    )
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 64}, {"pack": 32, "batch_size": 4}])

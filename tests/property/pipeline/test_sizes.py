@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +40,7 @@ def test_ranks_agree_on_sizes_and_a_stopped_loader_goes_on(thumbnails: Path, dat
     epoch = data.draw(st.integers(0, 1))
     runs = []
     for rank in range(ranks):
-        with ImageLoader(thumbnails, rank=rank, **options) as loader:
+        with ImageLoader(thumbnails, **image_arguments(rank=rank, **options)) as loader:
             loader.set_epoch(epoch)
             assert len(loader) == loader.steps_left
             runs.append(list(loader))
@@ -77,7 +78,10 @@ def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
     seen: list[int] = []
     states: list[dict[str, Any]] = [{}]
     for ranks in data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)):
-        loaders = [ImageLoader(thumbnails, rank=rank, world_size=ranks, **options) for rank in range(ranks)]
+        loaders = [
+            ImageLoader(thumbnails, **image_arguments(rank=rank, world_size=ranks, **options))
+            for rank in range(ranks)
+        ]
         if states[0]:
             for loader in loaders:
                 loader.load_state_dict(states[0])
@@ -95,7 +99,7 @@ def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
             loader.close()
         if states[0]["epoch"]:
             break
-    last = ImageLoader(thumbnails, rank=0, world_size=1, **options)
+    last = ImageLoader(thumbnails, **image_arguments(rank=0, world_size=1, **options))
     last.load_state_dict(states[0])
     if states[0]["epoch"] == 0:
         seen += [row for batch in last for row in _shown(batch)]
@@ -109,12 +113,12 @@ def _shown(batch: Any) -> list[int]:
 
 
 def _check_resume(dataset: Path, whole: list[Any], epoch: int, stop: int, options: dict[str, Any]) -> None:
-    with ImageLoader(dataset, **options) as loader:
+    with ImageLoader(dataset, **image_arguments(**options)) as loader:
         loader.set_epoch(epoch)
         for _, _ in zip(range(stop), loader, strict=False):
             pass
         state = loader.state_dict()
-    with ImageLoader(dataset, **options) as loader:
+    with ImageLoader(dataset, **image_arguments(**options)) as loader:
         loader.load_state_dict(state)
         rest = list(loader)
     assert len(rest) == len(whole) - stop

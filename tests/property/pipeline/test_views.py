@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,13 +42,15 @@ def test_views_are_the_same_after_any_stop_on_any_number_of_ranks(
     }
     columns = ("a", "a_mask", "b", "row")
     options: dict[str, Any] = {"shuffle": True, "seed": 5, "transforms": transforms, "columns": columns}
-    with ImageLoader(thumbnails, batch_size=60, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(batch_size=60, **options)) as loader:
         whole = samples(next(iter(loader)))
     stop = data.draw(st.integers(0, 60 // (ranks * batch_size)))
     seen: list[tuple[int, str]] = []
     state: dict[str, Any] = {}
     for rank in range(ranks):
-        with ImageLoader(thumbnails, batch_size=batch_size, rank=rank, world_size=ranks, **options) as loader:
+        with ImageLoader(
+            thumbnails, **image_arguments(batch_size=batch_size, rank=rank, world_size=ranks, **options)
+        ) as loader:
             state = loader.state_dict()
             for step, batch in enumerate(loader):
                 if step == stop:
@@ -57,7 +60,7 @@ def test_views_are_the_same_after_any_stop_on_any_number_of_ranks(
                 seen += samples(batch)
                 state = loader.state_dict()
     assert sorted(seen) == sorted(whole[: len(seen)])
-    with ImageLoader(thumbnails, batch_size=7, **options) as loader:
+    with ImageLoader(thumbnails, **image_arguments(batch_size=7, **options)) as loader:
         loader.load_state_dict(state)
         rest = samples(next(iter(loader))) if len(seen) < 54 else []
     assert rest == whole[len(seen) : len(seen) + len(rest)]

@@ -103,7 +103,11 @@ def test_bos_begins_and_eos_ends_each_sequence_even_one_that_is_truncated(
     expected = [[*[257] * bos, *ids, *[258] * eos] for ids in ids_of(tmp_path / "plain")]
     assert ids_of(tmp_path / "d") == expected
     loader = stoker.TextLoader(
-        tmp_path / "d", batch_size=1, buckets=None, max_length=4, too_long="truncate", columns=("input_ids",)
+        tmp_path / "d",
+        batch_size=1,
+        buckets=None,
+        columns=("input_ids",),
+        max_length=stoker.MaxLength(4, too_long="truncate"),
     )
     cut = [ids if len(ids) <= 4 else [*ids[: 4 - eos], *ids[len(ids) - eos :]] for ids in expected]
     assert [batch.input_ids[0].tolist() for batch in loader] == cut

@@ -254,7 +254,7 @@ def test_decoding_finds_a_jpeg_with_missing_data_as_a_loader_does(
     report = stoker.verify(folder, decode=True)
     assert [problem.key for problem in report.problems] == ["k1"]
     with stoker.ImageLoader(
-        folder, batch_size=2, transforms=[CenterCrop(64)], engine="native", on_error="skip"
+        folder, batch_size=2, transforms=[CenterCrop(64)], engine="native", errors=stoker.BadSamples("skip")
     ) as loader:
         list(loader)
         assert loader.stats().bad_keys == ("k1",)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments, text_arguments
 
 import stoker
 from stoker.augment import CenterCrop
@@ -54,7 +54,10 @@ OF_TEXT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", OF_TEXT)
 def test_a_text_loader_has_the_same_state_with_numpy_integers(text: Path, case: str) -> None:
-    check_states(partial(stoker.TextLoader, text, shuffle=True), {**NUMBERS, **OF_TEXT[case]})
+    def make(**typed: Any) -> stoker.TextLoader:
+        return stoker.TextLoader(text, **text_arguments(shuffle=True, **typed))
+
+    check_states(make, {**NUMBERS, **OF_TEXT[case]})
 
 
 SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
@@ -75,7 +78,9 @@ def test_an_image_loader_has_the_same_state_with_numpy_integers(thumbnails: Path
 
     def make(**typed: Any) -> stoker.ImageLoader:
         drawn = SAMPLERS[sampler](type(typed["seed"]))
-        return stoker.ImageLoader(thumbnails, sampler=drawn, transforms=[CenterCrop(8)], **typed)
+        return stoker.ImageLoader(
+            thumbnails, **image_arguments(sampler=drawn, transforms=[CenterCrop(8)], **typed)
+        )
 
     check_states(make, options)
 
@@ -85,7 +90,9 @@ def test_mixtures_and_block_shuffles_have_the_same_state_with_numpy_integers(thu
         number = type(typed["seed"])
         mixture = stoker.mix([(thumbnails, number(1)), (thumbnails, number(2))], samples=number(30))
         blocks = stoker.BlockShuffle(block=number(4), window=number(2))
-        return stoker.ImageLoader(mixture, shuffle=blocks, transforms=[CenterCrop(8)], **typed)
+        return stoker.ImageLoader(
+            mixture, **image_arguments(shuffle=blocks, transforms=[CenterCrop(8)], **typed)
+        )
 
     check_states(make, {"batch_size": 2, "num_threads": 1, **NUMBERS})
 
@@ -126,10 +133,12 @@ def test_streams_have_the_same_state_with_numpy_integers() -> None:
 @pytest.mark.parametrize("name", ["batch_size", "max_length", "pad_to_multiple_of", "seed", "prefetch"])
 def test_an_error_names_the_option_that_is_no_integer(text: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found 2.5"):
-        stoker.TextLoader(text, **{"batch_size": 2, name: 2.5})
+        stoker.TextLoader(text, **text_arguments(**{"batch_size": 2, name: 2.5}))
 
 
 @pytest.mark.parametrize("name", ["seed", "prefetch", "read_ahead", "max_pixels"])
 def test_an_error_names_the_option_that_is_none(thumbnails: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found None"):
-        stoker.ImageLoader(thumbnails, **{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})
+        stoker.ImageLoader(
+            thumbnails, **image_arguments(**{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})
+        )

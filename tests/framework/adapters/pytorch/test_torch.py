@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomHorizontalFlip, Resize
@@ -19,7 +20,7 @@ from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "output": "torch", "num_threads": 2, "transforms": [Resize((16, 16))]}
-    return ImageLoader(folder, engine=engine, **(arguments | options))
+    return ImageLoader(folder, **image_arguments(engine=engine, **(arguments | options)))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "bfloat16"])

@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from helpers.data.words import WORDS  # noqa: E402 - after the skip
+from helpers.loaders.flat import image_arguments, text_arguments  # noqa: E402 - after the skip
 
 from stoker import ImageLoader, TextLoader, convert_text  # noqa: E402 - after the skip
 from stoker.augment import Normalize, Resize  # noqa: E402
@@ -103,7 +104,7 @@ def meta_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make(thumbnails: Path, **options: Any) -> ImageLoader:
     arguments = {"batch_size": 16, "num_threads": 1, "output": "torch", "pin_memory": True, **options}
-    return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **arguments)
+    return ImageLoader(thumbnails, **image_arguments(transforms=[Resize((8, 8)), Normalize()], **arguments))
 
 
 def test_batches_are_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:
@@ -158,7 +159,7 @@ def load_text(tmp_path: Path) -> Callable[[], TextLoader]:
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(20)))
     convert_text(tmp_path / "t.txt", tmp_path / "text", tokenizer=WORDS)
     options: dict[str, Any] = {"batch_size": 4, "output": "torch", "pin_memory": True, "prefetch": 1}
-    return lambda: TextLoader(tmp_path / "text", **options)
+    return lambda: TextLoader(tmp_path / "text", **text_arguments(**options))
 
 
 def test_text_is_in_page_locked_memory(load_text: Callable[[], TextLoader], cuda: Cuda) -> None:

@@ -99,7 +99,6 @@ def load(folder: Path) -> None:
         columns=columns,
         transforms=transforms,
         num_threads=1,
-        on_error="skip",
-        max_bad=7,
+        errors=stoker.BadSamples("skip", max_bad=7),
     ) as loader:
         next(iter(loader))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from helpers.data.pictures import png
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker._native import crc32c
@@ -95,7 +96,7 @@ def write_annotated(
 
 def load(folder: Path, **options: Any) -> ImageLoader:
     arguments = {"batch_size": N, "columns": COLUMNS, "num_threads": 2, "transforms": [Resize((30, 40))]}
-    return ImageLoader(folder, **(arguments | options))
+    return ImageLoader(folder, **image_arguments(**(arguments | options)))
 
 
 def first(folder: Path, **options: Any) -> Any:

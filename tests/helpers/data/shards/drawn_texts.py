@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.data.words import WORDS
+from helpers.loaders.flat import text_arguments
 
 import stoker
 
@@ -25,7 +26,7 @@ def load(dataset: Any, **options: Any) -> stoker.TextLoader:
     arguments: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
     arguments |= {"buckets": 3} if options.get("pack") is None else {}
     arguments |= {"batch_size": 4} if "max_tokens" not in options else {}
-    return stoker.TextLoader(dataset, **{**arguments, **options})
+    return stoker.TextLoader(dataset, **text_arguments(**{**arguments, **options}))
 
 
 def rows(loader: stoker.TextLoader) -> list[int]:

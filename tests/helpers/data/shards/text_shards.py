@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.loaders.flat import text_arguments
 
 import stoker
 
@@ -38,7 +39,7 @@ def read_sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
 def make(shards: Path, **options: Any) -> stoker.TextLoader:
     arguments: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("q",)}
     arguments |= {"batch_size": 8} if "max_tokens" not in options else {}
-    return stoker.TextLoader(shards, **{**arguments, **options})
+    return stoker.TextLoader(shards, **text_arguments(**{**arguments, **options}))
 
 
 def same(first: Any, second: Any) -> bool:

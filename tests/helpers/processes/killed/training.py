@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from helpers.loaders.flat import image_arguments
 from helpers.processes.programs import die, end_of, fork
 from torch import nn
 
@@ -68,7 +69,7 @@ def train(dataset: str, folder: Path, death: Death) -> None:
     model = nn.Sequential(*layers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "num_threads": 2}
-    loader = stoker.ImageLoader(dataset, output="torch", transforms=TRANSFORMS, **options)
+    loader = stoker.ImageLoader(dataset, **image_arguments(output="torch", transforms=TRANSFORMS, **options))
     epoch = step = steps = 0
     if (folder / "checkpoint").exists():
         saved = torch.load(folder / "checkpoint", weights_only=True)

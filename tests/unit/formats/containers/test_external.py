@@ -11,6 +11,7 @@ import lmdb as py_lmdb
 import numpy as np
 import pytest
 from helpers.data.pictures import encode
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Resize
@@ -117,8 +118,8 @@ def test_shards_at_urls_are_loaded_like_local_ones(
     assert [dataset.read(i) for i in range(6)] == [expected.read(i) for i in range(6)]
     options: dict[str, Any] = {"batch_size": 6, "transforms": [Resize((8, 8))], "num_threads": 1}
     with (
-        stoker.ImageLoader(into, cache=tmp_path / "second cache", **options) as loader,
-        stoker.ImageLoader(expected, **options) as local,
+        stoker.ImageLoader(into, **image_arguments(cache=tmp_path / "second cache", **options)) as loader,
+        stoker.ImageLoader(expected, **image_arguments(**options)) as local,
     ):
         for array, expected_array in zip(next(iter(loader)), next(iter(local)), strict=True):
             np.testing.assert_array_equal(array, expected_array)

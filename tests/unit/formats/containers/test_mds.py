@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers.data.datasets import verified
 from helpers.data.shards.mds_shards import shard, write_mds
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
@@ -100,7 +101,7 @@ def test_images_of_pillow_are_read_as_pixels_and_texts_as_class_names(tmp_path: 
     assert (dataset.classes, dataset.labels.tolist()) == (("x", "y"), [1, 0])
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.RAW, Codec.PLANES]
     options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC"}
-    with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(batch_size=2, **options)) as loader:
         ((images, _),) = loader
     assert np.array_equal(images[0], pixels)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import noise, png
+from helpers.loaders.flat import image_arguments
 from helpers.processes.disk_calls import full_disk
 from PIL import Image
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def load(dataset: Any, **options: Any) -> list[Any]:
-    with stoker.ImageLoader(dataset, batch_size=16, **options) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(batch_size=16, **options)) as loader:
         return list(loader)
 
 

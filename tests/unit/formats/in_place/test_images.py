@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Resize
@@ -37,7 +38,9 @@ def age_folders(root: Path) -> None:
 
 
 def batches(source: Any, **options: Any) -> list[Any]:
-    with stoker.ImageLoader(source, batch_size=8, transforms=[Resize((24, 32))], **options) as loader:
+    with stoker.ImageLoader(
+        source, **image_arguments(batch_size=8, transforms=[Resize((24, 32))], **options)
+    ) as loader:
         return list(loader)
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import CenterCrop
@@ -119,7 +120,12 @@ def test_a_cache_or_a_staged_copy_needs_a_local_folder(
     before = sorted(tmp_path.iterdir())
     for attempt, name in (
         (lambda: stoker.open(source, cache=folder), "cache"),
-        (lambda: stoker.ImageLoader(source, cache=folder, batch_size=1), "cache"),
+        (
+            lambda: stoker.ImageLoader(
+                source, batch_size=1, reading=stoker.Reading(cache=stoker.Cache(folder))
+            ),
+            "cache",
+        ),
         (lambda: stage(source, folder), "target"),
     ):
         with pytest.raises(ConfigError, match=f"{name} is a URL" if folder else f"{name} is empty"):
@@ -171,7 +177,9 @@ def test_a_complete_cache_on_a_read_only_mount_is_read_by_any_user(
     dataset = stoker.open(source, cache=cache, cache_size=cache_size)
     assert [dataset.read(row) for row in rows] == payloads
     options: dict[str, Any] = {"transforms": [CenterCrop(8)], "batch_size": 2, "columns": ("row",)}
-    with stoker.ImageLoader(source, cache=cache, cache_size=cache_size, **options) as loader:
+    with stoker.ImageLoader(
+        source, **image_arguments(cache=cache, cache_size=cache_size, **options)
+    ) as loader:
         assert sorted(row for batch in loader for row in batch.row.tolist()) == list(rows)
     assert folder_in(cache, source).stat().st_mode & 0o777 == 0o755
 
@@ -202,10 +210,10 @@ def test_a_smaller_cache_size_evicts_nothing_while_another_reader_has_a_larger_o
         return [state != 0 for state in (folder_in(tmp_path, source) / ".blocks").read_bytes()]
 
     options: dict[str, Any] = {"cache": tmp_path, "transforms": [CenterCrop(8)], "batch_size": 2}
-    with stoker.ImageLoader(source, cache_size=larger, **options) as larger_reader:
+    with stoker.ImageLoader(source, **image_arguments(cache_size=larger, **options)) as larger_reader:
         for _ in larger_reader:
             pass
-        with stoker.ImageLoader(source, cache_size="4KB", **options) as loader:
+        with stoker.ImageLoader(source, **image_arguments(cache_size="4KB", **options)) as loader:
             for _ in loader:
                 pass
         small = stoker.open(source, cache=tmp_path, cache_size="4KB")

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.data.chats import FOLDER, make_chats, make_pairs
 from helpers.data.words import WORDS
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.errors import ConfigError
@@ -60,7 +61,9 @@ def sequences(loader: stoker.TextLoader) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize("options", BATCHES)
 @pytest.mark.parametrize("name", ["chats", "pairs"])
 def test_labels_equal_those_of_trl(datasets: dict[str, Path], name: str, options: dict[str, Any]) -> None:
-    loader = stoker.TextLoader(datasets[name], columns=("input_ids", "labels", "segment_ids"), **options)
+    loader = stoker.TextLoader(
+        datasets[name], **text_arguments(columns=("input_ids", "labels", "segment_ids"), **options)
+    )
     expected = [(sample["input_ids"], sample["labels"]) for sample in TRL[name]]
     assert sorted(sequences(loader)) == sorted(expected)
 
@@ -145,7 +148,9 @@ def test_a_mixture_trains_in_each_dataset_what_that_dataset_trains(
 def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_long: Any) -> None:
     options: dict[str, Any] = {"batch_size": 3, "shuffle": False, "too_long": too_long}
     options |= {"max_length": 9} if too_long == "truncate" else {"pack": 9}
-    loader = stoker.TextLoader(datasets["pairs"], columns=("input_ids", "labels", "segment_ids"), **options)
+    loader = stoker.TextLoader(
+        datasets["pairs"], **text_arguments(columns=("input_ids", "labels", "segment_ids"), **options)
+    )
     whole = {tuple(sample["input_ids"]): sample["labels"] for sample in TRL["pairs"]}
     pieces = sequences(loader)
     assert any(len(ids) == 9 for ids, _ in pieces)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments, text_arguments
 
 import stoker
 from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
@@ -17,6 +18,7 @@ from stoker.pipeline.caching import next_use
 from stoker.pipeline.caching.next_use import PlannedDraws, draws_of_order, make_next_use
 from stoker.pipeline.caching.read_ahead import CacheHandle
 from stoker.pipeline.order.orders import Balanced, FullShuffle, Repeat, WeightedDraws, WeightedShuffle
+from stoker.pipeline.text.cached_text import planned_draws as text_draws
 
 TWO_RANKS = {"rank": 0, "world_size": 2}
 IMAGES: dict[str, dict[str, Any]] = {
@@ -84,7 +86,7 @@ def test_the_next_uses_of_image_blocks_are_those_of_the_batches(
     thumbnails: Path, tmp_path: Path, uses: list[Any], kind: str
 ) -> None:
     options = {"batch_size": 4, "transforms": [CenterCrop(8)], "cache_size": "8KB", **IMAGES[kind]}
-    with ImageLoader(f"file://{thumbnails}", cache=tmp_path, **options) as loader:
+    with ImageLoader(f"file://{thumbnails}", **image_arguments(cache=tmp_path, **options)) as loader:
         for _ in range(3):
             list(loader)
     check_uses(uses, one_rank="world_size" not in options)
@@ -111,7 +113,9 @@ def test_the_next_uses_in_selections_and_mixtures_are_those_of_the_batches(
 def test_the_next_uses_of_text_blocks_are_those_of_the_batches(
     texts: Path, tmp_path: Path, uses: list[Any], kind: str
 ) -> None:
-    with TextLoader(f"file://{texts}", cache=tmp_path, cache_size="8KB", **TEXTS[kind]) as loader:
+    with TextLoader(
+        f"file://{texts}", **text_arguments(cache=tmp_path, cache_size="8KB", **TEXTS[kind])
+    ) as loader:
         for _ in range(3):
             list(loader)
     check_uses(uses)
@@ -165,7 +169,7 @@ def test_the_cache_has_nearly_the_optimal_hit_rate_with_other_orders(kind: str) 
 def test_the_cache_has_nearly_the_optimal_hit_rate_with_planned_texts(texts: Path, shuffle: bool) -> None:
     with TextLoader(texts, batch_size=4, shuffle=shuffle) as loader:
         # The draws of a plan of texts are not public.
-        rates = hit_rates(20, 2, 0.25, draws=loader._config.planned_draws)
+        rates = hit_rates(20, 2, 0.25, draws=text_draws(loader.pipeline.config))
         assert rates.least_recent < rates.next_use <= rates.optimum
         assert rates.next_use > rates.optimum - 0.02
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker import ImageLoader
+from stoker import Cache, ImageLoader, Reading
 from stoker.augment import CenterCrop
 from stoker.formats.remote.store import RangeReader
 from stoker.pipeline.caching import read_ahead as cache_read_ahead
@@ -33,7 +33,11 @@ def test_a_loop_that_waits_for_a_silent_server_logs_a_warning(
 
     url = f"file://{thumbnails}"
     with ImageLoader(
-        url, cache=tmp_path, batch_size=61, transforms=[CenterCrop(8)], engine="native"
+        url,
+        batch_size=61,
+        transforms=[CenterCrop(8)],
+        engine="native",
+        reading=Reading(cache=Cache(tmp_path)),
     ) as loader:
         # A server that does not answer for ten seconds, the time before the first message.
         monkeypatch.setattr(RangeReader, "__call__", read_later)

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
 from helpers.data.datasets import flip_bit
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import SampleError
-from stoker.pipeline.images import engine_images as images_module
+from stoker.pipeline.images import image_pipeline as images_module
 
 ONLY_WORKERS = RayWorkers(local=False)
 
@@ -126,10 +127,15 @@ def test_a_bad_sample_is_named_as_without_workers(
     errors: list[str] = []
     before: list[Any] = []
     for workers in (None, ONLY_WORKERS):
-        with ImageLoader(folder, **options, workers=workers) as loader, pytest.raises(SampleError) as raised:
+        with (
+            ImageLoader(folder, **image_arguments(**options, workers=workers)) as loader,
+            pytest.raises(SampleError) as raised,
+        ):
             before.extend(loader)
         errors.append(str(raised.value))
-        with ImageLoader(folder, **options, workers=workers, on_error="skip", max_bad=1) as loader:
+        with ImageLoader(
+            folder, **image_arguments(**options, workers=workers, on_error="skip", max_bad=1)
+        ) as loader:
             assert [len(batch.label) for batch in loader] == [4, 4, 3, 4, 4]
     assert len(before) == 4  # both have handed out the batches before it
     assert "k11" in errors[0]

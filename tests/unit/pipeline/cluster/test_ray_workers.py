@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
+from helpers.loaders.flat import text_arguments
 
 from stoker import ImageLoader, RayWorkers, TextLoader
 from stoker.augment import (
@@ -27,7 +28,7 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError, MissingDependencyError
 from stoker.pipeline.adapters.numpy import Adapter
-from stoker.pipeline.images import engine_images as images_module
+from stoker.pipeline.images import image_pipeline as images_module
 
 ONLY_WORKERS = RayWorkers(local=False)
 
@@ -91,7 +92,10 @@ def test_workers_make_the_batches_of_text_and_of_ranks(
 ) -> None:
     ray = use_ray(a0=4, b0=2)
     options = {"batch_size": 4, "shuffle": True, "rank": 1, "world_size": 2, "output": "torch"}
-    alone, shared = TextLoader(shards, **options), TextLoader(shards, **options, workers=ONLY_WORKERS)
+    alone, shared = (
+        TextLoader(shards, **text_arguments(**options)),
+        TextLoader(shards, **text_arguments(**options, workers=ONLY_WORKERS)),
+    )
     for _ in range(2):
         assert_same(list(shared), list(alone))
     assert ray.assigned == {"a0": 2, "b0": 1}

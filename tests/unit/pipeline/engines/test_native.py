@@ -20,6 +20,7 @@ from helpers.data.annotations.annotated_scenes import first as first_annotated
 from helpers.data.marked_images import COUNT, work_of
 from helpers.data.pictures import exif
 from helpers.loaders.engine_settings import settings_of
+from helpers.loaders.flat import image_arguments
 from helpers.processes.waiting import wait_until
 from helpers.transforms.compiled_functions import darken
 from helpers.transforms.custom_steps import RandomUpset, RandomUpsetTogether, images, of_both_engines
@@ -110,7 +111,9 @@ class OtherSolarize(Solarize):
 
 
 def load(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoader:
-    return stoker.ImageLoader(dataset, transforms=transforms, **{"batch_size": 4, **options})
+    return stoker.ImageLoader(
+        dataset, **image_arguments(transforms=transforms, **{"batch_size": 4, **options})
+    )
 
 
 def random_upset(together: bool) -> Any:

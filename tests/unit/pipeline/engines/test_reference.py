@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.decoding.pillow_decoding import decode_with_pillow
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import (
@@ -43,7 +44,7 @@ ROTATED = [RandomResizedCrop(24), RandomRotation(30), RandomErasing(0.5)]
 
 
 def first(dataset: Path, **arguments: Any) -> Any:
-    with stoker.ImageLoader(dataset, batch_size=8, **arguments) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(batch_size=8, **arguments)) as loader:
         return next(iter(loader))
 
 

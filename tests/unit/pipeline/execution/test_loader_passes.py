@@ -19,7 +19,7 @@ from stoker import ImageLoader
 from stoker.augment import RandomGrayscale, RandomResizedCrop
 from stoker.errors import CheckpointError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.images.producer import ImageBatchProducer
+from stoker.pipeline.images import image_pipeline
 from stoker.pipeline.order.orders import BlockShuffle
 
 Threads = Callable[[str], list[threading.Thread]]
@@ -105,13 +105,13 @@ class TestTheNextPass:
     def submitted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """Epoch of each batch that was submitted, in order; a loader does not show batches that it drops."""
         epochs: list[int] = []
-        submit = ImageBatchProducer._submit
+        start = image_pipeline.start_contents
 
-        def spy(producer: ImageBatchProducer, *arguments: Any) -> Any:
-            epochs.append(producer._draws.epoch)
-            return submit(producer, *arguments)
+        def spy(pipeline: Any, draws: Any, *arguments: Any) -> Any:
+            epochs.append(draws.epoch)
+            return start(pipeline, draws, *arguments)
 
-        monkeypatch.setattr(ImageBatchProducer, "_submit", spy)
+        monkeypatch.setattr(image_pipeline, "start_contents", spy)
         return epochs
 
     def test_its_batches_are_made_early(self, load: Callable[..., ImageLoader], submitted: list[int]) -> None:

@@ -37,7 +37,7 @@ def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
     loader, epoch = load(shuffle=True), rows_of(load(shuffle=True))
     received: list[int] = []
     other = threading.Thread(target=lambda: received.extend(rows_of(loader)))
-    make = ImageLoader._make_producer
+    make = ImageLoader.producer
 
     def begin_the_other(*arguments: Any) -> Any:
         monkeypatch.undo()
@@ -45,7 +45,7 @@ def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
         other.join(0.5)  # for ever if it waits for this pass, as it should
         return make(*arguments)
 
-    monkeypatch.setattr(ImageLoader, "_make_producer", begin_the_other)
+    monkeypatch.setattr(ImageLoader, "producer", begin_the_other)
     batches = iter(loader)
     other.join(60)
     assert received == epoch

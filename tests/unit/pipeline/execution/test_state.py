@@ -39,7 +39,7 @@ def test_a_state_can_be_any_mapping() -> None:
     ],
 )
 def test_refuses_data_that_is_no_state(state: Any) -> None:
-    with pytest.raises(CheckpointError, match="no state of a Stoker loader"):
+    with pytest.raises(CheckpointError, match="not a state of a Stoker loader"):
         State.from_dict(state, IDENTITY, 10)
 
 

@@ -28,6 +28,7 @@ from helpers.data.annotations.annotated_scenes import (
 )
 from helpers.data.annotations.coco_files import rle
 from helpers.data.pictures import encode, png
+from helpers.loaders.flat import image_arguments
 from helpers.processes.waiting import wait_until
 from PIL import Image
 
@@ -498,7 +499,7 @@ def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(source: Any, transforms: Any = WHOLE, **options: Any) -> Any:
     """The class masks of both images, (2, H, W)."""
     arguments = {"batch_size": 2, "columns": ("image", "segmentation"), **options}
-    with stoker.ImageLoader(source, transforms=transforms, **arguments) as loader:
+    with stoker.ImageLoader(source, **image_arguments(transforms=transforms, **arguments)) as loader:
         return next(iter(loader)).segmentation
 
 

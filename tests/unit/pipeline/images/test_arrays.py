@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Resize
@@ -32,7 +33,7 @@ def write(target: Path, container: str = "tfrecord", samples: range = range(10))
 
 def load(dataset: Any, columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[Any]:
     arguments = {"batch_size": 4, "transforms": [Resize((8, 8))], "num_threads": 1, **options}
-    with stoker.ImageLoader(dataset, columns=columns, **arguments) as loader:
+    with stoker.ImageLoader(dataset, **image_arguments(columns=columns, **arguments)) as loader:
         return list(loader)
 
 
@@ -66,7 +67,11 @@ def test_padded_arrays_come_with_their_shapes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["ragged", "padded"])
 def test_element_spec_describes_array_columns(tmp_path: Path, form: Any) -> None:
     with stoker.ImageLoader(
-        write(tmp_path / "out"), batch_size=4, transforms=[Resize((8, 8))], columns=COLUMNS, arrays=form
+        write(tmp_path / "out"),
+        batch_size=4,
+        transforms=[Resize((8, 8))],
+        columns=COLUMNS,
+        objects=stoker.Objects(arrays=form),
     ) as loader:
         specs = {spec.name: spec for spec in loader.element_spec()}
     assert specs["embedding"] == ColumnSpec("embedding", "float16", (3,))

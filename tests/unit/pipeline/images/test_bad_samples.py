@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Resize
@@ -33,7 +34,7 @@ def damaged(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -
 
 def load(folder: Path, **options: Any) -> ImageLoader:
     arguments = {"batch_size": 10, "columns": ("row",), "num_threads": 1, "on_error": "skip", **options}
-    return ImageLoader(folder, transforms=[Resize((8, 8))], **arguments)
+    return ImageLoader(folder, **image_arguments(transforms=[Resize((8, 8))], **arguments))
 
 
 def receive(loader: ImageLoader) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import (
@@ -34,7 +35,7 @@ KEYS = np.arange(9, dtype=np.int64)
 
 def load(folder: Path, *transforms: Any, **options: Any) -> ImageLoader:
     arguments = {"batch_size": 9, "num_threads": 1, "columns": ("image", "label", "row"), **options}
-    return ImageLoader(folder, transforms=[Resize((12, 16)), *transforms], **arguments)
+    return ImageLoader(folder, **image_arguments(transforms=[Resize((12, 16)), *transforms], **arguments))
 
 
 def first(folder: Path, *transforms: Any, **options: Any) -> Any:

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Resize
@@ -63,7 +64,7 @@ def test_a_mixture_reads_the_blocks_of_its_datasets(thumbnails: Path, asked: lis
     shuffle = stoker.BlockShuffle(block=4, window=4)
     transforms = [Resize((8, 8))]
     options = {"batch_size": 8, "shuffle": shuffle, "transforms": transforms, "engine": "reference"}
-    with stoker.ImageLoader(mixture, **options) as loader:
+    with stoker.ImageLoader(mixture, **image_arguments(**options)) as loader:
         next(iter(loader))
     assert len(asked[0]) == 32
     assert asked[0] == sorted(asked[0])

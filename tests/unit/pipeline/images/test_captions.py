@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader, Tokens
@@ -31,7 +32,8 @@ def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _loader(source: Any, **options: Any) -> ImageLoader:
     options = {"caption": Tokens(12, form="ragged"), "columns": ("row", "caption"), **options}
     return ImageLoader(
-        source, **{"batch_size": 4, "transforms": [Resize((8, 8))], "shuffle": True, **options}
+        source,
+        **image_arguments(**{"batch_size": 4, "transforms": [Resize((8, 8))], "shuffle": True, **options}),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import HEIGHT, WIDTH, N, write_annotated
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader, Repeated, Weighted
@@ -83,7 +84,7 @@ def test_boxes_of_a_batch_lead_back_to_their_sources(pack_images: Callable[..., 
     options["columns"] = ("image", "boxes", "row", "to_source", "source_size")
     whole = stoker.open(dataset).annotations(range(N))
     for engine in ("native", "reference"):
-        loader = ImageLoader(dataset, engine=engine, **options)
+        loader = ImageLoader(dataset, **image_arguments(engine=engine, **options))
         assert loader.element_spec()[3:] == (
             ColumnSpec("to_source", "float64", (3, 3)),
             ColumnSpec("source_size", "int64", (2,)),
@@ -119,7 +120,7 @@ def test_a_sample_that_replaces_a_bad_one_keeps_its_matrix(
     payloads = [make_jpeg(0), b"no image", make_jpeg(1), make_jpeg(2)]
     broken = make_dataset("tfrecord", payloads, name="broken")
     options = {"batch_size": 4, "transforms": UPRIGHT, "columns": ("row", "to_source", "source_size")}
-    loader = ImageLoader(broken, on_error="replace", **options)
+    loader = ImageLoader(broken, **image_arguments(on_error="replace", **options))
     with pytest.warns(match="a bad sample was replaced"):
         (batch,) = loader
     assert batch.row.tolist() == [0, 2, 2, 3]
@@ -144,7 +145,7 @@ def noted(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     arguments = {"batch_size": 2, "transforms": [Resize((8, 8))], "columns": ("note", "key", "weight")}
-    return stoker.ImageLoader(dataset, **{**arguments, **options})
+    return stoker.ImageLoader(dataset, **image_arguments(**{**arguments, **options}))
 
 
 def pairs(loader: stoker.ImageLoader) -> list[tuple[str, str]]:

@@ -52,5 +52,5 @@ def test_a_state_of_another_draw_seed_is_refused(load: Callable[..., ImageLoader
 
 
 def test_a_draw_seed_is_an_integer(load: Callable[..., ImageLoader]) -> None:
-    with pytest.raises(ConfigError, match="draw_seed must be an integer, found 'two'"):
+    with pytest.raises(ConfigError, match="Seeds: augmentation must be an integer, found 'two'"):
         load(**OPTIONS, draw_seed="two")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_folders import BOXES, FOLDERS, truth
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import (
@@ -39,7 +40,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     arguments = {"batch_size": 3, "columns": COLUMNS, "transforms": TRAINING, "shuffle": True}
-    return stoker.ImageLoader(dataset, objects="padded", num_threads=1, **{**arguments, **options})
+    return stoker.ImageLoader(
+        dataset, **image_arguments(objects="padded", num_threads=1, **{**arguments, **options})
+    )
 
 
 def test_a_sample_is_an_object_with_its_image(dataset: Any) -> None:

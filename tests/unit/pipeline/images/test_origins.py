@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.coco_files import convert, document, write_images
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, keypoints_to_source, to_source
@@ -34,7 +35,9 @@ def _check(dataset: Any, **options: Any) -> int:
     transforms = [RandomHorizontalFlip(), Resize((50, 41))]
     swap = stoker.open(dataset.path).manifest.annotations.swap
     checked = 0
-    for batch in stoker.ImageLoader(dataset, batch_size=3, transforms=transforms, columns=COLUMNS, **options):
+    for batch in stoker.ImageLoader(
+        dataset, **image_arguments(batch_size=3, transforms=transforms, columns=COLUMNS, **options)
+    ):
         for i, matrix in enumerate(batch.to_source):
             assert tuple(batch.source_size[i]) == SIZES[int(batch.image_id[i])]
             boxes = to_source(batch.boxes[i], matrix, box_format="XYXY")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from helpers.command_line import run
 from helpers.data.datasets import jpeg
+from helpers.loaders.flat import image_arguments
 from helpers.loaders.planned import stop_and_resume
 
 import stoker
@@ -126,7 +127,7 @@ def test_a_bad_image_is_left_out_of_its_row(pack_images: Callable[..., Path]) ->
     options = {**OPTIONS, "columns": ("segment_ids", "row"), "batch_size": 1}
     with (
         pytest.warns(UserWarning, match="'k2'"),
-        ImageLoader(folder, on_error="skip", max_bad=2, **options) as loader,
+        ImageLoader(folder, **image_arguments(on_error="skip", max_bad=2, **options)) as loader,
     ):
         rows = [row for batch in loader for row in _samples(batch)]
     assert sorted(rows) == [0, 1, 3]
@@ -208,7 +209,9 @@ def make(captioned: Any, **options: Any) -> ImageLoader:
         "shuffle": True,
         "columns": CAPTION_COLUMNS,
     }
-    return ImageLoader(captioned, **{"last_batch": "pad", "transforms": (), "seed": 5, **usual, **options})
+    return ImageLoader(
+        captioned, **image_arguments(**{"last_batch": "pad", "transforms": (), "seed": 5, **usual, **options})
+    )
 
 
 def samples(batch: Any) -> list[int]:

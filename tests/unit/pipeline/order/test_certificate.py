@@ -13,10 +13,11 @@ from typing import Any
 
 import PIL
 import pytest
+from helpers.loaders.flat import image_arguments
 from typer.testing import CliRunner
 
 import stoker
-from stoker import ImageLoader, TextLoader, _native
+from stoker import ImageLoader, MaxTokens, Ranks, TextLoader, _native
 from stoker.augment import CenterCrop, RandomHorizontalFlip
 from stoker.errors import ConfigError
 from stoker.formats.sha256_tree import data_tree, merkle_root
@@ -29,7 +30,7 @@ CROP = [CenterCrop(8), RandomHorizontalFlip()]
 
 def certify(dataset: Any, excluded: Any = (), **options: Any) -> dict[str, Any]:
     defaults = {"batch_size": 4, "transforms": CROP, "shuffle": True}
-    with ImageLoader(dataset, **{**defaults, **options}) as loader:
+    with ImageLoader(dataset, **image_arguments(**{**defaults, **options})) as loader:
         if excluded:
             loader.exclude(excluded)
         certificate: dict[str, Any] = json.loads(json.dumps(loader.certificate()))
@@ -66,7 +67,7 @@ def test_certificates_differ_in_the_entries_of_what_differs(thumbnails: Path) ->
 def test_a_text_certificate_has_the_tokens_of_a_step_on_all_ranks(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
     stoker.convert_text(tmp_path / "lines.txt", tmp_path / "text", tokenizer="bytes")
-    with TextLoader(tmp_path / "text", max_tokens=64, rank=0, world_size=2) as loader:
+    with TextLoader(tmp_path / "text", ranks=Ranks(0, 2), batch_size=MaxTokens(64)) as loader:
         certificate = loader.certificate()
     assert certificate["batches"] == {"global_batch": 128, "last_batch": "partial"}
     assert set(certificate["versions"]) == {"stoker", "numpy", "python"}

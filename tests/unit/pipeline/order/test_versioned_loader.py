@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.augment import Resize
@@ -85,13 +86,13 @@ def test_a_text_loader_goes_on_with_the_version_of_its_state(tmp_path: Path) -> 
         for number in range(6):
             writer.write("abcdefgh"[: 2 + number])
     options: dict[str, Any] = {"batch_size": 2, "rank": 0, "world_size": 1, "columns": ["row"]}
-    with stoker.TextLoader(tmp_path / "text", **options) as loader:
+    with stoker.TextLoader(tmp_path / "text", **text_arguments(**options)) as loader:
         next(iter(loader))
         state = loader.state_dict()
         loader.load_state_dict(state)
         rest = [np.asarray(batch[0]).tolist() for batch in loader]
     stoker.remove(tmp_path / "text", where="text_length > 3")
-    with stoker.TextLoader(tmp_path / "text", **options) as loader:
+    with stoker.TextLoader(tmp_path / "text", **text_arguments(**options)) as loader:
         loader.load_state_dict(state)
         assert [np.asarray(batch[0]).tolist() for batch in loader] == rest
 

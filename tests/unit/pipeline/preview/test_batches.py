@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe
@@ -48,7 +49,7 @@ def test_sizes_that_are_not_understood_are_refused(text: str, message: str) -> N
 @pytest.mark.parametrize(
     "shown",
     [
-        LoaderOptions("padded", pad_to_multiple_of=8, aspect_ratio_group_factor=0),
+        LoaderOptions(stoker.Padded(8, aspect_ratio_group_factor=0)),
         LoaderOptions("ragged"),
         LoaderOptions(stoker.AspectBuckets(area=576, multiple=8)),
         LoaderOptions("ragged", color="gray"),
@@ -57,7 +58,9 @@ def test_sizes_that_are_not_understood_are_refused(text: str, message: str) -> N
 def test_a_row_is_a_batch_of_the_loader(thumbnails: Path, shown: LoaderOptions) -> None:
     dataset = stoker.open(thumbnails)
     rows = batch_rows(dataset, (), shown, samples=4, draws=2, seed=3)
-    loader = stoker.ImageLoader(dataset, batch_size=4, shuffle=True, seed=3, layout="NHWC", **vars(shown))
+    loader = stoker.ImageLoader(
+        dataset, **image_arguments(batch_size=4, shuffle=True, seed=3, layout="NHWC", **vars(shown))
+    )
     for step, row in enumerate(rows):
         images = loader.batch(0, step).image
         assert [cell.pixels.shape[:2] for cell in row] == [image.shape[:2] for image in images]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.command_line import run
 from helpers.data.words import WORDS
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
@@ -49,7 +50,7 @@ def test_images_are_those_that_a_loader_gives(thumbnails):
     transforms = [RandomResizedCrop(32), RandomHorizontalFlip(), Normalize(), RandomErasing(0.9, value=0.3)]
     rows = drawn(thumbnails, transforms, positions=range(5), draws=3)
     options = {"batch_size": 5, "transforms": transforms, "seed": 4, "engine": "reference", "layout": "NHWC"}
-    with stoker.ImageLoader(thumbnails, **options) as loader:
+    with stoker.ImageLoader(thumbnails, **image_arguments(**options)) as loader:
         images, _ = loader.batch(2, 0)
     pixels = images * np.array((0.229, 0.224, 0.225)) + np.array((0.485, 0.456, 0.406))
     for row, expected in zip(rows, pixels * 255, strict=True):
@@ -236,7 +237,7 @@ def test_views_are_those_of_the_loader(coco, tmp_path):
     assert "BlockwiseMask" in (tmp_path / "views.html").read_text()
     options = {"batch_size": 6, "seed": 5, "layout": "NHWC", "dtype": "float32"}
     columns = ("large", "large_mask", "large_boxes")
-    with stoker.ImageLoader(coco, transforms=views, columns=columns, **options) as loader:
+    with stoker.ImageLoader(coco, **image_arguments(transforms=views, columns=columns, **options)) as loader:
         batch = next(iter(loader))
     for row, position in zip(page.rows, (1, 3), strict=True):
         for view in range(2):

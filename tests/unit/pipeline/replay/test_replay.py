@@ -14,10 +14,11 @@ from helpers.command_line import run
 from helpers.data.annotations import annotated_scenes
 from helpers.data.shards import text_shards
 from helpers.data.words import WORDS
+from helpers.loaders.flat import image_arguments
 from PIL import Image
 
 import stoker
-from stoker import ImageLoader, Patches
+from stoker import ImageLoader, Objects, Patches
 from stoker.augment import Mosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.preview.replay import draw_batch, replay, replayed_cells
@@ -36,7 +37,7 @@ def write_description(loader: Any, path: Path) -> Path:
 def described(thumbnails: Path, tmp_path: Path) -> Path:
     """The description of a loader, in a file."""
     options: dict[str, Any] = {"transforms": [*CROP, Normalize()], "columns": COLUMNS, "shuffle": True}
-    loader = ImageLoader(thumbnails, batch_size=6, rank=1, world_size=2, **options)
+    loader = ImageLoader(thumbnails, **image_arguments(batch_size=6, rank=1, world_size=2, **options))
     return write_description(loader, tmp_path / "state.json")
 
 
@@ -82,7 +83,7 @@ def shown_loader(case: str, thumbnails: Path, pack_images: Callable[..., Path]) 
         batch_size=2,
         transforms=[RandomResizedCrop(32)],
         columns=("image", "label", "boxes", "box_labels", "segmentation"),
-        box_format="CXCYWH",
+        objects=Objects(box_format="CXCYWH"),
     )
 
 

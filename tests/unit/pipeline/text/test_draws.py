@@ -193,7 +193,7 @@ def test_balance_gives_ranks_about_equal_work(folder: Path, balance: Any, pack: 
         ({"sampler": Weighted(np.ones(60)), "shuffle": True}, "draws at random itself"),
         ({"sampler": Weighted(np.ones(3))}, "one number a sample, 60"),
         ({"shuffle": BlockShuffle()}, "shuffle must be True or False"),
-        ({"samples_per_epoch": 0}, "samples_per_epoch must be at least 1, found 0"),
+        ({"samples_per_epoch": 0}, "samples of an epoch must be at least 1, found 0"),
         ({"balance": "time"}, "balance must be one of"),
         (
             {"sampler": Weighted(np.ones(60)), "pack": 20},

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.datasets import flip_bit, rewrite_index
 from helpers.data.shards.text_shards import N, make, same
+from helpers.loaders.flat import text_arguments
 
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
@@ -127,7 +128,8 @@ def test_several_fields_have_windows_by_default_which_pad_less_than_buckets(
     shards: Path, size: dict[str, int]
 ) -> None:
     windows, buckets = (
-        stoker.TextLoader(shards, shuffle=True, **size, **options) for options in ({}, {"buckets": 8})
+        stoker.TextLoader(shards, **text_arguments(shuffle=True, **size, **options))
+        for options in ({}, {"buckets": 8})
     )
     assert windows.boundaries is None
     assert len({shape[1:] for shape in buckets.shapes()}) <= 8

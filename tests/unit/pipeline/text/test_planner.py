@@ -60,7 +60,7 @@ def test_plans_of_two_epochs_take_few_bytes_a_sample(options: dict[str, Any], he
 @pytest.mark.parametrize("options", [{}, {"pack": 40, "batch_size": 3}], ids=["buckets", "packed"])
 def test_a_rank_holds_one_plan_while_a_pass_runs(tmp_path: Path, options: dict[str, Any]) -> None:
     loader = make(write_shards(tmp_path), prefetch=1, **options)
-    planner = loader._config.planner  # a loader does not show its plans
+    planner = loader.pipeline.config.planner  # a loader does not show its plans
     first = [weakref.ref(planner.plan(0)), weakref.ref(planner.epoch(0))]
     assert planner.plan(0) is first[0]()
     for _ in loader:

@@ -125,7 +125,7 @@ def test_the_same_global_batch_of_another_batch_size_resumes_with_the_same_batch
 
 def test_a_batch_size_that_does_not_fit_the_state_is_refused(shards: Path) -> None:
     dropping = make(shards, last_batch="drop", batch_size=6).state_dict()
-    with pytest.raises(CheckpointError, match="no whole number of batches"):
+    with pytest.raises(CheckpointError, match="not a whole number of batches"):
         make(shards, last_batch="drop", batch_size=4).load_state_dict(dropping)
     message = r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks"
     with pytest.raises(CheckpointError, match=message):

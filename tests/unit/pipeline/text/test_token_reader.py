@@ -174,11 +174,11 @@ def test_an_unchecked_piece_is_read_ahead_without_the_rest(
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", verify=False)
     requested: list[int] = []
     # What the kernel is asked to read ahead shows only in its page cache.
-    shards = loader._config.reader._shards
+    shards = loader.pipeline.config.reader._shards
     spy = SimpleNamespace(will_need=lambda *where: requested.extend(where[2].tolist()), close=shards.close)
     read_tokens = token_reader.read_tokens
     monkeypatch.setattr(token_reader, "read_tokens", lambda _, *rest: read_tokens(shards, *rest))
-    monkeypatch.setattr(loader._config.reader, "_shards", spy)
+    monkeypatch.setattr(loader.pipeline.config.reader, "_shards", spy)
     list(loader)
     assert max(requested[40:]) == 200
 
@@ -303,8 +303,8 @@ def test_rows_padded_while_reading_equal_rows_padded_by_numpy(tmp_path: Path, tr
                 for function in (pad, partial(Pad.__call__, pad))
             )
             # Both ways make the same batches, so nothing public shows which one ran.
-            assert fast._config.reads_padded
-            assert not slow._config.reads_padded
+            assert fast.pipeline.config.reads_padded
+            assert not slow.pipeline.config.reads_padded
             for fast_batch, slow_batch in zip(fast, slow, strict=True):
                 for array, expected in zip(fast_batch, slow_batch, strict=True):
                     assert array.dtype == expected.dtype

@@ -14,6 +14,7 @@ import pytest
 from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
 from helpers.loaders.engine_settings import settings_of
+from helpers.loaders.flat import image_arguments
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 from PIL import Image
@@ -208,7 +209,9 @@ class TestDecoding:
 
         def image(region: bool) -> Any:
             options = DaliOptions(region_decode=region)
-            with stoker.ImageLoader(dataset, dali=options, device="cpu", **arguments) as loader:
+            with stoker.ImageLoader(
+                dataset, **image_arguments(dali=options, device="cpu", **arguments)
+            ) as loader:
                 return next(iter(loader)).image
 
         assert np.array_equal(image(region=True), image(region=False))

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.loaders.flat import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -20,7 +21,9 @@ from stoker.errors import ConfigError
 
 
 def load(dataset: Any, **options: Any) -> ImageLoader:
-    return ImageLoader(dataset, batch_size=8, transforms=[Resize((4, 4))], columns=("row",), **options)
+    return ImageLoader(
+        dataset, **image_arguments(batch_size=8, transforms=[Resize((4, 4))], columns=("row",), **options)
+    )
 
 
 def test_statistics_can_count_from_the_pass_or_the_last_call(thumbnails: Path) -> None:

@@ -8,11 +8,12 @@ import pytest
 from helpers.cluster.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
 
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks import Process, find_ranks
+from stoker.pipeline.execution.ranks import Process, find_process
+from stoker.pipeline.options import Ranks
 
 
 def test_without_a_launcher_there_is_one_process() -> None:
-    assert find_ranks() == Process(0, 1, 0, 1, "one process")
+    assert find_process() == Process(0, 1, 0, 1, "one process")
 
 
 @pytest.mark.parametrize(
@@ -38,12 +39,12 @@ def test_ranks_come_from_the_variables_of_the_launcher(
     monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Process
 ) -> None:
     set_all(monkeypatch, *launchers)
-    assert find_ranks() == expected
+    assert find_process() == expected
 
 
 def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
-    assert find_ranks() == Process()
+    assert find_process() == Process()
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_half_set_variables_are_refused(
     """Otherwise every rank would be one process, and draw the same samples."""
     set_all(monkeypatch, variables)
     with pytest.raises(ConfigError, match=rf"sets {next(iter(variables))}.* but not {missing}\b"):
-        find_ranks()
-    assert find_ranks(0, 2).world_size == 2
+        find_process()
+    assert find_process(Ranks(0, 2)).world_size == 2
 
 
 @pytest.mark.parametrize(
@@ -79,16 +80,16 @@ def test_variables_of_one_process_need_no_others(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     set_all(monkeypatch, variables)
-    assert find_ranks() == Process()
+    assert find_process() == Process()
 
 
 def test_half_set_variables_are_accepted_beside_a_launcher_with_the_same_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
-    assert find_ranks() == Process(6, 8, 2, 4, "Slurm")
+    assert find_process() == Process(6, 8, 2, 4, "Slurm")
     set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
-    assert find_ranks().source == "torchrun"
+    assert find_process().source == "torchrun"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_slurms_tasks_per_node_give_the_local_world_size(
     set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": tasks})
     if node is not None:
         monkeypatch.setenv("SLURM_NODEID", node)
-    assert find_ranks().local_world_size == expected
+    assert find_process().local_world_size == expected
 
 
 @pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
@@ -119,14 +120,14 @@ def test_refuses_values_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, tex
     with pytest.raises(
         ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
     ):
-        find_ranks()
+        find_process()
 
 
 @pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
 def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
     with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
-        find_ranks()
+        find_process()
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,12 @@ def test_a_rank_outside_the_world_size_is_refused(
 ) -> None:
     set_all(monkeypatch, variables)
     with pytest.raises(ConfigError, match=message) as caught:
-        find_ranks()
+        find_process()
     assert "Unset" in str(caught.value)
 
 
 def test_a_rank_of_pmix_without_a_world_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMIX_RANK", "3")
     with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), but no number of ranks"):
-        find_ranks()
-    assert find_ranks(3, 4).rank == 3
+        find_process()
+    assert find_process(Ranks(3, 4)).rank == 3

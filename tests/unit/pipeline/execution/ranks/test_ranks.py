@@ -16,19 +16,20 @@ from helpers.processes.warm_python import WarmPython
 
 from stoker import ImageLoader
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks import Process, check_ranks, find_ranks
+from stoker.pipeline.execution.ranks import Process, check_ranks, find_process
+from stoker.pipeline.options import Ranks
 from stoker.pipeline.order.orders import FullShuffle
 
 WORKER = """
 import json, sys
 import stoker
 from stoker.augment import Resize
-from stoker.pipeline.execution.ranks import find_ranks
+from stoker.pipeline.execution.ranks import find_process
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True
 )
-ranks = find_ranks()
+ranks = find_process()
 print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolist() for batch in loader]]))
 """
 
@@ -61,7 +62,7 @@ def test_a_loader_made_before_the_processes_are_connected_is_refused(
         monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
     else:
         monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    now = find_ranks()
+    now = find_process()
     message = f"rank 0 of 1 (one process), but {framework} now says rank {now.rank} of {now.world_size}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         iter(early)
@@ -80,7 +81,7 @@ def test_a_loader_of_another_rank_or_world_size_is_refused(
 
 
 def test_numpy_integers_become_python_integers() -> None:
-    ranks = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
+    ranks = find_process(Ranks(np.int64(1), np.int32(2)))  # type: ignore[arg-type]  # as users compute them
     assert [type(ranks.rank), type(ranks.world_size)] == [int, int]
 
 
@@ -89,39 +90,39 @@ def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
     monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
 ) -> None:
     set_all(monkeypatch, launcher)
-    expected = find_ranks()
+    expected = find_process()
     local = expected.local_rank, expected.local_world_size
-    assert find_ranks(0, 2) == Process(0, 2, *local, "given")
+    assert find_process(Ranks(0, 2)) == Process(0, 2, *local, "given")
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_ranks() == Process(9, 10, *local, "torch.distributed")
+    assert find_process() == Process(9, 10, *local, "torch.distributed")
     monkeypatch.delitem(sys.modules, "torch.distributed")
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
-    assert find_ranks() == Process(2, 3, *local, "JAX")
+    assert find_process() == Process(2, 3, *local, "JAX")
 
 
 def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
     cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
     monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
-    assert find_ranks() == Process(9, 10, 5, 1, "torch.distributed")
-    assert find_ranks(0, 2) == Process(0, 2, 5, 1, "given")
+    assert find_process() == Process(9, 10, 5, 1, "torch.distributed")
+    assert find_process(Ranks(0, 2)) == Process(0, 2, 5, 1, "given")
     set_all(monkeypatch, TORCHRUN)
-    assert find_ranks().local_rank == 1
+    assert find_process().local_rank == 1
     cuda.is_initialized = lambda: False
     monkeypatch.delenv("LOCAL_RANK")
-    assert find_ranks().local_rank == 0
+    assert find_process().local_rank == 0
 
 
 def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
-    assert find_ranks(1, 2) == Process(1, 2, 1, 4, "given")
+    assert find_process(Ranks(1, 2)) == Process(1, 2, 1, 4, "given")
 
 
 @pytest.mark.parametrize("arguments", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
 def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, int | None]) -> None:
     with pytest.raises(ConfigError, match=r"only one of rank and world_size|0\.\.world_size-1"):
-        find_ranks(*arguments)
+        find_process(Ranks(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -136,16 +137,16 @@ def test_an_initialised_framework_takes_precedence_over_the_environment(
 ) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, module, make(True))
-    assert find_ranks() == expected
+    assert find_process() == expected
     monkeypatch.setitem(sys.modules, module, make(False))
-    assert find_ranks().source == "torchrun"
+    assert find_process().source == "torchrun"
 
 
 def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
-    assert find_ranks() == Process()
+    assert find_process() == Process()
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
-    assert find_ranks() == Process()
+    assert find_process() == Process()
 
 
 def test_processes_that_a_launcher_started_share_the_global_batch(
@@ -171,7 +172,7 @@ def test_processes_that_a_launcher_started_share_the_global_batch(
 
 
 def test_replicate_gives_successive_processes_the_same_rank() -> None:
-    processes = [find_ranks(rank, 6, replicate=3) for rank in range(6)]
+    processes = [find_process(Ranks(rank, 6, replicate=3)) for rank in range(6)]
     assert [(process.rank, process.world_size) for process in processes] == [(0, 2)] * 3 + [(1, 2)] * 3
 
 
@@ -187,4 +188,4 @@ def test_replicate_gives_successive_processes_the_same_rank() -> None:
 )
 def test_meshes_and_replication_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
-        find_ranks(**arguments)  # type: ignore[arg-type]  # as given
+        find_process(Ranks(**arguments))  # type: ignore[arg-type]  # as given

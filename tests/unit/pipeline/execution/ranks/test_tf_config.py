@@ -6,7 +6,7 @@ import pytest
 from helpers.cluster.launchers import SLURM, TORCHRUN, set_all, tf_config
 
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks import Process, find_ranks
+from stoker.pipeline.execution.ranks import Process, find_process
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_tf_config_gives_rank_and_world_size(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
 ) -> None:
     set_all(monkeypatch, variables)
-    assert find_ranks() == Process(*expected, 0, 1, "TF_CONFIG")
+    assert find_process() == Process(*expected, 0, 1, "TF_CONFIG")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', '{"environment": "cloud"}'])
 def test_a_tf_config_without_a_cluster_is_one_process(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("TF_CONFIG", text)
-    assert find_ranks() == Process()
+    assert find_process() == Process()
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_tf_config_that_names_no_rank_is_refused(
 ) -> None:
     set_all(monkeypatch, variables)
     with pytest.raises(ConfigError, match=message):
-        find_ranks()
+        find_process()
 
 
 def test_torchrun_takes_precedence_over_tf_config_and_tf_config_over_slurm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
-    assert find_ranks() == Process(1, 3, 2, 4, "TF_CONFIG")
+    assert find_process() == Process(1, 3, 2, 4, "TF_CONFIG")
     set_all(monkeypatch, TORCHRUN)
-    assert find_ranks().source == "torchrun"
+    assert find_process().source == "torchrun"

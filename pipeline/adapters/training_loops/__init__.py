@@ -1,1 +1,0 @@
-"""Checks of training loops that count the steps of an epoch themselves."""

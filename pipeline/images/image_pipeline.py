@@ -1,0 +1,378 @@
+"""How a batch of images comes to be: every stage in order, and the pipeline that runs them.
+
+:func:`started_batches` starts each batch: draws, sizes, parameters, reading ahead, annotations, engine.
+:class:`~.completion.BatchCompletion` makes the columns of what came out, in the framework's arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import cached_property
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params import ImageParams
+from stoker.errors import ConfigError
+from stoker.formats.dataset.index import Samples
+from stoker.types import Size
+
+from .. import adapters
+from ..engines.base import Engine, ImageFormat, Result, Work
+from ..engines.registry import slow_needs
+from ..execution.batch import ColumnSpec
+from ..execution.pipeline import Pipeline, Producer, Started
+from ..execution.state import EpochParts
+from ..execution.stats import Counters, StatsTotals
+from ..execution.tracing import StageTimes
+from ..options import Ranks
+from ..order.exclusions import Exclusions, Fitting, Point, original, with_replacements
+from ..order.orders import Order
+from ..order.sample_source import is_remote
+from ..order.schedule import LastBatch, Schedule
+from .annotations import AnnotationProcessor, BatchAnnotations
+from .arrays import ArrayReader
+from .batch_assembler import function_output_spec
+from .columns import TO_SOURCE, Contents, ImageColumn
+from .completion import BatchCompletion, CollectedBatch
+from .config import ImageLoaderConfig
+from .engine_setup import EngineSetup
+from .objects import deciding_objects
+from .planned_batches import (
+    DrawnBatch,
+    ParameterDraws,
+    PlannedBatch,
+    block_reads,
+    planned_batches,
+)
+
+if TYPE_CHECKING:
+    from ..caching.prefetcher import CachedEpoch
+
+_TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
+
+
+class ImagePipeline(Pipeline):
+    """The stages of the batches of one image loader, and what they share: engine, readers, adapter."""
+
+    loader = "ImageLoader"
+    point_numbers = 1
+
+    def __init__(
+        self, config: ImageLoaderConfig, setup: EngineSetup, last_batch: LastBatch, totals: StatsTotals
+    ) -> None:
+        self.config = config
+        self.source = config.dataset
+        self.identity = config.identity
+        self.columns = config.columns
+        self.largest_position = config.order.n
+        self.counts_steps = config.size_plan.planner is not None
+        self.described = f"loader with {config.size_plan.planned_by}"
+        self.setup = setup
+        self._last_batch: LastBatch = last_batch
+        self._totals = totals
+        totals.engine = setup.plan.engine
+        totals.slow_steps = slow_needs(config.needs, config.last_custom_steps)
+        if setup.plan.engine != "reference":
+            totals.custom_steps = tuple(sorted(config.last_custom_steps))
+        self._open()
+
+    def _open(self) -> None:
+        """Make what the batches of all epochs share."""
+        config, setup, dataset = self.config, self.setup, self.source
+        threads, reading = setup.plan.num_threads, setup.reading
+        self.cached = None
+        if is_remote(dataset):
+            from .cached_images import CachedImages
+
+            self.cached = CachedImages(config, setup.process)
+        self.adapter = adapters.load(setup.framework, setup.plan.placement)
+        self.engine = setup.make_engine(config, self.adapter)
+        self.annotations = [
+            None if one.annotations.is_empty else AnnotationProcessor(dataset, one.annotations, threads)
+            for one in config.images
+        ]
+        self.arrays = None
+        if config.arrays.columns:
+            self.arrays = ArrayReader(
+                dataset, config.arrays, num_threads=threads, mapped=reading.mapped, verify=reading.verify
+            )
+
+    @property
+    def order(self) -> Order:
+        """See :class:`Pipeline`."""
+        return self.config.order
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """See :class:`Pipeline`; batches of a number of pixels may vary it."""
+        return self.config.size_plan.equal_epochs
+
+    def steps(self, epoch: int, position: int, parts: EpochParts) -> Schedule:
+        """See :class:`Pipeline`."""
+        return self.config.size_plan.steps(
+            self.order.n,
+            self.setup.process,
+            self._last_batch,
+            epoch=epoch,
+            start=position,
+            history=parts.history,
+        )
+
+    def producer(self, steps: Any, epoch: int) -> Producer:
+        """See :class:`Pipeline`."""
+        samples = steps.n / steps.world_size
+        completion = BatchCompletion(
+            self.config, self.adapter, self._totals, self.config.draw_epoch(epoch), samples
+        )
+        starts = started_batches(self, self.config, steps, epoch, self._totals.worker)
+        return Producer(starts, completion.complete, self._totals, self.engine.max_in_flight)
+
+    @contextmanager
+    def single_producer(self, steps: Any, epoch: int) -> Iterator[Producer]:
+        """See :class:`Pipeline`: it has an engine of its own, and its batch does not count."""
+        setup = replace(self.setup, reading=replace(self.setup.reading, read_ahead=0))
+        alone = ImagePipeline(self.config, setup, self._last_batch, StatsTotals())
+        try:
+            yield alone.producer(steps, epoch)
+        finally:
+            alone.close()
+
+    def spec(self, name: str) -> ColumnSpec:
+        """See :class:`Pipeline`; it may call the user's functions with zeros."""
+        if name == "image" and self.config.batch_transform_plan.functions:
+            return self._function_output_spec
+        return self.config.spec(name)
+
+    @cached_property
+    def _function_output_spec(self) -> ColumnSpec:
+        return function_output_spec(self.config, self.adapter, self.config.size_plan.batch_size)
+
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`Pipeline`."""
+        planner = self.config.size_plan.planner
+        return planner.fitting if planner else super().fitting
+
+    def check_exclusion(self) -> None:
+        """See :class:`Pipeline`."""
+        planner = self.config.size_plan.patch_planner
+        if planner and planner.captions:
+            raise ConfigError(
+                "exclude has no replacements for images whose captions are packed beside their patches",
+                hint="Leave the samples out of the next training: dataset.select(...), or stoker.remove.",
+            )
+
+    def point(self, epoch: int, position: int, parts: EpochParts) -> Point:
+        """See :class:`Pipeline`: it counts draws, or steps, of which an epoch has no more than draws."""
+        return (epoch * self.order.n + sum(done for _, done in parts.history) + position,)
+
+    def first_draw(self, state: Mapping[str, Any]) -> int:
+        """See :class:`Pipeline`."""
+        try:
+            return int(state["epoch"] * state.get("samples_per_epoch", self.order.n) + state["position"])
+        except (KeyError, TypeError):  # not a state, which is refused later
+            return 0
+
+    def exclude(self, exclusions: Exclusions) -> None:
+        """See :class:`Pipeline`."""
+        order = original(self.order)
+        if exclusions:
+            order = with_replacements(order, exclusions, self.config.seed, self.fitting)
+        self.config = replace(self.config, order=order)
+
+    def batches_to_json(self) -> dict[str, Any]:
+        """See :class:`Pipeline`."""
+        plan, reading = self.config.size_plan, self.setup.reading
+        arguments = {
+            "global_batch": (plan.pixels or plan.batch_size) * self.setup.process.world_size,
+            "last_batch": self._last_batch,
+            "on_error": self.config.bad_samples.on_error,
+            **{name: getattr(reading, name) for name in ("exact", "max_pixels", "verify")},
+        }
+        return arguments | ({"dali": asdict(self.setup.dali)} if self.engine.name == "dali" else {})
+
+    def options_elsewhere(self) -> dict[str, Any]:
+        """See :class:`Pipeline`."""
+        if self.engine.name == "dali":
+            raise ConfigError(
+                "workers make batches with the engine 'native', which differs from 'dali' by rounding",
+                hint="Give engine='native', with device='cuda' for batches on the GPU.",
+            )
+        process = self.setup.process
+        return {"engine": self.engine.name, "ranks": Ranks(process.rank, process.world_size)}
+
+    def together(self, steps: Any, *, unfinished: bool) -> Callable[[int], int]:
+        """See :class:`Pipeline`."""
+        config = self.config
+        if config.size_plan.padding:  # images may be large
+            return lambda _: 1
+        form = ImageFormat("uint8") if unfinished else config.image_format
+        images = sum((one.views or 1) * math.prod(form.shape(1, one.plan.size)) for one in config.images)
+        size = images * steps.batch_size * np.dtype(form.numpy_dtype).itemsize
+        count = max(1, min(_TOGETHER // size, _MOST_TOGETHER))
+        return lambda _: count
+
+    @property
+    def allocate(self) -> Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None:
+        """See :class:`Pipeline`."""
+        return self.adapter.allocate
+
+    @property
+    def can_be_finished(self) -> bool:
+        """See :class:`Pipeline`."""
+        form, needs = self.config.image_format, self.config.needs
+        is_larger = form.color == "rgb" and form.dtype != "uint8"
+        return is_larger and self.engine.name == "native" and needs.isdisjoint({"composition", "mean_image"})
+
+    def leave_unfinished(self) -> None:
+        """Leave all images for another process to finish, as the copy of a loader on a worker does."""
+        self.close()
+        self.setup = replace(self.setup, unfinished=True)
+        self._open()
+
+    def counters(self) -> Counters:
+        """See :class:`Pipeline`."""
+        return self.cached.counters() if self.cached else Counters()
+
+    def close(self) -> None:
+        """See :class:`Pipeline`."""
+        if self.cached:
+            self.cached.close()
+        self.engine.close()
+        for reader in (*self.annotations, self.arrays):
+            if reader:
+                reader.close()
+
+
+def started_batches(
+    pipeline: ImagePipeline, config: ImageLoaderConfig, steps: Schedule, epoch: int, stages: StageTimes
+) -> Iterator[Started]:
+    """Start the batches of these steps, one after the other. A reader of this function knows every stage."""
+    engine, remote, distance = pipeline.engine, pipeline.cached, pipeline.setup.reading.read_ahead
+    draws = ParameterDraws(config, config.draw_epoch(epoch))
+    cached = None
+    # The samples of each batch: the draws of this rank's steps, in the size that each step has.
+    planned = planned_batches(config, steps, epoch)
+    # The random parameters of their images.
+    drawn = draws.drawn(planned, steps)
+    # Their bytes, which the operating system reads ahead, or which come from a storage.
+    blocks = block_reads(config, steps, epoch) if distance and not remote else iter(())
+    for batch, params in _read_ahead(drawn, blocks, distance, engine):
+        if remote:
+            cached = cached or remote.begin_epoch(config, steps, epoch)
+            with stages.stage("fetching"):
+                cached.wait()
+        # Annotations and arrays are read on other threads.
+        wait_for_contents, decided = start_contents(pipeline, draws, batch, params)
+        # The engine decodes and transforms. Last, because an error after it would leave a batch in it.
+        if len(batch):
+            engine.submit(Work(batch.samples, decided[0], tuple(decided[1:])))
+        yield Started(1, _made(config, engine, cached, batch, wait_for_contents))
+
+
+def _made(
+    config: ImageLoaderConfig,
+    engine: Engine,
+    cached: CachedEpoch | None,
+    batch: PlannedBatch,
+    wait_for_contents: Callable[[], Contents],
+) -> Iterator[CollectedBatch]:
+    """Wait for the engine and the readers of one batch."""
+    result = engine.collect() if len(batch) else _empty_result(config, batch.size)
+    contents = wait_for_contents()
+    if cached:
+        cached.release()
+    yield CollectedBatch(batch, result, contents)
+
+
+def start_contents(
+    pipeline: ImagePipeline, draws: ParameterDraws, batch: PlannedBatch, known: Sequence[ImageParams]
+) -> tuple[Callable[[], Contents], list[ImageParams]]:
+    """Start what goes beside the images; return a function that waits for it, and all parameters.
+
+    Parameters that depend on objects are not ``known`` before the objects have been read.
+    """
+    config = draws.config
+    decided, annotated = [], []
+    arrays = pipeline.arrays.start(batch.positions) if pipeline.arrays else None
+    columns = zip(config.images, pipeline.annotations, strict=True)
+    for (column, processor), params in zip_longest(columns, known):
+        given, wait = _decide(draws, batch, column, processor, params)
+        decided.append(given)
+        annotated.append(wait)
+    leads_back = [f"{column.prefix}{TO_SOURCE}" in config.columns for column in config.images]
+    origins = config.dataset.origins(batch.positions) if any(leads_back) else None
+    to_source = [
+        None if origins is None or not leads else column.to_source(params, origins)
+        for column, params, leads in zip(config.images, decided, leads_back, strict=True)
+    ]
+    n, sizes = len(batch), [params.image_size for params in decided]
+    return (
+        lambda: Contents.of(n, [wait() for wait in annotated], to_source, sizes, arrays and arrays())
+    ), decided
+
+
+def _decide(
+    draws: ParameterDraws,
+    batch: PlannedBatch,
+    column: ImageColumn,
+    processor: AnnotationProcessor | None,
+    params: ImageParams | None,
+) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
+    """Draw the parameters of an image column if they are None, and start its annotations."""
+    if not processor:
+        return params or draws.draw(batch, column), BatchAnnotations
+    shown = column.samples_of_images(len(batch.sources))
+    positions = batch.sources[shown]
+    annotations = processor.read(positions)
+    objects = None
+    if annotations and column.annotations.needs_boxes:
+        objects = deciding_objects(annotations)
+    samples = batch.samples.take(shown)
+    params = params or draws.draw(batch, column, objects)
+    params = processor.pasted(positions, samples, params, annotations)
+    return params, processor.start(positions, samples, params, annotations)
+
+
+def _empty_result(config: ImageLoaderConfig, size: Size | None) -> Result:
+    """The images of a last batch for which this rank has no samples left."""
+    images, *others = (
+        np.empty(config.image_format.shape(0, column.at(size).size), config.image_format.numpy_dtype)
+        for column in config.images
+    )
+    return Result(images, np.empty(0, np.uint8), others=tuple(others))
+
+
+def _read_ahead(
+    batches: Iterator[DrawnBatch], blocks: Iterator[Samples | None], distance: int, engine: Engine
+) -> Iterator[DrawnBatch]:
+    """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
+
+    The distance grows by two with each batch, so that the first batch comes soon.
+    """
+    waiting: deque[DrawnBatch] = deque()
+    reach = 0
+    for planned, drawn in batches:
+        if distance and len(planned):
+            _ask_for(engine, next(blocks, None))
+            _ask_for(engine, planned.samples, drawn)
+        waiting.append((planned, drawn))
+        if len(waiting) > reach:
+            reach = min(distance, reach + 2)
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
+    # The engine reports a payload outside of its file when it reads the payload.
+    with contextlib.suppress(ValueError):
+        if samples:
+            engine.read_ahead(samples, drawn)
