@@ -18,7 +18,7 @@ import ray, stoker
 from ray._private.internal_api import memory_summary
 from ray.cluster_utils import Cluster
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
-from stoker.pipeline.images import engine_images
+from stoker.pipeline.images import image_pipeline
 
 SCALE = 2.5  # custom functions go to the workers by value
 OPTIONS = {
@@ -56,7 +56,7 @@ FAULTS = (
 ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
 with stoker.ImageLoader(sys.argv[1], **OPTIONS) as alone:
     expected = [[digest(batch) for batch in alone] for _ in range(2)]
-engine_images._MOST_TOGETHER = 2  # several requests in an epoch
+image_pipeline._MOST_TOGETHER = 2  # several requests in an epoch
 draw = random.Random(int(sys.argv[2]))
 loader = stoker.ImageLoader(sys.argv[1], **OPTIONS, workers=stoker.RayWorkers(local=False))
 saved = None
