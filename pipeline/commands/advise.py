@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from stoker.errors import ConfigError
 from stoker.formats.files import parse_byte_size
 from stoker.formats.open import open as open_dataset
 
-from .console import human_bytes, out, print_json, table
+from .console import count, human_bytes, out, print_json, table
 from .conversion_gain import Gain, measure_gain
 from .options import Dataset, JsonOutput
 
@@ -69,12 +69,12 @@ def advise(
         batch_bytes=batch_size * 3 * size * size * 4,
     )
     gains = measure_gain(opened, images, forms=TRAINING_FORMS, size=size)
-    advice = advise_on(gains, demand, len(opened))
+    advice = [advise_on(gain, demand, len(opened)) for gain in gains]
     cluster = None
     if network is not None:
         first = advice[0]  # as they are
         link = parse_byte_size("network", network)
-        cluster = cluster_demand(first, demand, 3 * size * size, first.bytes / len(opened), link)
+        cluster = ClusterDemand.of(first, demand, 3 * size * size, first.bytes / len(opened), link)
     if as_json:
         forms = [{**asdict(one), "memory": one.memory.total} for one in advice]
         found = {"demand": asdict(demand), "forms": forms}
@@ -128,50 +128,39 @@ TRAINING_FORMS: Mapping[str, Mapping[str, Any]] = {
 }
 """Options of a conversion by the command, from the one that changes images least."""
 
-_PREFETCH = 4
-"""Batches that a loader makes ahead by default."""
-
-_MORE_BATCHES = 2  # the one that the loop holds, and one whose memory is used next
+_BATCHES = 4 + 2  # made ahead by default; and one in the loop, one whose memory is used next
 _OF_A_THREAD = 1 << 20
 LIBRARY_BYTES = 40 << 20  # PyArrow, and the C++ module
 
 
 @dataclass(frozen=True)
 class MemoryDemand:
-    """The most memory that a rank needs, besides the program that trains.
+    """The most memory in bytes that a rank needs, besides the program that trains.
 
     Shards and index are mapped: the operating system keeps their bytes while it has room, and they do not
     count.
     """
 
-    batch_bytes: int  # Bytes of a batch
+    batch_bytes: int
     decoder_bytes: int  # The most that decoding an image takes
-    threads: int  # Threads of the engine
-    prefetch: int = _PREFETCH  # Batches that are made ahead
-
-    @property
-    def batches(self) -> int:
-        """Bytes of the batches that are in flight, ready, and in the loop."""
-        return (self.prefetch + _MORE_BATCHES) * self.batch_bytes
-
-    @property
-    def decoders(self) -> int:
-        """Bytes of the decoders of all threads, each with the largest image."""
-        return self.threads * (_OF_A_THREAD + self.decoder_bytes)
+    threads: int
 
     @property
     def total(self) -> int:
-        """Bytes of all."""
-        return self.batches + self.decoders + LIBRARY_BYTES
+        """Bytes of batches, of the decoders of all threads, each with the largest image, and of libraries."""
+        return (
+            _BATCHES * self.batch_bytes + self.threads * (_OF_A_THREAD + self.decoder_bytes) + LIBRARY_BYTES
+        )
 
     @property
     def sentence(self) -> str:
         """The bytes, and what they are for."""
+        batches, libraries = _BATCHES * self.batch_bytes, LIBRARY_BYTES
+        decoders = self.total - batches - libraries
         return (
-            f"A rank needs up to {human_bytes(self.total)} of memory: {human_bytes(self.batches)} for "
-            f"{self.prefetch + _MORE_BATCHES} batches of {human_bytes(self.batch_bytes)} each, as float32, "
-            f"{human_bytes(self.decoders)} for the decoders of {self.threads} "
-            f"thread{'s' * (self.threads > 1)}, and {human_bytes(LIBRARY_BYTES)} for libraries."
+            f"A rank needs up to {human_bytes(self.total)} of memory: {human_bytes(batches)} for {_BATCHES} "
+            f"batches of {human_bytes(self.batch_bytes)} each, as float32, {human_bytes(decoders)} for the "
+            f"decoders of {count(self.threads, 'thread')}, and {human_bytes(libraries)} for libraries."
         )
 
 
@@ -183,7 +172,7 @@ class Demand:
     cores: int  # Cores of the machine
     measured_cores: int  # Cores with which rates were measured
     bandwidth: int | None = None  # Bytes a second from the storage; None for no limit
-    ranks: int = 1  # Ranks of the machine
+    ranks: int = 1
     batch_bytes: int = 0  # Bytes of a batch of one rank
 
 
@@ -201,17 +190,12 @@ class Advice:
     memory: MemoryDemand  # The memory that a rank needs with these threads
 
 
-def advise_on(gains: Sequence[Gain], demand: Demand, images: int) -> list[Advice]:
-    """Return how each measured form meets the demand."""
-    return [_advise(gain, demand, gain.bytes / images) for gain in gains]
-
-
-def _advise(gain: Gain, demand: Demand, bytes_per_image: float) -> Advice:
-    of_a_core = gain.images_per_second / demand.measured_cores
-    rate = of_a_core * demand.cores
-    needed = demand.images_per_second / of_a_core
+def advise_on(gain: Gain, demand: Demand, images: int) -> Advice:
+    """Return how a measured form of ``images`` images meets the demand."""
+    of_a_core, bytes_per_image = gain.images_per_second / demand.measured_cores, gain.bytes / images
+    rate, needed = of_a_core * demand.cores, demand.images_per_second / of_a_core
     threads = max(1, min(math.ceil(needed / demand.ranks), demand.cores // demand.ranks))
-    from_storage = float("inf") if demand.bandwidth is None else demand.bandwidth / bytes_per_image
+    from_storage = math.inf if demand.bandwidth is None else demand.bandwidth / bytes_per_image
     return Advice(
         form=gain.form,
         images_per_second=rate,
@@ -235,9 +219,18 @@ class ClusterDemand:
     payload_bytes: float  # Bytes of an image in its form
     network: int  # Bytes a second of the link
 
+    @classmethod
+    def of(
+        cls, best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
+    ) -> ClusterDemand:
+        """Return what a cluster must add."""
+        cores = max(0.0, best.cores_needed - demand.cores)
+        rate = max(0.0, demand.images_per_second - best.images_per_second)
+        return cls(best.form, cores, rate, pixel_bytes, payload_bytes, network)
+
     @property
     def sentences(self) -> Iterator[str]:
-        """What the figures mean."""
+        """What the numbers mean."""
         if not self.cores:
             yield "The cores of this machine are enough, so workers on a cluster would not help."
             return
@@ -255,17 +248,3 @@ class ClusterDemand:
                 f"An encoded image takes {human_bytes(self.payload_bytes)} of the link, less than its "
                 "pixels: if the machine that trains has the cores, let it read the shards over the link."
             )
-
-
-def cluster_demand(
-    best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
-) -> ClusterDemand:
-    """Return what a cluster must add."""
-    return ClusterDemand(
-        best.form,
-        max(0.0, best.cores_needed - demand.cores),
-        max(0.0, demand.images_per_second - best.images_per_second),
-        pixel_bytes,
-        payload_bytes,
-        network,
-    )

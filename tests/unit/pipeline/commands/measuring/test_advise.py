@@ -17,10 +17,10 @@ import stoker
 from stoker.pipeline.commands.advise import (
     LIBRARY_BYTES,
     TRAINING_FORMS,
+    ClusterDemand,
     Demand,
     MemoryDemand,
     advise_on,
-    cluster_demand,
 )
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.conversion_gain import Gain, decoder_bytes
@@ -60,7 +60,7 @@ print(most - before)
     ],
 )
 def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[float]) -> None:
-    advice = advise_on(GAINS, demand, images=1000)
+    advice = [advise_on(gain, demand, images=1000) for gain in GAINS]
     assert [form.waits for form in advice] == pytest.approx(waits)
     needed = demand.images_per_second
     assert [form.cores_needed for form in advice] == pytest.approx([needed / 1000, needed / 4000])
@@ -76,12 +76,12 @@ def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[f
 )
 def test_a_cluster_adds_missing_cores_as_far_as_the_link_carries(network: int, phrases: list[str]) -> None:
     demand = Demand(8000, cores=2, measured_cores=2)
-    (best, _) = advise_on(GAINS, demand, images=1000)
-    text = " ".join(cluster_demand(best, demand, 150_000, 100_000, network).sentences)
+    (best, _) = [advise_on(gain, demand, images=1000) for gain in GAINS]
+    text = " ".join(ClusterDemand.of(best, demand, 150_000, 100_000, network).sentences)
     assert all(phrase in text for phrase in phrases), text
     rich = replace(demand, cores=8)
-    (best, _) = advise_on(GAINS, rich, images=1000)
-    assert "would not help" in " ".join(cluster_demand(best, rich, 150_000, 100_000, network).sentences)
+    (best, _) = [advise_on(gain, rich, images=1000) for gain in GAINS]
+    assert "would not help" in " ".join(ClusterDemand.of(best, rich, 150_000, 100_000, network).sentences)
 
 
 @pytest.mark.parametrize(
