@@ -165,7 +165,7 @@ def test_bad_samples_are_bad_in_all_views(
         ({"transforms": {"a": [Views(2, LARGE)]}}, "'a': Views stand in place of transforms"),
         ({"transforms": [Views(2, LARGE)]}, "Views stand in place of transforms"),
         ({"transforms": Views(2, LARGE)}, "Views stand in place of transforms"),
-        ({"transforms": {"a": LARGE, "b": [*LARGE, Normalize()]}}, "'a' are uint8, and those of 'b' float32"),
+        ({"transforms": {"a": LARGE, "b": [*LARGE, Normalize()]}}, "images of 'b' are float32"),
         (
             {"transforms": {"a": Views(1, LARGE, mask=BlockwiseMask(5))}},
             "'a': BlockwiseMask: patches of 5 pixels",
