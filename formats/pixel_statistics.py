@@ -1,10 +1,10 @@
-"""Statistics of pixels: the means and deviations that Normalize needs, and the mean image of DIGITS."""
+"""Statistics of pixels: mean and standard deviation for Normalize, and the mean image of DIGITS."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,24 @@ class PixelStatistics:
     mean_image: npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over pixels, by channel, and over images, by pixel; integers for bytes."""
+
+    pixels: int
+    values: list[Any]
+    squares: list[Any]
+    image: npt.NDArray[Any]
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.pixels + other.pixels,
+            [a + b for a, b in zip(self.values, other.values, strict=True)],
+            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
+            self.image + other.image,
+        )
+
+
 def pixel_statistics(
     dataset: Dataset,
     *,
@@ -54,24 +72,33 @@ def pixel_statistics(
 
     Sums of integers are exact; sums of floats are not.
     """
-    if dataset.manifest.sample_type != "image" or not len(dataset):
+    images = len(dataset)
+    if dataset.manifest.sample_type != "image" or not images:
         raise DatasetError("the dataset holds no images", path=dataset.path)
     threads = check_threads(num_threads)
     if min(mean_image_size) < 1:
         raise ConfigError("both sides of mean_image_size must be at least 1")
+    form = _form(_pixels(dataset, 0))
+    chunks = (range(start, min(start + _CHUNK, images)) for start in range(0, images, _CHUNK))
+    sum_images = partial(_sum_images, dataset, size=mean_image_size, form=form)
     total: _Sums | None = None
-    for done, part in _sums(dataset, mean_image_size, threads):
-        total = total.plus(part) if total else part
+    for chunk, sums in thread_map(sum_images, chunks, "pixels", threads, 2 * threads):
+        total = total + sums if total else sums
         if progress is not None:
-            progress(done, len(dataset))
+            progress(chunk.stop, images)
     assert total is not None, "there is at least one image"
-    mean, std = total.moments()
+    n, white = total.pixels, {"uint8": 255, "uint16": 65535}.get(form[1], 1)
+    # From a variance in integers, because a difference of large floats would be inexact.
+    variances = (
+        max(n * square - value**2, 0) / n**2
+        for value, square in zip(total.values, total.squares, strict=True)
+    )
     return PixelStatistics(
-        images=len(dataset),
-        pixels=total.pixels,
-        mean=mean,
-        std=std,
-        mean_image=(total.image / len(dataset)).astype(np.float32),
+        images=images,
+        pixels=n,
+        mean=tuple(value / (white * n) for value in total.values),
+        std=tuple(math.sqrt(variance) / white for variance in variances),
+        mean_image=(total.image / images).astype(np.float32),
     )
 
 
@@ -79,62 +106,21 @@ def check_mean_image(path: str | os.PathLike[str]) -> None:
     """Check that :func:`save_mean_image` can write to a path, before the images are decoded."""
     file = Path(path)
     if file.suffix.lower() not in (".png", ".npy"):
-        raise ConfigError(f"a mean image is written as .png or .npy, not {file.suffix!r}", path=path)
+        raise ConfigError(f"a mean image must be written as .png or .npy, found {file.suffix!r}", path=path)
     if not file.parent.is_dir():
         raise ConfigError("the folder of the mean image does not exist", path=file.parent)
 
 
 def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
-    """Write a mean image: as it is to ``.npy``, or rounded to bytes to ``.png``."""
-    # mean_image (H, W, C) float32
+    """Write a mean image, (H, W, C): as it is to ``.npy``, or rounded to bytes to ``.png``."""
     check_mean_image(path)
     if Path(path).suffix.lower() == ".npy":
         with Path(path).open("wb") as file:  # given only a path, NumPy adds a suffix to .NPY
             np.save(file, mean_image)
     elif mean_image.shape[2] != 3 or mean_image.max() > 255:
-        raise ConfigError("the mean of these arrays is no picture", path=path, hint="Write it as .npy.")
+        raise ConfigError("the mean of these arrays is not an image", path=path, hint="Write it as .npy.")
     else:
         Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over pixels, by channel, and over images, by pixel; ``white`` is the level that counts as 1."""
-
-    white: int
-    pixels: int
-    values: list[Any]
-    squares: list[Any]
-    image: npt.NDArray[Any]
-
-    def plus(self, other: _Sums) -> _Sums:
-        return _Sums(
-            self.white,
-            self.pixels + other.pixels,
-            [a + b for a, b in zip(self.values, other.values, strict=True)],
-            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
-            self.image + other.image,
-        )
-
-    def moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the mean and the standard deviation of each channel, from a variance in integers."""
-        n = self.pixels
-        means = [value / (self.white * n) for value in self.values]
-        deviations = [
-            math.sqrt(max(n * square - value**2, 0) / n**2) / self.white
-            for value, square in zip(self.values, self.squares, strict=True)
-        ]
-        return tuple(means), tuple(deviations)
-
-
-def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
-    """Yield the sums of each chunk of images, with the number of images up to its end."""
-    form = _form(_pixels(dataset, 0))
-    starts = range(0, len(dataset), _CHUNK)
-    chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
-    sums = partial(_sum_images, dataset, size=size, form=form)
-    for chunk, chunk_sums in thread_map(sums, chunks, "pixels", threads, 2 * threads):
-        yield chunk.stop, chunk_sums
 
 
 def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
@@ -156,24 +142,20 @@ def _form(pixels: npt.NDArray[Any]) -> tuple[int, str]:
 
 def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form: tuple[int, str]) -> _Sums:
     channels, dtype = form
-    white = {"uint8": 255, "uint16": 65535}.get(dtype, 1)
     image: npt.NDArray[Any] = np.zeros((*size, channels), np.int64 if form == _RGB else np.float64)
     pixels, values, squares = 0, [0] * channels, [0] * channels
     for position in positions:
         array = _pixels(dataset, position)
         if _form(array) != form:
             described = "{} channels of {}".format(*_form(array))
-            raise dataset.error(
-                position,
-                f"the array has {described}, and the first image {channels} of {dtype}",
-                DecodeError,
-            )
+            message = f"the array has {described}, and the first image {channels} of {dtype}"
+            raise dataset.error(position, message, DecodeError)
         pixels += array.shape[0] * array.shape[1]
         image += _native.resize(array, size) if form == _RGB else _resized(array, size)
         for channel, (value, square) in enumerate(_channel_sums(array)):
             values[channel] += value
             squares[channel] += square
-    return _Sums(white, pixels, values, squares, image)
+    return _Sums(pixels, values, squares, image)
 
 
 def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.float32]:

@@ -116,7 +116,7 @@ def _check_own_shards(folder: Path, last: Manifest) -> None:
         raise DatasetError(
             "samples can be added only to a dataset whose shards Stoker wrote into its folder",
             path=folder,
-            hint="convert the new samples into another dataset, and load both: stoker.mix",
+            hint="Convert the new samples into another dataset, and load both: stoker.mix.",
         )
 
 
@@ -129,7 +129,7 @@ def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
         raise ConfigError(
             f"an object of the samples has {count} keypoints, and one of the dataset has {len(names)}: "
             f"{', '.join(names)}",
-            hint="give all of them in this order; one with visibility 0 is not labelled",
+            hint="Give all of them in this order; one with visibility 0 is not labelled.",
         )
     same = count == len(names) and new.annotations.ignore == last.annotations.ignore
     return replace(new, annotations=last.annotations) if same else new
@@ -186,13 +186,13 @@ def _convert_like(
     if unknown := sorted(arguments.keys() - {*allowed, "num_threads", "progress"}):
         raise ConfigError(
             f"append has no option {unknown[0]}: new samples are converted as those of the dataset were",
-            hint=f"options that say how the source is read are {', '.join(allowed)}",
+            hint=f"Options that say how the source is read are {', '.join(allowed)}.",
         )
     if isinstance(src, (str, os.PathLike)) and is_data_file(src):
         raise ConfigError(
             "append adds one source, and a data.yaml names several splits",
             path=src,
-            hint="name the folder of one split, such as train/images",
+            hint="Name the folder of one split, such as train/images.",
         )
     # With overwrite, an unfinished conversion resumes if its source is the same, and is removed otherwise.
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **arguments}
@@ -261,8 +261,8 @@ def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
         return arguments
     if options["chat_template"] != "chatml":
         raise ConfigError(
-            "the dataset has chats, but not the template that made texts of them",
+            "the dataset has chats, but not the template that made documents of them",
             path=folder,
-            hint="convert the new chats with --vocabulary FOLDER and the same template, then stoker merge",
+            hint="Convert the new chats with vocabulary=FOLDER and the same template, then merge both.",
         )
     return {**arguments, "fields": None, "messages": options["fields"], "chat_template": "chatml"}

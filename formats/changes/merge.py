@@ -66,7 +66,7 @@ def merge(
         WriteError: The disk is full or refuses a write.
     """
     if isinstance(datasets, str) or len(datasets) < 2:
-        raise ConfigError(f"merge needs two datasets or more, not {datasets!r}")
+        raise ConfigError(f"merge needs two datasets or more, found {datasets!r}")
     parts = [_part(path) for path in datasets]
     check_parts(parts)
     classes = join_classes(parts)
@@ -94,7 +94,7 @@ def _part(path: str | os.PathLike[str]) -> Part:
         raise DatasetError(
             "the dataset is an index of image files, and there are no shards to merge",
             path=folder,
-            hint="convert the images, or load both datasets: stoker.mix",
+            hint="Convert the images, or load both datasets: stoker.mix.",
         )
     open_index(folder, part.manifest)
     part.manifest.data_files(folder, check=True)
@@ -109,7 +109,7 @@ def _make_room(target: Path) -> None:
         raise DatasetError(
             f"the folder is not empty: it has {files[0].name}",
             path=target,
-            hint="name another folder for the merged dataset",
+            hint="Name another folder for the merged dataset.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Removal of samples from a dataset, which makes a version without them."""
+"""``stoker.remove``: a version of a dataset without some of its samples."""
 
 from __future__ import annotations
 
@@ -15,21 +15,9 @@ import pyarrow.compute as pc
 from stoker.errors import ConfigError, SourceError
 
 from ..dataset.index import Index, concat_indexes, open_index, write_index
-from ..dataset.manifest import IndexFile, Manifest, index_name
+from ..dataset.manifest import IndexFile, index_name
 from ..dataset.selection import matching
 from ..dataset.versions import ChangeSummary, NextVersion, locked_dataset, publish_version, staging_folder
-
-
-def read_keys(file: Path) -> list[str]:
-    """Return the keys in a file, one a line."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"the file of keys cannot be read: {error}", path=file) from error
-    return [line.removesuffix("\r") for line in lines if line.strip()]
-
-
-Mask = npt.NDArray[np.bool_]
 
 _CHUNK = 1 << 20  # rows
 _NOT_FOUND = "key that is not in the dataset"
@@ -59,63 +47,55 @@ def remove(
         WriteError: The disk is full or refuses a write.
     """
     if keys is None and where is None:
-        raise ConfigError("remove needs keys or a condition", hint="such as where='width < 64'")
+        raise ConfigError("remove needs keys or a condition", hint="Such as where='width < 64'.")
+    changes, skipped = [], {}
     with locked_dataset(dataset) as (folder, last):
         index = open_index(folder, last)
-        listed, skipped = _listed_keys(keys), {}
         out = np.zeros(len(index), bool)
-        if listed is not None:
-            out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(listed, pa.large_string())))
-            missing = len(set(listed) - set(index.keys(np.flatnonzero(out))))
-            skipped = {_NOT_FOUND: missing} if missing else {}
+        if keys is not None:
+            source = ""
+            if isinstance(keys, (str, os.PathLike)):
+                source, keys = f" of {Path(keys).name}", _read_keys(Path(keys))
+            listed = set(keys)
+            out |= np.asarray(
+                pc.is_in(index.arrow("key"), value_set=pa.array(sorted(listed), pa.large_string()))
+            )
+            if missing := len(listed - set(index.keys(np.flatnonzero(out)))):
+                skipped[_NOT_FOUND] = missing
+            changes.append(f"{len(listed):,} key{'' if len(listed) == 1 else 's'}{source}")
         if where is not None:
             out |= matching(index, where)
-        _check(out, folder)
-        grown = _publish(folder, last, index, ~out, _words(keys, where, listed))
-    return ChangeSummary(
-        folder, grown.dataset_version, grown.index.rows, removed=int(out.sum()), skipped=skipped
-    )
+            changes.append(f"where {where}")
+        if not out.any():
+            raise ConfigError(
+                "no sample would be left out: no key is in the dataset, and no sample meets the condition",
+                path=folder,
+                hint="stoker info --versions says what earlier commands have left out.",
+            )
+        if out.all():
+            raise ConfigError(
+                "every sample would be left out", path=folder, hint="Remove the folder instead."
+            )
+        with staging_folder(folder) as staging:
+            merged = staging / "merged.arrow"
+            concat_indexes(_filtered_parts(index, ~out, staging), merged)
+            name = index_name(last.dataset_version + 1)
+            grown = replace(last, index=IndexFile.of(merged, int((~out).sum()), name))
+            change = f"remove {' and '.join(changes)}"
+            publish_version(folder, last, NextVersion(grown, merged, change), staging)
+    version, samples = grown.dataset_version, grown.index.rows
+    return ChangeSummary(folder, version, samples, removed=int(out.sum()), skipped=skipped)
 
 
-def _listed_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> list[str] | None:
-    if keys is None:
-        return None
-    return read_keys(Path(keys)) if isinstance(keys, (str, os.PathLike)) else list(keys)
+def _read_keys(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"the file of keys cannot be read: {error}", path=file) from error
+    return [line.removesuffix("\r") for line in lines if line.strip()]
 
 
-def _check(out: Mask, folder: Path) -> None:
-    if not out.any():
-        raise ConfigError(
-            "no sample would be left out: no key is in the dataset, and no sample meets the condition",
-            path=folder,
-            hint="stoker info --versions says what earlier commands have left out",
-        )
-    if out.all():
-        raise ConfigError("every sample would be left out", path=folder, hint="remove the folder instead")
-
-
-def _words(keys: object, where: object, listed: list[str] | None) -> str:
-    words = []
-    if listed is not None:
-        name = f" of {Path(keys).name}" if isinstance(keys, (str, os.PathLike)) else ""
-        number = len(set(listed))
-        words.append(f"{number:,} key{'' if number == 1 else 's'}{name}")
-    if where is not None:
-        words.append(f"where {where}")
-    return f"remove {' and '.join(words)}"
-
-
-def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str) -> Manifest:
-    with staging_folder(folder) as staging:
-        merged = staging / "merged.arrow"
-        concat_indexes(_filtered_parts(index, keep, staging), merged)
-        name = index_name(last.dataset_version + 1)
-        grown = replace(last, index=IndexFile.of(merged, int(keep.sum()), name))
-        publish_version(folder, last, NextVersion(grown, merged, words), staging)
-    return grown
-
-
-def _filtered_parts(index: Index, keep: Mask, staging: Path) -> list[Path]:
+def _filtered_parts(index: Index, keep: npt.NDArray[np.bool_], staging: Path) -> list[Path]:
     """Write the rows to keep as files of at most a million rows, so that memory does not grow with them."""
     parts = []
     for start in range(0, len(keep), _CHUNK):

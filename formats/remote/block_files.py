@@ -32,6 +32,17 @@ from stoker.log import EventLog
 
 from .retry import StoppedError
 
+Blocks = npt.NDArray[np.int64]
+
+BLOCK_BYTES = 256 << 10
+"""Small enough that a sample fetches few other bytes, large enough to be worth a request."""
+
+_LOG = EventLog("cache")
+_STATE_NAME = ".blocks"
+_FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
+_LIMITS = 1 << 41  # offset of the locks whose own offsets state the limits of the processes
+_NO_LIMIT = 1 << 40
+_POLL = 0.01  # seconds between two tries for a lock that another process holds
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a write to a disk without room."""
 
@@ -150,19 +161,6 @@ def locked_from(descriptor: int, low: int) -> int | None:
     request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, low, 0, 0)
     held, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
     return None if held == fcntl.F_UNLCK else int(start)
-
-
-Blocks = npt.NDArray[np.int64]
-
-BLOCK_BYTES = 256 << 10
-"""Small enough that a sample fetches few other bytes, large enough to be worth a request."""
-
-_LOG = EventLog("cache")
-_STATE_NAME = ".blocks"
-_FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
-_LIMITS = 1 << 41  # offset of the locks whose own offsets state the limits of the processes
-_NO_LIMIT = 1 << 40
-_POLL = 0.01  # seconds between two tries for a lock that another process holds
 
 
 class BlockFiles:

@@ -128,7 +128,7 @@ def test_arrays_have_statistics_of_each_channel(tmp_path: Path, dtype: str, whit
         tmp_path / "shards", batch_size=3, transforms=transforms, color="as_stored"
     ) as loader:
         assert abs(next(iter(loader)).image.mean()) < 0.1
-    with pytest.raises(ConfigError, match=r"no picture.*mean.png"):
+    with pytest.raises(ConfigError, match=r"not an image.*mean.png"):
         save_mean_image(tmp_path / "mean.png", found.mean_image)
 
 

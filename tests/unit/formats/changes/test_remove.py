@@ -41,7 +41,7 @@ def test_a_file_of_keys_may_have_empty_lines_and_carriage_returns(
     assert stoker.open(train).keys([0, 1]) == ["k1", "k3"]
 
 
-def test_an_exclusion_that_is_refused_makes_no_version(write_objects: Callable[..., Path]) -> None:
+def test_a_removal_that_is_refused_makes_no_version(write_objects: Callable[..., Path]) -> None:
     folder = write_objects("out", range(3))
     with pytest.raises(ConfigError, match="remove needs keys or a condition"):
         stoker.remove(folder)
