@@ -29,12 +29,12 @@ from .reference import convert
 Samples = npt.NDArray[np.int64]
 
 _MIXUP, _CUTMIX = -1, -2
-"""Positions for ``derive_key``, below those of any list of transforms."""
+"""Positions for ``derive_key``, below the positions in any list of transforms."""
 
 
 @dataclass(frozen=True)
 class MixParams:
-    """How N images and their labels are mixed with those of other samples in the batch."""
+    """How N images and their labels are mixed with other samples of the batch."""
 
     partner: npt.NDArray[np.int64]  # (N,) int64, index in the batch of the other sample
     share: npt.NDArray[np.float32]  # (N,) float32, weight of the image's own pixels, outside of ``box``
@@ -133,7 +133,7 @@ class CutMix(BatchTransform):
     """Replace a box of the image by the same box of another image (Yun et al., 2019).
 
     The box has the image's aspect ratio. Its area, as a share of the image's and before the box is cut at the
-    border, follows Beta(alpha, alpha); its centre is uniform. The label's share is that of the pixels.
+    border, follows Beta(alpha, alpha); its centre is uniform. The label's share is the share of pixels.
 
     Args:
         alpha: Parameter of the Beta distribution; 1 for uniform shares.

@@ -1,4 +1,4 @@
-"""Colour operations as linear maps of RGB.
+"""Colours of a batch as affine maps of RGB, and the matrices of colour operations.
 
 Each function takes the draws of N samples, (N,) arrays, and returns (N, 3, 3) float64 matrices
 that act on RGB columns; brightness and saturation take any shape in place of (N,). Grey is torchvision's:
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from .steps import Affine, Step
 
 Float = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
 
 GREY = np.array([0.2989, 0.587, 0.114])
 """Weights of R, G and B in grey."""
@@ -56,8 +58,6 @@ def permutation(order: npt.NDArray[np.int64]) -> Float:
     """Channel ``i`` becomes what channel ``order[:, i]`` was; (N, 3) integers."""
     return np.eye(3)[order]
 
-
-Rows = npt.NDArray[np.int64]
 
 _UNCHANGED = np.eye(3, 7)
 """The map that changes no colour."""

@@ -127,7 +127,7 @@ def _plain(value: Any) -> Any:
     if not (value is None or isinstance(value, (str, bool, int, float))):
         raise ConfigError(
             f"arguments of transforms must be values that JSON can hold, found {type(value).__name__}",
-            hint="Use numbers, texts or tuples of them: checkpoints and recipes hold them.",
+            hint="Use numbers, strings or tuples of them: checkpoints and recipes hold them.",
         )
     return value
 

@@ -1,4 +1,4 @@
-"""Symmetric Dirichlet and Beta variates from a fixed number of uniform numbers, for AugMix and MixUp."""
+"""Draws that several transforms share, from a fixed number of uniform numbers each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy.typing as npt
 from .description import between
 
 Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+
 
 _ATTEMPTS = 6
 DRAWS = 3 * _ATTEMPTS + 1
@@ -55,8 +57,6 @@ def symmetric_beta(alpha: float, u: Float) -> Float:
         odds = ((1 - u[:, 0]) ** (-1 / alpha) - 1) * cosine**2
         return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
 
-
-Int = npt.NDArray[np.int64]
 
 ATTEMPTS = 10
 """Number of attempts, as in torchvision."""

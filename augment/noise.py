@@ -1,10 +1,19 @@
-"""Normal noise as a function of a key and a pixel, so that any part of an image can be made alone.
+"""Noise and displacement fields, each a function of a key, so that all engines make the same.
 
-The pixel in row r and column c of an image W wide is pixel ``p = r * W + c``. Its 64 bits are number p of
-the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). Red takes the lowest 16 bits, green the
-next 16, then blue, then a fourth channel. The next four channels take the bits of number ``p + 2**40``, and
-so on. The number k of 16 bits gives the quantile ``(k + 0.5) / 65536`` of the standard normal distribution,
-in float32. Values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in every engine.
+The pixel in row r and column c of an image W wide is pixel ``p = r * W + c``. Its 64 bits are number p of the
+SplitMix64 sequence from the key (:func:`stoker.random.sequence`).
+
+Normal noise: red takes the lowest 16 bits, green the next 16, then blue, then a fourth channel. The next four
+channels take the bits of number ``p + 2**40``, and so on. The number k of 16 bits gives the quantile
+``(k + 0.5) / 65536`` of the standard normal distribution, in float32. Values reach from -4.33 to 4.33, and
+have a variance of 0.9999. Any part of an image can be made alone.
+
+The field of ElasticTransform is made as torchvision makes it (``torchvision.transforms.v2``, 0.29): uniform
+noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times ``alpha`` over the size in
+torchvision's unit, which is half the image. In pixels that is ``alpha / 2``. With k for the lowest 16 bits of
+the pixel, the noise along x is ``(2 * k + 1) / 65536 - 1``; the next 16 bits are for y. The Gaussian
+ends 4 sigma from its centre, its weights are rounded to multiples of 2**-16 so that they sum to 1, and the
+field is continued by reflection. So all sums are exact in float64.
 """
 
 from __future__ import annotations
@@ -18,10 +27,12 @@ import numpy.typing as npt
 from stoker.random import sequence
 from stoker.types import Size
 
+Float = npt.NDArray[np.float64]
+
 _LEVELS = 1 << 16
 _CHANNELS_OF_NUMBER = 4
 _NEXT_NUMBER = 1 << 40
-"""Distance in the sequence from the number of a pixel to that of its next four channels."""
+"""Distance in the sequence between the numbers of a pixel for four channels and for the next four."""
 
 
 @lru_cache(maxsize=1)
@@ -46,8 +57,6 @@ def normal_noise(
     parts = numbers[..., number] >> (16 * part).astype(np.uint64)
     return np.asarray(quantiles()[(parts & np.uint64(_LEVELS - 1)).astype(np.intp)])
 
-
-Float = npt.NDArray[np.float64]
 
 _ONE = 1 << 16
 _UNIT = 2.0**-48

@@ -14,9 +14,11 @@ from .noise import normal_noise
 from .steps import Step, step_names
 
 Int = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
+
 
 WHOLE = -1
-"""The tile of a part that is no tile of a mosaic."""
+"""The tile of a part outside of any mosaic."""
 
 WHOLE_SHARE = 1 << 16
 """The share of a layer that hides the layers below it."""
@@ -72,7 +74,7 @@ class Paste:
 class Composition:
     """How P parts, which show one sample each, become N images.
 
-    The rows of the parameters are those of the parts. For each image, in this order: a canvas is filled with
+    The parameters have a row for each part. For each image, in this order: a canvas is filled with
     ``fill``; each part of layer 0 is resampled onto its rectangle of the canvas and leaves the rest as it is;
     each further layer is made in the same way on its own canvas and merged with the layers below;
     steps, ``color`` and boxes to erase of the image's first part follow. A warped part is seen at the pixels
@@ -101,14 +103,11 @@ class Composition:
         return np.flatnonzero(np.diff(self.image, prepend=-1))
 
 
-Rows = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Channels:
     """Units of images of C channels that are not RGB or grey.
 
-    The geometry is that of a batch without a border. Each channel is resampled by itself, and a resampled
+    There is no border. Each channel is resampled by itself, and a resampled
     uint8 is rounded after each axis, as Pillow does. The steps are displacements. Then each level x becomes
     ``scale * x + shift``.
     """
@@ -178,7 +177,7 @@ class Border:
 
     ``region``, ``dest``, ``flip`` and ``fill`` then describe a tile, whose size may differ from sample to
     sample. The pixel of the output in row r and column c is the tile's in row ``rows[r]`` and column
-    ``columns[c]``. With a warp, too, the rows and columns are those of its canvas: the canvas is made and
+    ``columns[c]``. With a warp they are rows and columns of its canvas: the canvas is made and
     rounded to uint8, and the warp resamples it or picks its pixels.
     """
 

@@ -238,7 +238,7 @@ def compile_image(
             as its largest image, rounded up to a multiple of this. None where all must have one size.
 
     Raises:
-        ConfigError: An item is no transform, the order or the dtype is invalid, or the size of the output
+        ConfigError: An item is not a transform, the order or the dtype is invalid, or the size of the output
             differs from sample to sample.
     """
     size: Size | None = None
@@ -399,7 +399,7 @@ def _check_mean(form: Form, *, padded: bool) -> None:
         )
     if padded:
         raise ConfigError(
-            "sizes: SubtractMean needs batches of images of one size",
+            "sizes: SubtractMean needs image batches of one size",
             hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
         )
 
@@ -428,6 +428,6 @@ def _channels(state: TransformState, form: Form) -> Channels:
 
 
 def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
-    """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
+    """Height and width of a batch that holds all images, and of each image, (N, 2)."""
     height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
     return _fixed((height, width)), np.ascontiguousarray(state.size.T, np.int32)

@@ -1,4 +1,4 @@
-"""Recipes: a list of transforms as JSON, to be kept beside a model and shared.
+"""Recipes: a list of transforms as JSON, to be kept with a model and shared.
 
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
@@ -128,7 +128,7 @@ def save_recipe(
     """Write ``transforms``, or views by the names of their columns, with all arguments to a JSON file.
 
     Raises:
-        ConfigError: An item is no transform, or has an argument that JSON cannot hold.
+        ConfigError: An item is not a transform, or has an argument that JSON cannot hold.
     """
     Path(path).write_text(json.dumps(recipe_json(transforms), indent=2) + "\n", "utf-8")
 
@@ -157,7 +157,7 @@ def register(transform: type[_T]) -> type[_T]:
     """Let recipes name your own transform; a decorator of its class.
 
     Raises:
-        ConfigError: The class is no dataclass derived from Transform, or another transform has its name.
+        ConfigError: The class is not a dataclass derived from Transform, or another transform has its name.
     """
     name = transform.__name__
     if not (issubclass(transform, Transform) and "__dataclass_params__" in vars(transform)):

@@ -17,6 +17,8 @@ from .params import WHOLE_SHARE, Channels, Composition, ImageParams
 from .resampling import Interpolation, apply_matrix, interpolate, pick, resample
 from .steps import Displace
 
+Pixels = npt.NDArray[np.uint8]
+
 
 def execute(
     params: ImageParams,
@@ -200,9 +202,6 @@ def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[
     return values.astype(dtype)
 
 
-Pixels = npt.NDArray[np.uint8]
-
-
 def compose(
     params: ImageParams,
     image: int,
@@ -234,7 +233,7 @@ def shown_parts(params: ImageParams, image: int) -> list[int]:
 
 def _composition(params: ImageParams) -> Composition:
     if params.composition is None:
-        raise AssertionError("the parameters are those of images of one sample each")
+        raise AssertionError("each image shows one sample")
     return params.composition
 
 

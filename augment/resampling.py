@@ -1,9 +1,9 @@
-"""Interpolation of resized images: torchvision's names, Pillow's filters.
+"""Interpolation of resized images by its names, and projective maps of points and images in slow exact NumPy.
 
-All but nearest and the plain ones antialias: if an image shrinks n times, the filter becomes n times wider,
-as in torchvision with ``antialias=True`` and in Pillow's ``Image.resize``. Rows are resampled first, then
-columns, and each of the two passes rounds and clips to uint8. (Since Pillow 13 its own order depends on the
-sizes; filters with negative weights then differ by a few levels.)
+All interpolations but nearest and the plain ones antialias: if an image shrinks n times, the filter becomes n
+times wider, as in torchvision with ``antialias=True`` and in Pillow's ``Image.resize``. Rows are resampled
+first, then columns, and each of the two passes rounds and clips to uint8. (Since Pillow 13 its own order
+depends on the sizes; filters with negative weights then differ by a few levels.)
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Pixels = npt.NDArray[Any]
+Indices = npt.NDArray[np.intp]
+Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
 
 class Interpolation(IntEnum):
@@ -61,11 +66,6 @@ SUPPORT = np.array([0.0, 1.0, 2.0, 3.0, 1.0, 2.0])
 WARPING = (Interpolation.NEAREST, Interpolation.BILINEAR)
 """Interpolations of warps; see :class:`stoker.augment.params.Warp`."""
 
-
-Float = npt.NDArray[np.float64]
-Pixels = npt.NDArray[Any]
-Indices = npt.NDArray[np.intp]
-Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
 _TILE = 16
 """Side of the squares of output that are computed at once: a small one needs a small part of the source."""
@@ -126,7 +126,7 @@ def _cubic(distance: Float) -> Float:
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
     """Give each pixel of the output the pixel of ``source`` into which its centre falls.
 
-    Arguments and result are those of :func:`resample`.
+    Arguments and result are as for :func:`resample`.
     """
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
     return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, source.dtype))

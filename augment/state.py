@@ -45,6 +45,7 @@ Bool = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
+
 MODES = ("edge", "reflect", "symmetric")
 """How padding can continue an image."""
 
@@ -64,7 +65,7 @@ class _Samples:
         return replace(self, **taken)
 
     def put(self: S, rows: Rows, taken: S) -> None:
-        """Let the samples at ``rows`` be those of ``taken``; conditions that either has hold for both."""
+        """Replace the samples at ``rows`` by ``taken``; flags that either has set hold for both."""
         for name, part in taken._arrays().items():
             array = getattr(self, name).copy()
             array[self._index(name, rows)] = part
@@ -370,7 +371,7 @@ def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
 
 @dataclass(kw_only=True)
 class TransformState:
-    """N images in the middle of their transforms, which change it by its methods and those of ``color``."""
+    """N images in the middle of their transforms, which change it by its methods and by ``color``."""
 
     geometry: GeometryState  # Which part of the source the images show
     color: ColorMap  # What happens to their colours

@@ -31,6 +31,12 @@ from stoker.types import Size
 from .noise import displacement, normal_noise, quantiles
 from .resampling import pick, resample
 
+Pixels = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.integer]
+Counts = npt.NDArray[np.intp]
+Rule = Callable[[Counts], npt.NDArray[np.intp]]
+Float = npt.NDArray[np.float64]
+
 __all__ = [
     "AddNoise",
     "Affine",
@@ -51,8 +57,6 @@ __all__ = [
     "step_names",
 ]
 
-Pixels = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.integer]
 _Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
@@ -215,10 +219,6 @@ def _is_array(value: object, dtype: type[np.generic], shape: tuple[int, ...]) ->
 def form(value: Any) -> str:
     """Shape and dtype of an array, or the repr of another value, for an error."""
     return f"{value.shape} {value.dtype}" if isinstance(value, np.ndarray) else repr(value)
-
-
-Counts = npt.NDArray[np.intp]
-Rule = Callable[[Counts], npt.NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -467,15 +467,12 @@ class Compress(Step):
             return np.asarray(decoded)
 
 
-Float = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Displace(Step):
     """The image, displaced by the field of :func:`stoker.augment.noise.displacement`.
 
-    Values between pixels are bilinear and rounded half up, or with ``nearest`` those of the pixel that the
-    coordinates fall into. Outside of the image is ``fill``.
+    Values between pixels are bilinear and rounded half up, or with ``nearest`` the values of the pixel that
+    the coordinates fall into. Outside of the image is ``fill``.
 
     Attributes:
         keys: (N,) uint64, of the fields.

@@ -20,9 +20,10 @@ Bools = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
+
 _ATTEMPTS = 10
 _POSITION = -4
-"""Position for ``derive_key``, below those of any list of transforms and of transforms of batches."""
+"""Position for ``derive_key``, below the positions of all transforms."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def _numbers(states: npt.NDArray[np.uint64], indices: Int64) -> Float:
 class Views(Description):
     """Several views of each sample: images of one size by the same transforms, each drawn independently.
 
-    A loader hands them out as one column, (count, N, 3, H, W): ``column[0]`` is the batch of the first views.
+    A loader returns them as one column, (count, N, 3, H, W): ``column[0]`` is the batch of the first views.
 
     Args:
         count: Views of each sample, from 1. None for one image without an axis of views, (N, 3, H, W), as a

@@ -268,6 +268,8 @@ def _steps(params: ImageParams) -> Iterator[Displace]:
 
 def _moved(params: ImageParams, step: Displace, points: Float, owner: Owner) -> Float:
     """Points of images, (M, P, 2), displaced."""
+    # The field leads from the output to the image before. Points need its inverse, for which they take the
+    # negated field at the pixel that holds them, as torchvision does in elastic_keypoints.
     moved: Float = points.copy()
     for i in np.unique(owner[step.where[owner]]).tolist():
         mine = owner == i

@@ -26,6 +26,7 @@ Float = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.uint8]
 Runs = npt.NDArray[np.integer[Any]]
 
+
 # Vertices farther away may overflow the arithmetic of edges.
 _HORIZON = 1e100
 
@@ -39,7 +40,7 @@ def transform_segments(
     polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]] | None = None,
     runs: Sequence[Runs] | None = None,
 ) -> Mask:
-    """Masks of objects in the output.
+    """Instance masks in the output.
 
     Args:
         params: Parameters of a batch.
@@ -145,7 +146,7 @@ def _fill(mask: Mask, polygon: Float) -> None:
     top, left = rows.min(), columns.min()
     toggled = np.zeros((rows.max() + 1 - top, columns.max() + 1 - left), np.uint8)
     np.add.at(toggled, (rows - top, columns - left), 1)
-    # The lowest bit of a running exclusive or is that of the running sum, and takes a third of the time.
+    # A running exclusive or has the lowest bit of the running sum, in a third of the time.
     inside = np.bitwise_xor.accumulate(toggled[:, :-1], axis=1) & 1
     mask[top : top + inside.shape[0], left : left + inside.shape[1]] |= inside
 

@@ -16,7 +16,8 @@ from stoker.errors import ConfigError
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
 
-_REACH = 3  # deviations, beyond which a keypoint outside of the image makes no target
+
+_REACH = 3  # standard deviations, beyond which a keypoint outside of the image makes no target
 
 
 def heatmaps(

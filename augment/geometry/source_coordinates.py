@@ -101,7 +101,7 @@ def masks_to_source(
     """Masks of one image of the output, in the pixels of its source.
 
     Args:
-        masks: (..., H, W), of any dtype: masks of objects, classes, or scores of each class.
+        masks: (..., H, W), of any dtype: instance masks, class masks, or scores of each class.
         matrix: (3, 3), of the column ``to_source``.
         size: Height and width of the source, of the column ``source_size``.
         fill: Value of the pixels that the output does not show.

@@ -3,7 +3,7 @@
 They differ from torchvision in four ways. Values are clipped once, at the end (and only where the
 output is uint8), not after each operation. Grey is not rounded. Hue is a rotation about the grey
 axis, see :func:`stoker.augment.color_map.hue`. Contrast is relative to the mean grey of the output, so
-where a crop follows it, the mean is that of the crop.
+where a crop follows it, the mean is taken over the crop.
 """
 
 from __future__ import annotations

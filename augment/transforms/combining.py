@@ -22,8 +22,9 @@ from .base import Transform
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
+
 _PARTNERS = -2_000_000
-"""Position that keys the partners of the first transform of a list; those of the next are below it."""
+"""Position that keys the partners of the first transform of a list; the next ones have positions below it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Mosaic(Transform):
             are read together. With one or two ranks, the native engine keeps a quarter more samples decoded
             than this number, if they have at most 4 MiB of pixels.
 
-    The geometry is that of Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
+    The geometry follows Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
     data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
     """
 
@@ -201,7 +202,7 @@ class CopyPaste(Transform):
     ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
     and ``min_size`` drop. Where objects of the image are covered, their masks, boxes and areas shrink, and
     covered keypoints count as hidden. An object is dropped if too little of it is left. Transforms of colours
-    come after it. The dataset needs masks of objects.
+    come after it. The dataset needs instance masks.
 
     Args:
         p: Probability that objects are pasted onto an image.

@@ -1,4 +1,4 @@
-"""Crops: torchvision.transforms.v2.CenterCrop and RandomResizedCrop."""
+"""Crops: CenterCrop, RandomResizedCrop, CoverCrop, RandomIoUCrop and ObjectCrop."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class RandomIoUCrop(Transform):
     if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
 
     Unlike torchvision, this transform always leaves an image without boxes as it is. It also leaves an image
-    for which a hundred options gave no part; torchvision would go on for ever.
+    for which a hundred options gave no part; torchvision would never end.
 
     Args:
         min_scale: Smallest height and width of the part, as shares of the image's.
@@ -287,8 +287,10 @@ class ObjectCrop(Transform):
     Args:
         size: (height, width) in pixels, or one number for a square.
         padding: Factor by which the extended box is enlarged.
-        scale: Deviation of a further factor, normally distributed around 1 and cut off at this distance.
-        degrees: Deviation of the rotation, normally distributed around 0 and cut off at twice this number.
+        scale: Standard deviation of a further factor, normally distributed around 1 and cut off at this
+            distance.
+        degrees: Standard deviation of the rotation, normally distributed around 0 and cut off at twice this
+            number.
         p: Probability of a rotation.
         fill: Level 0..255 or three of them (RGB) outside of the image; None leaves the choice to other
             transforms (black).

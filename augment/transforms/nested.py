@@ -103,7 +103,7 @@ class RandomChoice(Transform):
 
     @property
     def _parts(self) -> Sequence[Any]:
-        """The transforms within, where they are those of images."""
+        """The transforms within, where they are transforms of images."""
         return self.transforms
 
     def params(self, state: TransformState, u: Float) -> None:
@@ -116,7 +116,7 @@ class RandomChoice(Transform):
         """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
         if not self.warps or state.warp is not None or not state.size.size:
             return
-        height, width = state.size[:, 0].tolist()  # that of all, as it must be before a warp
+        height, width = state.size[:, 0].tolist()  # all images have one size before a warp
         for part in self._parts:
             if not part.warps and part.output_size((height, width)) != (height, width):
                 raise ConfigError(
@@ -182,7 +182,7 @@ def _set_transforms(transform: NestedTransform, own_draws: int) -> None:
 
 
 def _numbers(parts: Sequence[Transform], u: Float) -> list[Float]:
-    """The random numbers of each of ``parts``, out of those of all, (N, draws)."""
+    """The random numbers of each of ``parts``, out of all random numbers, (N, draws)."""
     return np.split(u, np.cumsum([part.draws for part in parts])[:-1], axis=1)
 
 

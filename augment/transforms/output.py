@@ -1,4 +1,4 @@
-"""Transforms of the output's element type and units: torchvision.transforms.v2.Normalize and ToDtype."""
+"""Transforms at the end of a list: Normalize, ToDtype, SubtractMean and RandomErasing."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class ToDtype(Transform):
 
 
 _LUMA = np.array([0.299, 0.587, 0.114])
-"""Weights of red, green and blue in grey (ITU-R BT.601), those of ``color="gray"``."""
+"""Weights of red, green and blue in grey (ITU-R BT.601), as for ``color="gray"``."""
 
 
 @dataclass(frozen=True)
@@ -273,8 +273,8 @@ class RandomErasing(Transform):
         ratio: Range of its aspect ratio, height over width, drawn uniformly in the logarithm.
         value: One number, or one for each channel, in the units of the pixels where the transform stands:
             0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0
-            and deviation 1 in these units, for each pixel and channel, which suits normalised images;
-            :mod:`stoker.augment.noise` says how it is drawn.
+            and standard deviation 1 in these units, for each pixel and channel, which suits normalised
+            images; :mod:`stoker.augment.noise` says how it is drawn.
 
     The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
     the image in both directions gets a uniform location; if none is, nothing is erased.

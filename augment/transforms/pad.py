@@ -1,7 +1,7 @@
 """Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
 
 A ``padding_mode`` other than "constant" repeats parts of the resized image. So crops, flips and warps may
-follow it, but no resize. Warps then resample the padded image. A mask of classes is continued like the image;
+follow it, but no resize. Warps then resample the padded image. A class mask is continued like the image;
 objects are not repeated (torchvision refuses boxes there).
 """
 
@@ -32,8 +32,8 @@ class Pad(Transform):
     Args:
         padding: Width of the border in pixels: one number, or two (left and right, top and bottom),
             or four (left, top, right, bottom).
-        fill: Level 0..255 or three of them (RGB). A list of transforms has one fill, which is also that of
-            CenterCrop and of the warps in the list.
+        fill: Level 0..255 or three of them (RGB). A list of transforms has one fill, which
+            CenterCrop and the warps in the list also use.
         padding_mode: "constant" for ``fill``, or how the image is continued: "edge" repeats its last row or
             column, "reflect" mirrors it about their centres, "symmetric" about its border. A border that is
             wider than the image mirrors it repeatedly (torchvision then refuses the latter two). A list of

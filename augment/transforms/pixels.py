@@ -1,4 +1,8 @@
-"""Transforms that change pixels and the output's form: colour, filters, erasing, normalisation."""
+"""Transforms that change pixels beyond an affine map of colours; each adds a step.
+
+The steps act on the pixels of the output, after all geometry, padding included; torchvision changes the
+image as it is where the transform stands.
+"""
 
 from __future__ import annotations
 
@@ -220,7 +224,7 @@ class ElasticTransform(Transform):
     noise of -1 to 1, smoothed by a Gaussian, times half of ``alpha``. It is a function of seed, epoch,
     sample and pixel, the same in every engine that executes it. Crops and resizes must come before it.
 
-    Class masks and masks of objects follow, by nearest. Keypoints and the corners of boxes move by the
+    Class masks and instance masks follow, by nearest. Keypoints and the corners of boxes move by the
     negated field at the pixel that holds them, which is near its inverse where the field is smooth; this is
     torchvision's approximation. A box becomes the upright box around its moved corners.
 
@@ -230,7 +234,7 @@ class ElasticTransform(Transform):
             values make smoother and smaller displacements.
         interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
         fill: Level 0..255 or three of them (RGB) outside of the image, as for :class:`stoker.augment.Pad`;
-            None takes that of the transforms before (black).
+            None takes the fill of the transforms before (black).
     """
 
     alpha: float | Sequence[float] = 50.0

@@ -1,4 +1,17 @@
-"""Transforms that choose among other transforms: RandomApply, RandAugment and the like."""
+"""Policies of torchvision.transforms.v2: RandAugment, TrivialAugmentWide, AutoAugment and AugMix.
+
+Magnitudes and what they mean are torchvision's (``torchvision.transforms.v2._auto_augment``, 0.29): a shear
+is a tangent about the top left corner, a translation is truncated to whole pixels, a rotation is
+counterclockwise about the centre, and a factor is 1 + magnitude.
+
+Three things differ from torchvision in the first three: interpolation is bilinear by default; all geometry is
+resampled once, before all colours; and consecutive changes of colours are not rounded in between. All images
+must have one size before them.
+
+AugMix executes its chains operation by operation, each geometric operation on the uint8 image that it finds.
+Chains act on the output. Transforms that follow may mirror or warp the image, which is done before the
+chains. They may not crop or resize it. The sum is rounded; torchvision truncates it.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +99,7 @@ class Operations:
     possible: tuple[Collection[Kind], ...]
 
     def compose(self, state: TransformState, interpolation: str | Enum = "bilinear") -> None:
-        """Compose all onto ``state``; ``interpolation`` is that of the geometric operations."""
+        """Compose all onto ``state``; ``interpolation`` is for the geometric operations."""
         if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
             state.distort(_product(self.matrices(state.size)), interpolation=interpolation)
         linear, grey_share = self.colors()

@@ -1,4 +1,4 @@
-"""Resize: torchvision.transforms.v2.Resize."""
+"""Resizes: Resize, ScaleJitter, RandomShortestSize, RandomResize and Letterbox."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..state import TransformState
 from .base import Transform
 
 Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,6 @@ class Resize(Transform):
             bounded = longer > self.max_size if self.size else np.full(longer.shape, True)
             shorter, longer = np.where(bounded, reduced, shorter), np.where(bounded, self.max_size, longer)
         return np.asarray(np.where(size == least, shorter, longer))
-
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -228,7 +226,7 @@ class Letterbox(Transform):
         center: Whether the image lies in the middle; else at the top left.
         interpolation: As for :class:`stoker.augment.Resize`.
 
-    The geometry is that of LetterBox in github.com/ultralytics/ultralytics, data/augment.py: sides are
+    The geometry follows LetterBox in github.com/ultralytics/ultralytics, data/augment.py: sides are
     rounded, and the smaller half of an odd margin is at the top and left. Unlike there, resizing antialiases.
     """
 

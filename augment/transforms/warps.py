@@ -32,6 +32,7 @@ from .base import Transform
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
+
 _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 """Row and column of the corners, clockwise from the top left."""
 
@@ -306,7 +307,7 @@ def inverse_affine(center: Float, degrees: Float, shift: Float, scale: Float, sh
 
 
 def homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that map the corners of rectangles, (N, 4, 2), to those of convex quadrilaterals.
+    """(N, 3, 3) matrices that map corners of rectangles, (N, 4, 2), to corners of convex quadrilaterals.
 
     One corner of each rectangle is the origin. The matrices' third component is positive within them.
     """

@@ -7,7 +7,6 @@ script beside it makes.
 from __future__ import annotations
 
 import math
-import random
 from pathlib import Path
 
 import numpy as np
@@ -57,44 +56,6 @@ def test_parts_are_distributed_as_torchvisions_own():
     center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
     start, stop = state.geometry.start.T[:, None], state.geometry.stop.T[:, None]
     assert_same_distribution(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
-
-
-def torchvision_iou_crop(rng, options, boxes=BOXES, low=0.3, high=1.0, least=0.5, most=2.0, trials=40):
-    """Top, left, height, width; the whole image where it is left as it is."""
-    while True:
-        option = rng.choice(options)
-        if option >= 1:
-            return 0, 0, HEIGHT, WIDTH
-        for _ in range(trials):
-            width = int(WIDTH * rng.uniform(low, high))
-            height = int(HEIGHT * rng.uniform(low, high))
-            if not least <= width / height <= most:
-                continue
-            left, top = int((WIDTH - width) * rng.random()), int((HEIGHT - height) * rng.random())
-            found = [overlap(box, (left, top, left + width, top + height)) for box in boxes]
-            if max(found) >= option:
-                return top, left, height, width
-
-
-def overlap(box, crop):
-    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    if not (crop[0] < x < crop[2] and crop[1] < y < crop[3]):
-        return -1
-    width = min(box[2], crop[2]) - max(box[0], crop[0])
-    height = min(box[3], crop[3]) - max(box[1], crop[1])
-    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (box, crop)]
-    return width * height / (sum(areas) - width * height)
-
-
-@pytest.mark.parametrize("options", [None, (0.0,), (0.3, 0.5), (0.9, 0.1, 2)])
-def test_parts_are_distributed_as_torchvisions_formula(options):
-    state = state_of(N)
-    decide(RandomIoUCrop(sampler_options=options), state)
-    rng = random.Random(0)
-    drawn_from = options or (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-    expected = np.array([torchvision_iou_crop(rng, drawn_from) for _ in range(N)])
-    for axis, values in enumerate((*state.geometry.start, *state.size)):
-        assert_same_distribution(values, expected[:, axis])
 
 
 def test_parts_keep_the_ranges_of_their_scale_and_ratio():
