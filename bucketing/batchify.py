@@ -115,7 +115,7 @@ class Stack:
     """Stacks samples of one shape into an array with a new first axis.
 
     Attributes:
-        dtype: Type of the array; None keeps that of the samples.
+        dtype: Type of the array; None keeps the samples' type.
     """
 
     dtype: npt.DTypeLike | None = None
@@ -207,7 +207,7 @@ class _Tokens:
         outputs: Names of the arrays to make, of :data:`Output`.
         prefix: Text before the names of the arrays.
         value: Token id of padding. It is only written: a token with this id is still a token.
-        dtype: Type of the token ids; None keeps that of the samples.
+        dtype: Type of the token ids; None keeps the samples' type.
         pad_to_multiple_of: A length that is not given is rounded up to a multiple of this.
         position_start: First position id of each sequence (2 for RoBERTa).
         ignore_index: Label where nothing is predicted.

@@ -49,8 +49,8 @@ class MaskTokens:
         vocabulary: Number of token ids; random tokens are less than this.
         whole_words: Whether all tokens of a word are chosen together. Their replacements are drawn for each
             token.
-        special_ids: Ids of special tokens, which are never chosen. None takes those of the dataset's
-            tokenizer.
+        special_ids: Ids of special tokens, which are never chosen. None takes them from the
+            dataset's tokenizer.
         continuations: (V,) bool, whether a token of each id continues the word before it. None takes what the
             dataset's tokenizer says: "##" of WordPiece, and the words that begin with a space or "▁" of other
             tokenizers.

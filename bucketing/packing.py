@@ -211,7 +211,7 @@ def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[Any]:
 
 
 def _best_fit(sizes: Int64, capacity: int, max_sequences: int | None, order: npt.NDArray[Any]) -> PackingPlan:
-    """Pack whole sequences; those of one length in their ``order``."""
+    """Pack whole sequences; sequences of one length keep their ``order``."""
     # NumPy sorts 16-bit keys by radix, several times faster than 64-bit ones.
     keys = ~(sizes.astype(np.uint16) if sizes.max() < 1 << 16 else sizes)
     order = order[np.argsort(keys[order], kind="stable")]

@@ -34,9 +34,9 @@ class PreferencePairs:
 
     Attributes:
         fields: Names of the prompt, the chosen and the rejected answer.
-        outputs: Names of the arrays, of :data:`PairOutput`. None makes those of trl's collator, or for packed
+        outputs: Names of the arrays, of :data:`PairOutput`. None makes those that trl takes, or for packed
             rows "input_ids", "segment_ids", "position_ids" and "completion_mask".
-        value: Token id of padding; None is that of the dataset, or 0.
+        value: Token id of padding; None takes the dataset's, or 0.
         end_id: Id that is added at the end of each answer; None adds nothing.
         max_length: Largest number of tokens of a prompt with an answer; None sets no limit.
         truncation: What is kept of a longer one: "keep_start" or "keep_end", as in trl.

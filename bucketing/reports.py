@@ -346,7 +346,7 @@ def report_rows(plan: PackingPlan, following: PackingPlan) -> RowReport:
 
 @dataclass(frozen=True)
 class ShapeNumbers:
-    """All batches of images of one shape."""
+    """All image batches of one shape."""
 
     shape: tuple[int, int]  # Height and width, pixels
     samples: int

@@ -61,7 +61,7 @@ def pack_fields(
 
 
 def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None) -> int:
-    """Lower bound on the number of rows: that of the field that needs most.
+    """Lower bound on the number of rows, by the field that needs most.
 
     A field needs at least its tokens over its capacity. A row holds at most k samples that are longer than
     1 / (k + 1) of the capacity; for samples of exactly that length their tokens count (the dual feasible

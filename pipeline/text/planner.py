@@ -196,7 +196,7 @@ class TextPlanner:
 
     @cached_property
     def common_shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of every epoch, without those of smaller last batches."""
+        """Shapes of every epoch, but for smaller last batches."""
         if self.boundaries is None:
             return []
         if self.takes_all:

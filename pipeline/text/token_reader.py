@@ -146,7 +146,7 @@ class TokenReader:
     def read_padded(
         self, slices: TokenSlices, locations: PayloadLocations, shapes: Sequence[Sequence[int]], fill: int
     ) -> list[list[Padded]]:
-        """Read the sequences of batches as padded rows, for each batch those of each field."""
+        """Read the sequences of batches as padded rows: a list of fields for each batch."""
         ids = [[np.empty((rows, width), self.dtype) for width in widths] for rows, *widths in shapes]
         self._read(locations, self._edges(slices, locations), list(chain.from_iterable(ids)), fill)
         offsets = _offsets(slices)

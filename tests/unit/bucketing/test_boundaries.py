@@ -1,4 +1,4 @@
-"""Boundaries of buckets: exact against brute force and published figures."""
+"""Boundaries of buckets: exact against brute force and published numbers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_labels_are_the_hidden_tokens_and_nothing_else() -> None:
     assert (Pad(outputs=("labels",))(first)["labels"][:, 0] == CLS).all(), "a first token has a label, too"
 
 
-def test_a_sequence_is_masked_alike_in_any_batch_and_anew_in_each_epoch() -> None:
+def test_the_mask_of_a_sequence_depends_on_the_epoch_and_not_on_the_batch() -> None:
     given = sequences(5, 64)
     whole = masked(given)
     mask = MaskTokens(0.15, mask_id=MASK, vocabulary=VOCABULARY, special_ids=(CLS, SEP))
@@ -172,7 +172,7 @@ def test_special_tokens_around_a_sequence_stay() -> None:
     assert targets.values[0] == SENTINELS[0]
 
 
-def test_each_epoch_draws_anew_and_a_batch_does_not_matter() -> None:
+def test_spans_depend_on_the_epoch_and_not_on_the_batch() -> None:
     given = ragged([40, 50, 60])
     corruption = SpanCorruption(sentinels=SENTINELS)
     whole, again = (corruption(given, batch_context(range(3), epoch)) for epoch in (0, 1))

@@ -124,9 +124,9 @@ def test_a_report_is_drawn_as_a_png(tmp_path, pairs):
     lengths = PAIRS if pairs else ANSWER
     plan = FixedBucketSampler(lengths, bucket_boundaries(lengths, 4), 32).plan()
     plot_report(report_plan(plan, lengths), lengths, tmp_path / "plan.png", title="GSM8K", dpi=50)
-    with Image.open(tmp_path / "plan.png") as picture:
-        assert picture.size == (450, 325)
-        assert len(picture.convert("RGB").getcolors(1 << 20)) > 20
+    with Image.open(tmp_path / "plan.png") as image:
+        assert image.size == (450, 325)
+        assert len(image.convert("RGB").getcolors(1 << 20)) > 20
 
 
 def test_a_plot_without_matplotlib_names_the_package(tmp_path, monkeypatch):

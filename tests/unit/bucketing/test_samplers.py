@@ -276,7 +276,7 @@ def padding_per_sample(plan, lengths):
         (lambda rules: SortedBucketSampler(SLIDE, 8, window=None, **rules), 0.679),
     ],
 )
-def test_the_figures_of_gluonnlps_slide(make, tokens):
+def test_the_numbers_of_gluonnlps_slide(make, tokens):
     plan = make({"membership": "ordered"}).plan()
     assert padding_per_sample(plan, SLIDE) == tokens
 

@@ -30,7 +30,7 @@ def mixture(folder: Path) -> Mixture:
     return mix([(folder / "a", 0.75), (folder / "b", 0.25)], samples=80)
 
 
-def test_texts_are_drawn_by_weight_with_and_without_replacement(folder: Path) -> None:
+def test_samples_are_drawn_by_weight_with_and_without_replacement(folder: Path) -> None:
     dataset = stoker.open(folder / "a")
     loader = load(dataset, sampler=Weighted("tokens_length", samples=3000))
     share = Counter(rows(loader))
