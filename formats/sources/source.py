@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,44 +66,56 @@ class Source:
         return self._folders[key]
 
 
-class SourceFolder(ABC):
-    """A folder with annotations or with images, which need not exist."""
+class SourceFolder:
+    """A folder with annotations or with images, on a disk, which need not exist."""
 
-    root: str  # Its path, resolved, or its URL
-    follow_links: bool = True  # Whether to follow links; at a URL there are none
+    def __init__(self, path: Path, follow_links: bool) -> None:
+        self._path = path
+        self.follow_links = follow_links
+        self.root = os.path.realpath(path)  # of a folder at a URL, the URL
 
-    @abstractmethod
     def child(self, name: str) -> SourceFolder:
         """A folder in this one."""
+        return SourceFolder(self._path / name, self.follow_links)
 
     @property
-    @abstractmethod
     def parent(self) -> SourceFolder:
         """The folder that this one is in."""
+        return SourceFolder(self._path.absolute().parent, self.follow_links)
 
-    @abstractmethod
     def exists(self) -> bool:
         """Whether there is such a folder."""
+        return self._path.is_dir()
 
-    @abstractmethod
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""
+        try:
+            return (self._path / name).is_file()
+        except (OSError, ValueError):  # a name that is too long, or has a zero byte
+            return False
 
-    @abstractmethod
     def images(self) -> tuple[ListedFiles, list[Skip]]:
         """Files in it, and in folders in it, that look like images, sorted; and the others, as skips."""
+        return find_images(self.root, follow_links=self.follow_links)
 
-    @abstractmethod
     def names(self, suffix: str) -> list[str]:
         """Paths of the files in it, and in folders in it, that end in ``suffix``, sorted."""
+        found = walk_folder(self.root, follow_links=self.follow_links)
+        return sorted(one.key for one in found if isinstance(one, FileEntry) and one.key.endswith(suffix))
 
-    @abstractmethod
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
         """Contents of files, in order; an error stands for a file that cannot be read."""
+        return map(self._try, names)
 
-    @abstractmethod
+    def _try(self, name: str) -> bytes | OSError | ValueError:
+        try:
+            return self._read(name)
+        except (OSError, ValueError) as error:
+            return error
+
     def find(self, name: str) -> bytes | None:
         """Content of a file; None where there is none."""
+        return self._read(name) if self.has(name) else None
 
     def lines(self, name: str) -> list[str] | None:
         """Lines of a file of names, in UTF-8; None where there is none."""
@@ -114,63 +125,6 @@ class SourceFolder(ABC):
             return None if content is None else content.decode("utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
             raise SourceError(f"the names cannot be read: {error}", path=f"{self.root}/{name}") from error
-
-
-def open_folder(path: str | os.PathLike[str], *, follow_links: bool = True) -> SourceFolder:
-    """The folder at a path or URL, which need not be there."""
-    return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path), follow_links)
-
-
-def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
-    """The parts of a path or URL before and after its last folder ``name``; None if it has none."""
-    text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
-    before, separator, behind = f"{text}/".rpartition(f"/{name}/")
-    is_host = is_url(path) and not before.partition("://")[2]
-    return None if is_host or not separator else (before or "/", behind.rstrip("/"))
-
-
-class _LocalFolder(SourceFolder):
-    """A folder on a disk."""
-
-    def __init__(self, path: Path, follow_links: bool) -> None:
-        self._path = path
-        self.follow_links = follow_links
-        self.root = os.path.realpath(path)
-
-    def child(self, name: str) -> SourceFolder:
-        return _LocalFolder(self._path / name, self.follow_links)
-
-    @property
-    def parent(self) -> SourceFolder:
-        return _LocalFolder(self._path.absolute().parent, self.follow_links)
-
-    def exists(self) -> bool:
-        return self._path.is_dir()
-
-    def has(self, name: str) -> bool:
-        try:
-            return (self._path / name).is_file()
-        except (OSError, ValueError):  # a name that is too long, or has a zero byte
-            return False
-
-    def images(self) -> tuple[ListedFiles, list[Skip]]:
-        return find_images(self.root, follow_links=self.follow_links)
-
-    def names(self, suffix: str) -> list[str]:
-        found = walk_folder(self.root, follow_links=self.follow_links)
-        return sorted(one.key for one in found if isinstance(one, FileEntry) and one.key.endswith(suffix))
-
-    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
-        return map(self._try, names)
-
-    def find(self, name: str) -> bytes | None:
-        return self._read(name) if self.has(name) else None
-
-    def _try(self, name: str) -> bytes | OSError | ValueError:
-        try:
-            return self._read(name)
-        except (OSError, ValueError) as error:
-            return error
 
     def _read(self, name: str) -> bytes:
         if leaves_folder(name):
@@ -190,6 +144,7 @@ class _StoredFolder(SourceFolder):
         self._store = store
         self._children: dict[str, SourceFolder] = {}  # kept, so that each lists its files once
         self.root = store.url
+        self.follow_links = True  # there are none
 
     def child(self, name: str) -> SourceFolder:
         if name not in self._children:
@@ -215,13 +170,13 @@ class _StoredFolder(SourceFolder):
 
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
         _ = self._files  # this thread lists them, before the pool's threads all would
-        for _, content in thread_map(self._read, names, "fetch", _CONCURRENT, 4 * _CONCURRENT):
+        for _, content in thread_map(self._fetch, names, "fetch", _CONCURRENT, 4 * _CONCURRENT):
             yield content
 
     def find(self, name: str) -> bytes | None:
         return self._store.read_if_there(name)
 
-    def _read(self, name: str) -> bytes | OSError | ValueError:
+    def _fetch(self, name: str) -> bytes | OSError | ValueError:
         file = self._files.get(name)
         try:
             if file is None:
@@ -234,6 +189,19 @@ class _StoredFolder(SourceFolder):
     @cached_property
     def _files(self) -> dict[str, StoredFile]:
         return {file.name: file for file in self._store.files()}
+
+
+def open_folder(path: str | os.PathLike[str], *, follow_links: bool = True) -> SourceFolder:
+    """The folder at a path or URL, which need not be there."""
+    return _StoredFolder(Store(path)) if is_url(path) else SourceFolder(Path(path), follow_links)
+
+
+def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
+    """The parts of a path or URL before and after its last folder ``name``; None if it has none."""
+    text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
+    before, separator, behind = f"{text}/".rpartition(f"/{name}/")
+    is_host = is_url(path) and not before.partition("://")[2]
+    return None if is_host or not separator else (before or "/", behind.rstrip("/"))
 
 
 def _check_size(size: int) -> None:
