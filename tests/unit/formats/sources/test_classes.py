@@ -93,11 +93,6 @@ def test_classes_that_are_no_names_are_refused(photos: Path, tmp_path: Path, cla
         stoker.convert(photos, tmp_path / "out", classes=classes)
 
 
-def test_an_argument_has_names_with_commas_between_them() -> None:
-    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
-    assert parse_class_names("wild dog") == ("wild dog",)
-
-
 @pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])
 def test_a_file_has_a_name_on_each_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a,b"
@@ -120,9 +115,11 @@ def test_a_file_of_names_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         parse_class_names(str(tmp_path / "binary"))
 
 
-def test_a_dataset_has_the_names_of_its_classes(photos: Path, tmp_path: Path) -> None:
+def test_a_dataset_or_an_argument_has_the_names_of_classes(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "shards")
     assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
+    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
+    assert parse_class_names("wild dog") == ("wild dog",)
     with pytest.raises(DatasetError, match="not a dataset"):
         parse_class_names(str(photos))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import SourceError
 from stoker.formats.sources.classes import parse_class_names
 from stoker.formats.sources.file_list import list_named_images
 from stoker.formats.sources.listing import Listing
@@ -246,6 +246,75 @@ def test_options_name_the_columns_and_the_suffix_of_paths(folder: Path, suffix: 
         stoker.convert(file, folder / "none", label_column="breed")
 
 
-def test_options_of_lists_are_refused_for_a_folder(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="suffix is for sources of the format list; this one is folder"):
-        stoker.convert(folder / "images", folder / "none", source_format="folder", suffix=".jpg")
+@pytest.fixture
+def data(tree: Callable[..., Path]) -> Path:
+    """A folder with data/images/0.jpg to data/images/4.jpg."""
+    return tree(*(f"data/images/{i}.jpg" for i in range(5)))
+
+
+def refusal(file: Path, form: str) -> SourceError:
+    """The error for a list of five paths of this form."""
+    file.parent.mkdir(exist_ok=True)
+    lines = [f"{form.format(i)},a" for i in range(5)]
+    file.write_text("\n".join(["path,label", *lines]))
+    with pytest.raises(SourceError) as caught:
+        list_named_images(Source(file))
+    return caught.value
+
+
+def test_the_error_names_count_reason_and_several_files(data: Path) -> None:
+    error = refusal(data / "list.csv", "gone/{}.jpg")
+    assert error.message == (
+        "the list names no image that can be read; left out: 5 x unreadable: No such file or directory, "
+        "such as gone/0.jpg, gone/1.jpg, gone/2.jpg"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "hint"),
+    [
+        ("list.csv", "images/{}.jpg", "with the prefix 'data/'"),
+        ("list.csv", "{}.jpg", "the first file would be {folder}/0.jpg"),
+        ("data/images/list.csv", "images/{}.jpg", "are in {folder}/data: put the list there"),
+        ("data/list.csv", "train/images/{}.jpg", "without the prefix 'train/'"),
+        ("data/list.csv", "/mnt/set/images/{}.jpg", "without the prefix '/mnt/set/'"),
+        ("data/list.csv", "images/{}", "with the suffix '.jpg'"),
+    ],
+)
+def test_the_hint_says_what_the_paths_lack(data: Path, name: str, form: str, hint: str) -> None:
+    assert hint.format(folder=data) in str(refusal(data / name, form).hint)
+
+
+def test_the_hint_for_paths_that_start_at_the_current_folder_names_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data / "data")
+    error = refusal(data / "lists/list.csv", "images/{}.jpg")
+    assert f"these files are in {data}/data: put the list there" in str(error.hint)
+
+
+def test_a_strict_conversion_counts_all_that_would_be_lost(data: Path, tmp_path: Path) -> None:
+    file = data / "data/list.csv"
+    file.write_text("path,label\nimages/0.jpg,a\n" + "".join(f"images/{i}.jpg,a\n" for i in range(5, 9)))
+    with pytest.raises(SourceError) as caught:
+        stoker.convert(file, tmp_path / "out", strict=True)
+    assert caught.value.message == (
+        "4 x unreadable: No such file or directory, such as images/5.jpg, images/6.jpg, images/7.jpg"
+    )
+
+
+def test_the_hint_for_paths_that_leave_the_source_is_absolute_paths(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    file = tmp_path / "lists" / "list.csv"
+    file.write_text("path,label\n../photos/cat/0.jpg,cat\n../photos/cat/1.jpg,cat\n")
+    with pytest.raises(SourceError, match="left out: 2 x path that leaves the source") as caught:
+        list_named_images(Source(file))
+    assert "write absolute ones" in str(caught.value.hint)
+
+
+def test_the_hint_for_urls_in_a_list_on_a_disk_is_a_list_at_a_url(tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("path,label\nhttps://example.org/0.jpg,cat\n")
+    with pytest.raises(SourceError, match="left out: 1 x URL in a list on a disk") as caught:
+        list_named_images(Source(file))
+    assert "put it there" in str(caught.value.hint)

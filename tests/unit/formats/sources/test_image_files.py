@@ -53,15 +53,6 @@ def test_a_walk_finds_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
     assert [one.key for one in found if isinstance(one, FileEntry)] == sorted(names)
 
 
-def test_files_are_taken_in_any_order_and_repeatedly() -> None:
-    table = FileTable()
-    for number, name in enumerate(["c", "", "ä"]):
-        table.add(name, number, 10 * number)
-    taken = table.sorted("root")[0].take(np.array([2, 0, 2]))
-    assert taken.keys.to_pylist() == ["ä", "", "ä"]
-    assert (taken.sizes.tolist(), taken.modified.tolist()) == ([2, 1, 2], [20, 10, 20])
-
-
 def test_memory_of_a_plan_is_a_few_times_that_of_the_names(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:

@@ -14,7 +14,7 @@ from helpers.data.pictures import decode, encode
 from PIL import Image
 
 import stoker
-from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
+from stoker.errors import ConfigError, CorruptRecordError, SourceError
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format, list_source
 from stoker.formats.sources.source import Source
@@ -253,21 +253,10 @@ def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
         stoker.convert(root / "images", root / "out", images=root)
 
 
-def test_an_unknown_source_format_is_refused(root: Path) -> None:
-    with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
-        stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant
-
-
 def test_a_folder_without_masks_is_refused(root: Path) -> None:
     (root / "none").mkdir()
     with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
         stoker.convert(root / "images", root / "out", masks=root / "none")
-
-
-def test_a_dataset_without_masks_has_no_mask_to_read(root: Path) -> None:
-    stoker.convert(root / "images", root / "plain")
-    with pytest.raises(DatasetError, match="mask_offset"):
-        stoker.open(root / "plain").mask(0)
 
 
 def test_masks_of_no_image_are_ignored(root: Path) -> None:

@@ -167,12 +167,6 @@ def test_tables_at_a_url_are_converted(pictures: list[bytes], tmp_path: Path, me
     assert read_all(dataset) == pictures * 2
 
 
-def test_options_of_other_sources_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
-    file = write(tmp_path / "a.parquet", {"image": pictures})
-    with pytest.raises(ConfigError, match=r"class_depth is for sources of the format folder.*\n?.*table"):
-        stoker.convert(file, tmp_path / "shards", class_depth=1)
-
-
 def check_same_as_a_folder(pictures: list[bytes], tmp_path: Path, **options: Any) -> None:
     """Check that the samples of a table have the order and the splits of files with the same names."""
     names = [f"data/{i:08d}" for i in range(len(pictures))]

@@ -72,12 +72,8 @@ def test_boxes_are_resized_with_their_image(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [  # test_malformed_annotations.py has more kinds of lines
-        ("0 0.5 0.5 0 0.5", "object without an area"),
-        ("0 0.5 0.5 nan 0.5", "object without a box"),
         ("0 0.1 0.1 nan 0.1 0.5 0.5", "object without a box"),
         ("0 1e300 0.5 1e300 0.5", "object without a box"),
-        ("0 0.5 0.5 0.5 0.5 0.9", "line that is no object"),
-        ("inf 0.5 0.5 0.5 0.5", "object of an unknown category"),
         ("0 40 20 10 10", "object outside its image"),
     ],
 )
@@ -169,31 +165,6 @@ def test_yaml_names_the_classes(tmp_path: Path, text: str, names: tuple[str, ...
     assert read_names([open_folder(tmp_path / "nowhere"), open_folder(tmp_path)]) == YoloNames(names)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "names: a",
-        "names: [a, [b]]",
-        "names: [a",
-        "names: &names [a, *names]",
-        "- a",
-        "nc: 3\nnames: [a, b]",
-        "nc: two\nnames: [a, b]",
-        "names: " + 100_000 * "[",
-        "names: [a] #" + (1 << 20) * " ",
-        "names:\n 1: a\n",
-        "kpt_shape: [2]",
-        "kpt_shape: [2, 4]",
-        "kpt_shape: [-2, 3]",
-        "kpt_shape: [2, 3]\nflip_idx: [0, 0]",
-    ],
-)
-def test_yaml_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "data.yaml").write_text(text)
-    with pytest.raises(SourceError, match="the file cannot be read"):
-        read_names([open_folder(tmp_path)])
-
-
 def test_a_text_file_names_the_classes_or_numbers_are_their_names(root: Path) -> None:
     (root / "data.yaml").unlink()
     assert list_yolo(Source(root)).classes == ("0", "1")
@@ -214,23 +185,38 @@ LISTS_OF_LISTS += (
 )
 
 
+READ = "the file cannot be read"
+DEEP = "nests more than 16 lists"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("names: a", READ),
+        ("names: [a, [b]]", READ),
+        ("names: [a", READ),
+        ("names: &names [a, *names]", READ),
+        ("- a", READ),
+        ("nc: 3\nnames: [a, b]", READ),
+        ("nc: two\nnames: [a, b]", READ),
+        ("names: [a] #" + (1 << 20) * " ", READ),
+        ("names:\n 1: a\n", READ),
+        ("kpt_shape: [2]", READ),
+        ("kpt_shape: [2, 4]", READ),
+        ("kpt_shape: [-2, 3]", READ),
+        ("kpt_shape: [2, 3]\nflip_idx: [0, 0]", READ),
         ("kpt_shape: [1000000, 3]", "1000000 keypoints, more than 500"),
-        ("kpt_shape: [3000000000, 3]", "3000000000 keypoints, more than 500"),
-        ("names: " + "[" * 900, "nests more than 16 lists"),
-        (
-            "names: " + "[" * 2000,
-            "nests more than 16 lists|maximum nesting depth",
-        ),  # libyaml 0.2.6 has a limit
-        ("names: " + "{a: [" * 2000, "nests more than 16 lists"),
-        ("- " * 300_000, "nests more than 16 lists"),
-        ("? " * 300_000, "nests more than 16 lists"),
+        ("names: " + "[" * 900, DEEP),
+        ("names: " + "[" * 2000, f"{DEEP}|maximum nesting depth"),  # libyaml 0.2.6 has a limit
+        ("names: " + "{a: [" * 2000, DEEP),
+        ("? " * 300_000, DEEP),
         (LISTS_OF_LISTS, "names must be a list of names or numbers, found one of other values"),
     ],
+    ids=lambda value: value[:20],
 )
-def test_small_files_that_would_cost_much_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_yaml_of_another_form_or_that_would_cost_much_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "data.yaml").write_text(text)
     with pytest.raises(SourceError, match=message):
         read_names([open_folder(tmp_path)])
