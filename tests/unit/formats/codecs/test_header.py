@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode as encode_as
-from helpers.data.pictures import encode as encode_test_orientation
-from helpers.data.pictures import exif
+from helpers.data.pictures import encode, exif
 from PIL import Image, PngImagePlugin
 
 import stoker
@@ -25,52 +23,64 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 from stoker.formats.codecs.header import ImageHeader, read_header
 
-
-def encode(form: str, orientation: int = 0, mode: str = "RGB") -> bytes:
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    return encode_as(Image.fromarray(pixels).convert(mode), form, orientation)
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8))
 
 
-@pytest.mark.parametrize(
-    ("form", "codec"),
-    [
-        ("JPEG", Codec.JPEG),
-        ("PNG", Codec.PNG),
-        ("WEBP", Codec.WEBP),
-        ("BMP", Codec.BMP),
-        ("GIF", Codec.GIF),
-        ("TIFF", Codec.TIFF),
-        ("PPM", Codec.OTHER),
-    ],
-)
-def test_a_header_states_codec_and_size(form: str, codec: Codec) -> None:
-    assert read_header(memoryview(encode(form))) == ImageHeader(codec, 20, 30, 1)
+def encoded(form: str, **options: Any) -> bytes:
+    return encode(PICTURE, form, **({"lossless": True} if form == "WEBP" else {}), **options)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM"])
+def test_a_header_states_codec_and_size(form: str) -> None:
+    codec = Codec[form] if form != "PPM" else Codec.OTHER
+    assert read_header(memoryview(encoded(form))) == ImageHeader(codec, 20, 30, 1)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_size_is_that_of_the_turned_image(form: str, orientation: int) -> None:
-    header = read_header(encode(form, orientation))
-    assert header.orientation == orientation
-    assert (header.height, header.width) == ((20, 30) if orientation < 5 else (30, 20))
+    size = (20, 30) if orientation < 5 else (30, 20)
+    header = read_header(encoded(form, orientation=orientation))
+    assert header == ImageHeader(Codec[form], *size, orientation)
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])
 def test_grey_and_cmyk_jpegs_have_a_header(mode: str) -> None:
-    assert read_header(encode("JPEG", mode=mode)) == ImageHeader(Codec.JPEG, 20, 30, 1)
+    assert read_header(encode(PICTURE.convert(mode))) == ImageHeader(Codec.JPEG, 20, 30, 1)
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A PNG's signature and header; no more is read before the limit is checked."""
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    checksum = struct.pack(">I", zlib.crc32(chunk))
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + checksum + bytes(32)
+
+
+BITMAP = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)
+BITMAP += struct.pack("<IiiHHIIiiII", 40, 20_000, 20_000, 1, 24, 0, 0, 0, 0, 0, 0)  # a BITMAPINFOHEADER
+UNKNOWN = "not an image of a known format"
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"hello", bytes(1000), b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"]
+    ("data", "error", "message"),
+    [
+        (b"", DecodeError, UNKNOWN),
+        (b"hello", DecodeError, UNKNOWN),
+        (bytes(1000), DecodeError, UNKNOWN),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", DecodeError, UNKNOWN),
+        (png_of(30_000, 30_000), ImageTooLargeError, "30000 x 30000 pixels"),
+        (BITMAP, ImageTooLargeError, "400000000 pixels"),
+        (png_of(0, 5), DecodeError, "width or height"),
+    ],
 )
-def test_data_of_no_image_format_are_refused(data: bytes) -> None:
-    with pytest.raises(DecodeError, match="not an image of a known format"):
+def test_data_without_a_usable_header_are_refused(data: bytes, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         read_header(data)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
 def test_a_file_cut_anywhere_is_refused_or_has_the_right_size(form: str) -> None:
-    data = encode(form)
+    data = encoded(form)
     outcomes = set()
     for length in range(min(len(data), 400)):
         with suppress(DecodeError):
@@ -78,41 +88,6 @@ def test_a_file_cut_anywhere_is_refused_or_has_the_right_size(form: str) -> None
     assert outcomes <= {20}
     with pytest.raises(DecodeError):
         read_header(data[:20])
-
-
-def png_of(width: int, height: int) -> bytes:
-    """A PNG's signature and header; no more is read before the limit is checked."""
-    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + struct.pack(">I", 13)
-        + chunk
-        + struct.pack(">I", zlib.crc32(chunk))
-        + bytes(32)
-    )
-
-
-def test_an_image_of_too_many_pixels_is_refused_by_its_header() -> None:
-    with pytest.raises(ImageTooLargeError, match="30000 x 30000 pixels"):
-        read_header(png_of(30_000, 30_000))
-    # A BMP's file header and BITMAPINFOHEADER.
-    bitmap = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)
-    bitmap += struct.pack("<IiiHHIIiiII", 40, 20_000, 20_000, 1, 24, 0, 0, 0, 0, 0, 0)
-    with pytest.raises(ImageTooLargeError, match="400000000 pixels"):
-        read_header(bitmap)
-
-
-def test_an_image_without_pixels_is_refused() -> None:
-    with pytest.raises(DecodeError, match="width or height"):
-        read_header(png_of(0, 5))
-
-
-PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8))
-LOSSLESS = {"WEBP": {"lossless": True}}
-
-
-def encoded(form: str, **options: Any) -> bytes:
-    return encode_test_orientation(PICTURE, form, **LOSSLESS.get(form, {}), **options)
 
 
 def xmp(orientation: int) -> bytes:
@@ -163,11 +138,7 @@ def test_xmp_and_text_profiles_do_not_turn_an_image(form: str, data: bytes) -> N
 
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF"])
 def test_exif_turns_an_image_whose_xmp_states_another_orientation(form: str) -> None:
-    more: dict[str, Any] = {"xmp": xmp(3)}
-    if form == "TIFF":
-        more = {"tiffinfo": {700: xmp(3), 0x0112: 6}}
-    else:
-        more["exif"] = exif(6)
+    more = {"tiffinfo": {700: xmp(3), 0x0112: 6}} if form == "TIFF" else {"xmp": xmp(3), "exif": exif(6)}
     data = encoded(form, **more)
     assert read_header(data) == ImageHeader(Codec[form], 30, 20, 6)
     np.testing.assert_array_equal(decode_rgb(data, Codec[form], 30, 20), np.rot90(np.asarray(PICTURE), -1))
@@ -184,46 +155,31 @@ def test_native_and_reference_engine_turn_images_alike(pack_images: Callable[...
     assert np.abs(batches[0] - batches[1]).max() <= 1
 
 
-START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
+HEIC_START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
 PIXELS = np.kron(np.arange(0, 192, dtype=np.uint8).reshape(8, 8, 3), np.ones((8, 8, 1), np.uint8))
 
 
-@pytest.fixture
-def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the import of pillow-heif fail."""
+def test_without_pillow_heif_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-
-
-@pytest.fixture(scope="module")
-def heic() -> bytes:
-    """A photograph of 64 x 48 pixels; skips the test without pillow-heif."""
-    package = pytest.importorskip("pillow_heif", reason="HEIC needs pillow-heif: pip install pillow-heif")
-    stream = io.BytesIO()
-    package.from_pillow(Image.fromarray(PIXELS[:, :48])).save(stream, quality=95)
-    return stream.getvalue()
-
-
-@pytest.mark.usefixtures("not_installed")
-def test_without_pillow_heif_the_error_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match="pip install pillow-heif"):
-        read_header(START)
+        read_header(HEIC_START)
     (tmp_path / "photos" / "a").mkdir(parents=True)
-    (tmp_path / "photos" / "a" / "phone.heic").write_bytes(START)
+    (tmp_path / "photos" / "a" / "phone.heic").write_bytes(HEIC_START)
     Image.fromarray(PIXELS).save(tmp_path / "photos" / "a" / "camera.jpg")
     summary = stoker.convert(tmp_path / "photos", tmp_path / "shards")
-    assert summary.written == 1
-    assert summary.skipped == {"broken image": 1}
+    assert (summary.written, summary.skipped) == (1, {"broken image": 1})
     assert "pip install pillow-heif" in (tmp_path / "shards" / "skipped.jsonl").read_text()
 
 
-def test_a_heic_photograph_is_read(heic: bytes) -> None:
-    header = read_header(heic)
-    assert (header.codec, header.height, header.width, header.orientation) == (Codec.OTHER, 64, 48, 1)
-    decoded = decode_rgb(heic, header.codec, 64, 48)
-    assert np.abs(decoded.astype(int) - PIXELS[:, :48]).mean() < 6
-
-
-def test_a_loader_reads_a_folder_of_heic(heic: bytes, tmp_path: Path) -> None:
+def test_heic_photographs_are_read(tmp_path: Path) -> None:
+    package = pytest.importorskip("pillow_heif", reason="HEIC needs pillow-heif: pip install pillow-heif")
+    stream = io.BytesIO()
+    package.from_pillow(Image.fromarray(PIXELS[:, :48])).save(stream, quality=95)
+    heic = stream.getvalue()
+    assert read_header(heic) == ImageHeader(Codec.OTHER, 64, 48, 1)
+    assert np.abs(decode_rgb(heic, Codec.OTHER, 64, 48).astype(int) - PIXELS[:, :48]).mean() < 6
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "phone.heic").write_bytes(heic)
     with stoker.ImageLoader(tmp_path, batch_size=1, transforms=[CenterCrop(32)]) as loader:

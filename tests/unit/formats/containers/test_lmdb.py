@@ -3,6 +3,7 @@
 import errno
 import os
 import struct
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import lmdb as py_lmdb
 import numpy as np
 import pytest
 
-from stoker.errors import CorruptRecordError
+from stoker.errors import CorruptRecordError, MissingDependencyError
 from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb import walk
 from stoker.formats.files import open_regular
@@ -41,6 +42,22 @@ def test_py_lmdb_reads_a_written_shard(tmp_path: Path) -> None:
     with py_lmdb.open(os.fspath(tmp_path / "s.lmdb"), readonly=True, lock=False) as env, env.begin() as txn:
         stored = list(txn.cursor())
     assert stored == [(b"%08d_name-%d" % (i, i), b"<" + value + b">>") for i, value in enumerate(values)]
+    assert [path.name for path in (tmp_path / "s.lmdb").iterdir()] == ["data.mdb"]
+    path = tmp_path / "s.lmdb" / "data.mdb"
+    assert lmdb.LMDB.data_file(tmp_path / "s.lmdb") == lmdb.LMDB.data_file(path) == path
+
+
+def test_writing_needs_the_package_and_reading_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "s.lmdb", [b"abc"])
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    (record,) = lmdb.scan(tmp_path / "s.lmdb" / "data.mdb")
+    assert bytes(record.view) == b"<abc>>"
+    with pytest.raises(MissingDependencyError, match="writing LMDB needs the package lmdb") as caught:
+        lmdb.LMDBWriter(tmp_path / "t.lmdb")
+    assert caught.value.hint == "Install it: pip install lmdb"
+    assert not (tmp_path / "t.lmdb").exists()
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
@@ -49,11 +66,6 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (write(tmp_path / name, values) for name in ("a.lmdb", "b.lmdb"))
     assert first.digests == second.digests
     assert (tmp_path / "a.lmdb/data.mdb").read_bytes() == (tmp_path / "b.lmdb/data.mdb").read_bytes()
-
-
-def test_a_written_shard_has_no_lock_file(tmp_path: Path) -> None:
-    write(tmp_path / "s.lmdb", [b"abc"])
-    assert [path.name for path in (tmp_path / "s.lmdb").iterdir()] == ["data.mdb"]
 
 
 def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
@@ -80,12 +92,6 @@ def test_long_names_are_cut_to_the_keys_that_lmdb_allows(tmp_path: Path) -> None
         writer.finish()
     keys = [record.key for record in lmdb.scan(tmp_path / "s.lmdb" / "data.mdb")]
     assert keys == [b"%08d_" % i + b"n" * 502 for i in range(2)]
-
-
-def test_the_data_file_is_found_from_the_folder_and_from_itself(tmp_path: Path) -> None:
-    write(tmp_path / "s.lmdb", [])
-    path = tmp_path / "s.lmdb" / "data.mdb"
-    assert lmdb.LMDB.data_file(tmp_path / "s.lmdb") == lmdb.LMDB.data_file(path) == path
 
 
 def test_the_walker_reads_databases_with_deleted_records(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.lmdb import encode_datum, parse_datum
+from stoker.formats.containers.lmdb import Datum, encode_datum, parse_datum
 from stoker.formats.containers.protobuf import (
     FIXED64,
     Field,
@@ -73,14 +73,9 @@ BEYOND = "a field that reaches beyond its end"
     ],
 )
 def test_a_field_that_its_message_cannot_hold_is_refused(message: bytes, problem: str) -> None:
-    with pytest.raises(CorruptRecordError, match=problem):
-        list(fields(memoryview(message), Span(0, len(message))))
-
-
-def test_a_message_within_a_buffer_does_not_reach_beyond_itself() -> None:
-    data = memoryview(delimited(1, b"abc") + b"xyz")
-    with pytest.raises(CorruptRecordError, match=BEYOND):
-        list(fields(data, Span(0, 4)))
+    for data in (message, message + b"xyz"):  # also within a larger buffer
+        with pytest.raises(CorruptRecordError, match=problem):
+            list(fields(memoryview(data), Span(0, len(message))))
 
 
 def test_a_small_example_has_the_bytes_of_the_format() -> None:
@@ -88,6 +83,9 @@ def test_a_small_example_has_the_bytes_of_the_format() -> None:
     prefix, suffix = encode_example({"a": [1, 300]})
     assert prefix == b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\xac\x02"
     assert suffix == b""
+    entry = delimited(1, b"none") + delimited(2, b"")
+    assert encode_example({"none": []}) == (delimited(1, delimited(1, entry)), b"")
+    assert encode_example({"a": [1], "b": b"x"}) == encode_example({"b": b"x", "a": [1]})
 
 
 def test_features_of_every_type_are_read_back() -> None:
@@ -98,11 +96,6 @@ def test_features_of_every_type_are_read_back() -> None:
     assert isinstance(span, Span)
     assert message[span.offset : span.offset + span.length] == b"xyz"
     assert parsed == {"i": features["i"], "f": features["f"], "none": []}
-
-
-def test_an_empty_list_is_a_feature_without_a_type() -> None:
-    entry = delimited(1, b"none") + delimited(2, b"")
-    assert encode_example({"none": []}) == (delimited(1, delimited(1, entry)), b"")
 
 
 def test_the_payload_lies_between_prefix_and_suffix() -> None:
@@ -120,19 +113,10 @@ def test_the_payload_lies_between_prefix_and_suffix() -> None:
     }
     assert sorted(parsed) == list(parsed), "features are sorted by name"
     assert "image/orientation" not in parsed
-
-
-def test_an_orientation_other_than_1_is_written() -> None:
-    prefix, suffix = encode_image_example(
-        payload_bytes=0, format="JPEG", height=7, width=9, key="k", orientation=6
-    )
-    parsed = parse_example(prefix + suffix)
+    turned = encode_image_example(payload_bytes=0, format="JPEG", height=7, width=9, key="k", orientation=6)
+    parsed = parse_example(b"".join(turned))
     assert parsed["image/orientation"] == [6]
     assert "image/class/label" not in parsed
-
-
-def test_equal_features_give_equal_bytes_in_any_order() -> None:
-    assert encode_example({"a": [1], "b": b"x"}) == encode_example({"b": b"x", "a": [1]})
 
 
 def test_unpacked_integers_and_floats_are_read() -> None:
@@ -175,15 +159,16 @@ def test_the_last_of_two_features_with_one_name_counts() -> None:
     assert parse_example(first + second) == {"a": [2]}
 
 
-def test_a_name_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(CorruptRecordError, match="not UTF-8"):
-        parse_example(delimited(1, delimited(1, delimited(1, b"\xff"))))
-
-
-def test_a_list_that_ends_within_a_float_is_refused() -> None:
-    feature = delimited(2, delimited(1, b"abc"))
-    with pytest.raises(CorruptRecordError, match="ends within a float"):
-        parse_example(delimited(1, delimited(1, delimited(1, b"f") + delimited(2, feature))))
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (delimited(1, b"\xff"), "not UTF-8"),
+        (delimited(1, b"f") + delimited(2, delimited(2, delimited(1, b"abc"))), "ends within a float"),
+    ],
+)
+def test_a_damaged_feature_is_refused(entry: bytes, message: str) -> None:
+    with pytest.raises(CorruptRecordError, match=message):
+        parse_example(delimited(1, delimited(1, entry)))
 
 
 def test_a_feature_of_another_type_is_an_error() -> None:
@@ -191,24 +176,14 @@ def test_a_feature_of_another_type_is_an_error() -> None:
         encode_example({"x": [1, 2.5]})
 
 
-def test_a_datum_has_the_bytes_of_the_format() -> None:
+def test_a_datum_has_the_bytes_of_the_format_and_is_read_back() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
-    assert prefix + b"abc" + suffix == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
+    data = prefix + b"abc" + suffix
+    assert data == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
+    assert parse_datum(data) == Datum(3, 7, 300, 5, encoded=True, data=Span(len(prefix), 3), floats=False)
     # Label 0 is written as well; a mask is field 1000.
     _, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=0, mask=b"m")
     assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
-
-
-def test_a_datum_is_read_back() -> None:
-    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
-    datum = parse_datum(prefix + b"abc" + suffix)
-    assert (datum.channels, datum.height, datum.width, datum.label) == (3, 7, 300, 5)
-    assert datum.encoded
-    assert not datum.floats
-    assert datum.data == Span(len(prefix), 3)
-
-
-def test_a_datum_of_floats_is_recognized() -> None:
-    # Caffe writes them one by one; packed ones are allowed.
+    # Caffe writes floats one by one; packed ones are allowed.
     assert parse_datum(b"\x35" + bytes(4)).floats
     assert parse_datum(delimited(6, bytes(8))).floats

@@ -12,6 +12,7 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.data.datasets import jpeg, verified
 from helpers.data.pictures import encode
 from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
@@ -21,18 +22,29 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.containers.image_record import FeatureNames, parse_shape
 from stoker.formats.containers.protobuf import Feature
-from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.files import folder_lock
-from stoker.formats.in_place import shards as external_index
-from stoker.formats.in_place import shards as indexer
-from stoker.formats.in_place import shards as sample_rows
+from stoker.formats.in_place import shards as indexing
+from stoker.formats.in_place.shards import index
 
-Jpeg = Callable[..., bytes]
+Indexed = Callable[..., stoker.Dataset]
+Record = dict[str, Feature]
 
 
-def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    images = [make_jpeg(i, 10 + i, 20) for i in range(5)]
+@pytest.fixture
+def indexed(tmp_path: Path) -> Indexed:
+    """``indexed(records, **options)``: the dataset of a TFRecord file x of these records, verified."""
+
+    def make(records: list[Any], name: str = "x", into: str = "into", **options: Any) -> stoker.Dataset:
+        index([write_tfrecord(tmp_path / name, records)], tmp_path / into, **options)
+        return verified(tmp_path / into)
+
+    return make
+
+
+def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path) -> None:
+    images = [jpeg(i, 10 + i, 20) for i in range(5)]
     examples = [
         example(image, 4 - i, **{"image/class/text": b"class %d" % (4 - i), "image/filename": b"f%d.jpg" % i})
         for i, image in enumerate(images)
@@ -43,15 +55,14 @@ def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path, make_
     ]
     before = [path.read_bytes() for path in paths]
     reports: list[tuple[int, int]] = []
-    manifest = external_index.index(paths, tmp_path / "into", progress=lambda *counts: reports.append(counts))
-    dataset = stoker.open(tmp_path / "into")
+    manifest = index(paths, tmp_path / "into", progress=lambda *counts: reports.append(counts))
+    dataset = verified(tmp_path / "into")
     assert dataset.manifest == manifest
     assert [dataset.read(i) for i in range(5)] == images
     assert dataset.labels.tolist() == [4, 3, 2, 1, 0]
     assert dataset.keys(range(5)) == [f"f{i}.jpg" for i in range(5)]
     assert dataset.classes == tuple(f"class {i}" for i in range(5))
     assert dataset.samples(range(5)).height.tolist() == [10, 11, 12, 13, 14]
-    assert stoker.verify(tmp_path / "into", decode=True).ok
     assert [path.read_bytes() for path in paths] == before
     assert reports[-1] == (sum(map(len, before)),) * 2
     assert reports == sorted(reports)
@@ -63,255 +74,146 @@ def test_tfrecord_files_are_a_dataset_and_stay_as_they_are(tmp_path: Path, make_
     ]
 
 
-def test_the_features_of_a_record_can_be_named(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [{"jpg": make_jpeg(0), "cls": [7], "id": b"seven"}])
-    names = external_index.FeatureNames(encoded="jpg", label="cls", text=None, key="id")
-    external_index.index([path], tmp_path / "into", names=names)
-    dataset = stoker.open(tmp_path / "into")
-    assert dataset.keys([0]) == ["seven"]
-    assert dataset.labels.tolist() == [7]
+def test_the_features_of_a_record_can_be_named(indexed: Indexed) -> None:
+    names = FeatureNames(encoded="jpg", label="cls", text=None, key="id")
+    dataset = indexed([{"jpg": jpeg(0), "cls": [7], "id": b"seven"}], names=names)
+    assert (dataset.keys([0]), dataset.labels.tolist()) == (["seven"], [7])
     assert dataset.classes == ("0", "1", "2", "3", "4", "5", "6", "7")
 
 
-def test_a_shard_that_was_removed_is_named_when_the_dataset_is_opened(
-    tmp_path: Path, make_jpeg: Jpeg
-) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
-    external_index.index([path], tmp_path / "into")
-    path.rename(tmp_path / "y")
-    with pytest.raises(DatasetError, match="shard x is missing") as caught:
-        stoker.open(tmp_path / "into")
-    assert caught.value.hint == "Restore the file, or index the shards again."
-
-
-def test_records_without_keys_are_numbered_and_labels_are_optional(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(i)} for i in range(2)])
-    external_index.index([path], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    assert dataset.keys([0, 1]) == ["x:0", "x:1"]
-    assert dataset.classes == ()
+def test_records_without_keys_are_numbered_and_labels_are_optional(indexed: Indexed) -> None:
+    dataset = indexed([{"image/encoded": jpeg(i)} for i in range(2)])
+    assert (dataset.keys([0, 1]), dataset.classes) == (["x:0", "x:1"], ())
     assert "label" not in dataset.columns
 
 
-def test_raw_pixels_in_the_features_of_stokers_shards_are_read(tmp_path: Path) -> None:
-    pixels = bytes(range(18))
-    features = {"image/format": b"RAW", "image/height": [2], "image/width": [3]}
-    path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
-    external_index.index([path], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    samples = dataset.samples([0])
-    assert (samples.codec[0], samples.height[0], samples.width[0]) == (Codec.RAW, 2, 3)
-    assert dataset.read(0) == pixels
-    assert stoker.verify(tmp_path / "into", decode=True).ok
-
-
-def test_an_lmdb_of_datums_is_read(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    values = {b"%08d_a" % i: datum(make_jpeg(i, 60 + i), i % 2) for i in range(40)}
-    path = write_lmdb(tmp_path / "x", values)
-    external_index.index([path], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    assert [dataset.read(i) for i in range(40)] == [make_jpeg(i, 60 + i) for i in range(40)]
-    assert dataset.labels.tolist() == [0, 1] * 20
-    assert dataset.keys([39]) == ["00000039_a"]
-    assert stoker.verify(tmp_path / "into", decode=True).ok
-
-
-def test_an_lmdb_of_encoded_images_is_read_by_the_path_of_its_data_file(
-    tmp_path: Path, make_jpeg: Jpeg
+def test_a_shard_that_was_removed_is_named_when_the_dataset_is_opened(
+    tmp_path: Path, indexed: Indexed
 ) -> None:
-    data = encode(Image.new("RGB", (9, 5)), "PNG")
-    path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": data})
-    external_index.index([path / "data.mdb"], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    assert dataset.keys([0, 1]) == ["a", "b"]
-    assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
-    assert dataset.read(1) == data
+    indexed([example(jpeg(0), 0)])
+    (tmp_path / "x").rename(tmp_path / "y")
+    with pytest.raises(DatasetError, match="shard x is missing") as caught:
+        stoker.open(tmp_path / "into")
+    assert "index the shards again" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("classes", [None, ["church", "bedroom"]])
-def test_with_label_type_shard_each_lmdb_folder_of_lsun_is_a_class(
-    tmp_path: Path, classes: list[str] | None
-) -> None:
-    data = encode(Image.new("RGB", (9, 5)), "WEBP")
-    keys = [hashlib.sha1(name, usedforsecurity=False).hexdigest() for name in (b"a", b"b", b"c")]
-    folders = [
-        write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): data}),
-        write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): data for key in keys[1:]}),
-    ]
-    external_index.index(folders, tmp_path / "into", names={"label_type": "shard"}, classes=classes)
-    assert stoker.verify(tmp_path / "into", decode=True).ok
-    dataset = stoker.open(tmp_path / "into")
-    assert dataset.classes == tuple(classes or ("church_train_lmdb", "bedroom_train_lmdb"))
-    assert dataset.labels.tolist() == [0, 1, 1]
-    assert set(dataset.keys(range(3))) == set(keys)
-
-
-def test_an_lmdb_that_is_a_single_file_is_read(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = tmp_path / "x.lmdb"
-    with py_lmdb.open(os.fspath(path), subdir=False, lock=False) as env, env.begin(write=True) as txn:
-        txn.put(b"a", make_jpeg(0))
-    external_index.index([path], tmp_path / "into")
-    assert stoker.open(tmp_path / "into").read(0) == make_jpeg(0)
-
-
-def test_shards_in_the_folder_of_the_dataset_may_be_moved_with_it(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    beside = write_tfrecord(home / "x", [example(make_jpeg(0), 0)])
-    elsewhere = write_tfrecord(tmp_path / "y", [example(make_jpeg(1), 0)])
-    external_index.index([beside, elsewhere], home / "into")
+def test_shards_in_the_folder_of_the_dataset_may_be_moved_with_it(tmp_path: Path) -> None:
+    (home := tmp_path / "home").mkdir()
+    beside = write_tfrecord(home / "x", [example(jpeg(0), 0)])
+    elsewhere = write_tfrecord(tmp_path / "y", [example(jpeg(1), 0)])
+    index([beside, elsewhere], home / "into")
     shutil.move(home, tmp_path / "moved")
     dataset = stoker.open(tmp_path / "moved/into")
-    assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
+    assert [dataset.read(i) for i in range(2)] == [jpeg(0), jpeg(1)]
 
 
-def test_shards_of_one_name_get_a_number_before_it(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_of_one_name_get_a_number_before_it(tmp_path: Path) -> None:
     paths = []
     for i in range(2):
         (tmp_path / str(i)).mkdir()
-        paths.append(write_tfrecord(tmp_path / str(i) / "x", [example(make_jpeg(i), i)]))
-    external_index.index(paths, tmp_path / "into")
+        paths.append(write_tfrecord(tmp_path / str(i) / "x", [example(jpeg(i), i)]))
+    index(paths, tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert [shard.name for shard in dataset.manifest.shards] == ["00000-x", "00001-x"]
-    assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
+    assert [dataset.read(i) for i in range(2)] == [jpeg(0), jpeg(1)]
 
 
 def test_rows_beyond_the_limit_of_memory_are_written_in_parts(
-    tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
+    indexed: Indexed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The parts are gone when the index is whole, and the real limit is 262,144 rows.
-    monkeypatch.setattr(indexer, "_ROWS_IN_MEMORY", 3)
-    write, rows = sample_rows.write_index, []
+    monkeypatch.setattr(indexing, "_ROWS_IN_MEMORY", 3)
+    write, rows = indexing.write_index, []
 
     def counted(path: Path, columns: dict[str, Any]) -> None:
         rows.append(len(columns["key"]))
         write(path, columns)
 
-    monkeypatch.setattr(sample_rows, "write_index", counted)
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
-    external_index.index([path], tmp_path / "into")
+    monkeypatch.setattr(indexing, "write_index", counted)
+    assert indexed([example(jpeg(i), i) for i in range(10)]).labels.tolist() == list(range(10))
     assert rows == [3, 3, 3, 1]
-    assert stoker.open(tmp_path / "into").labels.tolist() == list(range(10))
-    assert stoker.verify(tmp_path / "into", decode=True).ok
 
 
-def test_damaged_and_compressed_shards_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), 0) for i in range(3)])
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptRecordError, match="checksum") as caught:
-        external_index.index([path], tmp_path / "into")
-    assert caught.value.record == 1
-    path.write_bytes(b"\x1f\x8b" + bytes(30))
-    with pytest.raises(CorruptRecordError, match="gzip"):
-        external_index.index([path], tmp_path / "into")
-    assert not (tmp_path / "into").exists()
-
-
-def test_shards_that_are_missing_named_twice_or_without_images_are_refused(
-    tmp_path: Path, make_jpeg: Jpeg
-) -> None:
-    with pytest.raises(ConfigError, match="no shards"):
-        external_index.index([], tmp_path / "into")
-    with pytest.raises(SourceError, match="no such shard"):
-        external_index.index([tmp_path / "x"], tmp_path / "into")
-    with pytest.raises(SourceError, match="no image in these shards"):
-        external_index.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
-    with pytest.raises(SourceError, match="left out: 2 x image whose header cannot be read"):
-        external_index.index([write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)], tmp_path / "into")
-    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
-    with pytest.raises(SourceError, match="more than once"):
-        external_index.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
-
-
-def test_an_index_does_not_replace_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
-    external_index.index([path], tmp_path / "into")
-    with pytest.raises(DatasetError, match="a dataset already"):
-        external_index.index([path], tmp_path / "into")
-
-
-def test_a_folder_of_shards_is_refused_with_a_pattern_as_hint(
-    make_dataset: Callable[..., Path], tmp_path: Path
-) -> None:
-    folder = make_dataset("tfrecord", shards=2)
-    with pytest.raises(
-        SourceError, match=r"not a shard, but holds 2, such as shard-00000.*\.tfrecord"
-    ) as caught:
-        external_index.index([folder], tmp_path / "into")
-    assert f"{folder}/*.tfrecord" in str(caught.value.hint)
-
-
-def test_folders_and_fifos_are_refused_as_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
-    os.mkfifo(tmp_path / "fifo")
-    for sources, containers in (
-        ([tmp_path], ", but holds 1, such as y"),
-        ([tmp_path / "fifo"], " of tfrecord or lmdb"),
-        ([path, tmp_path / "fifo"], " of tfrecord"),
-    ):
-        with pytest.raises(SourceError, match=f"not a shard{containers}"):
-            external_index.index(sources, tmp_path / "into")
-    assert not (tmp_path / "into").exists()
-
-
-def test_a_failure_removes_the_folders_that_it_made(tmp_path: Path) -> None:
-    empty = write_tfrecord(tmp_path / "x", [])
-    (tmp_path / "existing").mkdir()
-    for into in (tmp_path / "a" / "b", tmp_path / "existing"):
-        with pytest.raises(SourceError, match="no image in these shards"):
-            external_index.index([empty], into)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["existing", "x"]
-
-
-def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
-    (tmp_path / "into").mkdir()
-    with folder_lock(tmp_path / "into"), pytest.raises(LockedError):
-        external_index.index([path], tmp_path / "into")
-
-
-def test_the_files_of_a_killed_run_are_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
-    (tmp_path / "into" / ".index-killed").mkdir(parents=True)
-    external_index.index([path], tmp_path / "into")
-    assert not (tmp_path / "into" / ".index-killed").exists()
-
-
-def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(
-        tmp_path / "x", [example(make_jpeg(0), 0), example(b"broken", 1), example(make_jpeg(2), 2)]
-    )
-    manifest = external_index.index([path], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    assert manifest.skipped == {"image whose header cannot be read": 1}
+def test_broken_images_are_skipped_and_counted(indexed: Indexed) -> None:
+    dataset = indexed([example(jpeg(0), 0), example(b"broken", 1), example(jpeg(2), 2)])
+    assert dataset.manifest.skipped == {"image whose header cannot be read": 1}
     assert dataset.labels.tolist() == [0, 2]
     assert dataset.samples([0, 1]).record.tolist() == [0, 2]
-    assert stoker.verify(tmp_path / "into").ok
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        ({"image": b"x"}, "no bytes in the feature 'image/encoded'"),
-        ({"image/encoded": [1]}, "no bytes in the feature 'image/encoded'"),
-        ({"image/encoded": []}, "no bytes in the feature 'image/encoded'"),
-        ({"image/encoded": [b"x", b"y"]}, "'image/encoded' holds 2 images"),
-        ({"image/class/label": [1, 2]}, "'image/class/label' must be one"),
-        ({"image/class/label": b"cat"}, "'image/class/label' must be one"),
-        ({"image/format": b"raw", "image/height": [9]}, "raw pixels are not 9 x 0 x 3"),
-    ],
-)
-def test_records_without_a_usable_image_or_label_are_refused(
-    tmp_path: Path, make_jpeg: Jpeg, features: dict[str, Feature], message: str
-) -> None:
-    image: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {**image, **features}])
-    with pytest.raises(SourceError, match=message) as caught:
-        external_index.index([path], tmp_path / "into")
-    assert (caught.value.shard, caught.value.record) == ("x", 1)
-    assert not (tmp_path / "into" / MANIFEST_NAME).exists()
+class TestLMDB:
+    def test_datums_are_read(self, tmp_path: Path) -> None:
+        values = {b"%08d_a" % i: datum(jpeg(i, 60 + i), i % 2) for i in range(40)}
+        index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
+        dataset = verified(tmp_path / "into")
+        assert [dataset.read(i) for i in range(40)] == [jpeg(i, 60 + i) for i in range(40)]
+        assert dataset.labels.tolist() == [0, 1] * 20
+        assert dataset.keys([39]) == ["00000039_a"]
+
+    def test_encoded_images_are_read_by_the_path_of_the_data_file(self, tmp_path: Path) -> None:
+        data = encode(Image.new("RGB", (9, 5)), "PNG")
+        path = write_lmdb(tmp_path / "x", {b"a": jpeg(0), b"b": data})
+        index([path / "data.mdb"], tmp_path / "into")
+        dataset = stoker.open(tmp_path / "into")
+        assert (dataset.keys([0, 1]), dataset.read(1)) == (["a", "b"], data)
+        assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
+
+    def test_a_single_file_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.lmdb"
+        with py_lmdb.open(os.fspath(path), subdir=False, lock=False) as env, env.begin(write=True) as txn:
+            txn.put(b"a", jpeg(0))
+        index([path], tmp_path / "into")
+        assert stoker.open(tmp_path / "into").read(0) == jpeg(0)
+
+    @pytest.mark.parametrize("classes", [None, ["church", "bedroom"]])
+    def test_with_label_type_shard_each_folder_of_lsun_is_a_class(
+        self, tmp_path: Path, classes: list[str] | None
+    ) -> None:
+        data = encode(Image.new("RGB", (9, 5)), "WEBP")
+        keys = [hashlib.sha1(name, usedforsecurity=False).hexdigest() for name in (b"a", b"b", b"c")]
+        folders = [
+            write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): data}),
+            write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): data for key in keys[1:]}),
+        ]
+        index(folders, tmp_path / "into", names={"label_type": "shard"}, classes=classes)
+        dataset = verified(tmp_path / "into")
+        assert dataset.classes == tuple(classes or ("church_train_lmdb", "bedroom_train_lmdb"))
+        assert dataset.labels.tolist() == [0, 1, 1]
+        assert set(dataset.keys(range(3))) == set(keys)
+
+    @pytest.mark.parametrize("engine", ["native", "reference"])
+    def test_pixels_in_a_datum_are_bgr_or_grey_planes(self, tmp_path: Path, engine: str) -> None:
+        bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
+        values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
+        index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
+        dataset = verified(tmp_path / "into")
+        assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
+        assert dataset.labels.tolist() == [7, 7]
+        options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NCHW"}
+        with stoker.ImageLoader(dataset, batch_size=2, engine=engine, **options) as loader:
+            ((images, _),) = loader
+        assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
+
+    def test_pixels_without_a_size_are_skipped_and_counted(self, tmp_path: Path) -> None:
+        good = planes(np.zeros((3, 4, 5), np.uint8))
+        minus = b"\xfc" + b"\xff" * 8 + b"\x01"  # -4, a varint of 64 bits
+        negative = b"\x08\x01\x10%b\x18%b\x22\x10%b\x28\x00" % (minus, minus, bytes(16))
+        empty = b"\x08\x01\x10\x00\x18\x07\x22\x00\x28\x00"
+        path = write_lmdb(tmp_path / "x", {b"a": good, b"b": negative, b"c": empty})
+        manifest = index([path], tmp_path / "into")
+        assert manifest.skipped == {"image whose header cannot be read": 2}
+        assert stoker.open(tmp_path / "into").keys([0]) == ["a"]
+
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            (b"\x08\x02\x10\x04\x18\x05\x22\x28%b\x28\x07" % bytes(40), "pixels of 2 channels"),
+            (b"\x32\x04" + bytes(4), "found floats"),
+        ],
+    )
+    def test_two_channels_or_floats_are_refused(self, tmp_path: Path, value: bytes, message: str) -> None:
+        with pytest.raises(SourceError, match=message):
+            index([write_lmdb(tmp_path / "x", {b"a": value})], tmp_path / "into")
 
 
 def planes(pixels: NDArray[np.uint8]) -> bytes:
@@ -320,67 +222,216 @@ def planes(pixels: NDArray[np.uint8]) -> bytes:
     return b"\x08%c\x10\x04\x18\x05\x22%b%b\x28\x07" % (len(pixels), length, pixels.tobytes())
 
 
+RAW = {"encoded": "img_raw", "label": "label", "raw": True}
+SIZED = {**RAW, "height": "height", "width": "width"}
+
+
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_pixels_in_a_datum_are_bgr_or_grey_planes(tmp_path: Path, engine: str) -> None:
-    bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
-    values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
-    external_index.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
-    dataset = stoker.open(tmp_path / "into")
-    assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
-    assert dataset.labels.tolist() == [7, 7]
-    assert stoker.verify(tmp_path / "into", decode=True).ok
-    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NCHW"}
-    with stoker.ImageLoader(dataset, batch_size=2, engine=engine, **options) as loader:
-        ((images, _),) = loader
-    assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("shape", [(4, 5, 3), (4, 5, 1), (4, 5)])
+def test_raw_pixels_have_one_shape_or_a_size_in_each_record(
+    indexed: Indexed, shape: tuple[int, ...], sized: bool, engine: str
+) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
+    records = [
+        {"img_raw": image.tobytes(), "label": [i], "height": [4], "width": [5]}
+        for i, image in enumerate(images)
+    ]
+    dataset = indexed(records, names=SIZED if sized else {**RAW, "shape": shape})
+    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NHWC", "engine": engine}
+    with stoker.ImageLoader(dataset, batch_size=2, **options) as loader:
+        ((batch, labels),) = loader
+    assert np.array_equal(batch, np.broadcast_to(images.reshape(2, 4, 5, -1), (2, 4, 5, 3)))
+    assert labels.tolist() == [0, 1]
 
 
-def test_two_channels_or_floats_in_a_datum_are_refused(tmp_path: Path) -> None:
-    two = planes(np.zeros((2, 4, 5), np.uint8))
-    with pytest.raises(SourceError, match="pixels of 2 channels"):
-        external_index.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")
-    with pytest.raises(SourceError, match="found floats"):
-        external_index.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
+def test_raw_pixels_in_the_features_of_stokers_shards_are_read(indexed: Indexed) -> None:
+    pixels = bytes(range(18))
+    dataset = indexed(
+        [example(pixels, 0, **{"image/format": b"RAW", "image/height": [2], "image/width": [3]})]
+    )
+    samples = dataset.samples([0])
+    assert (samples.codec[0], samples.height[0], samples.width[0]) == (Codec.RAW, 2, 3)
+    assert dataset.read(0) == pixels
 
 
-def test_pixels_in_a_datum_without_a_size_are_skipped_and_counted(tmp_path: Path) -> None:
-    good = planes(np.zeros((3, 4, 5), np.uint8))
-    minus = b"\xfc" + b"\xff" * 8 + b"\x01"  # -4, a varint of 64 bits
-    negative = b"\x08\x01\x10%b\x18%b\x22\x10%b\x28\x00" % (minus, minus, bytes(16))
-    empty = b"\x08\x01\x10\x00\x18\x07\x22\x00\x28\x00"
-    path = write_lmdb(tmp_path / "x", {b"a": good, b"b": negative, b"c": empty})
-    manifest = external_index.index([path], tmp_path / "into")
-    assert manifest.skipped == {"image whose header cannot be read": 2}
-    assert stoker.open(tmp_path / "into").keys([0]) == ["a"]
+@pytest.mark.parametrize(
+    ("label_type", "stored", "expected"),
+    [
+        ("int", [[3.0], [1.0]], [3, 1]),
+        ("one-hot", [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], [2, 0]),
+        ("one-hot", [[0, 1], [1, 0]], [1, 0]),
+        ("several", [[2, 0], []], [[2, 0], []]),
+        ("multi-hot", [[1, 0, 1], [0, 0, 0]], [[0, 2], []]),
+    ],
+)
+def test_labels_are_read_in_each_form(
+    indexed: Indexed, label_type: str, stored: list[Any], expected: list[Any]
+) -> None:
+    records = [{"image/encoded": jpeg(i), "y": values} for i, values in enumerate(stored)]
+    dataset = indexed(records, names={"label": "y", "label_type": label_type})
+    if dataset.tasks == {"label"}:
+        assert dataset.labels.tolist() == expected
+    else:
+        lists = [dataset.lists("label", [i]).values.tolist() for i in range(2)]
+        assert (dataset.tasks, lists) == ({"labels"}, expected)
+    assert dataset.num_classes == max(np.hstack(expected).astype(int)) + 1
 
 
-def test_a_record_without_a_label_after_one_with_a_label_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {"image/encoded": make_jpeg(1)}])
-    with pytest.raises(SourceError, match="no label, unlike those before it"):
-        external_index.index([path], tmp_path / "into")
+def test_a_float_label_is_a_number_in_batches(indexed: Indexed) -> None:
+    records = [{"image/encoded": jpeg(i), "y": [i - 0.5]} for i in range(2)]
+    dataset = indexed(records, names={"label": "y", "label_type": "float"})
+    assert (dataset.tasks, dataset.classes) == (frozenset(), ())
+    with stoker.ImageLoader(dataset, batch_size=2, transforms=[CenterCrop(8)], num_threads=1) as loader:
+        ((_, labels),) = loader
+    assert (labels.dtype, labels.tolist()) == (np.float32, [-0.5, 0.5])
 
 
-def test_a_label_outside_of_the_named_classes_is_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
-    with pytest.raises(SourceError, match="label 2, and 2 classes are named"):
-        external_index.index([path], tmp_path / "into", classes=["a", "b"])
-    below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
-    with pytest.raises(SourceError, match="label -1, and 2 classes are named"):
-        external_index.index([below], tmp_path / "into", classes=["a", "b"])
-    assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
+@pytest.mark.parametrize("labels", [[-1, 1], [0, 1_000_000], [-1, 2**62]])
+def test_labels_below_0_or_from_a_million_on_have_no_class_names(indexed: Indexed, labels: list[int]) -> None:
+    dataset = indexed([example(jpeg(0), label) for label in labels])
+    assert (dataset.classes, dataset.labels.tolist()) == ((), labels)
 
 
-def test_classes_cannot_be_named_for_records_without_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
-    with pytest.raises(SourceError, match="no label, and classes are named") as caught:
-        external_index.index([path], tmp_path / "into", classes=["a", "b"])
-    assert "feature with the label" in str(caught.value)
+def test_features_of_one_value_can_be_columns(indexed: Indexed) -> None:
+    records = [
+        {"image/encoded": jpeg(0), "text": b"a cat", "score": [0.5], "count": [2]},
+        {"image/encoded": jpeg(1), "text": [], "count": [3]},
+    ]
+    dataset = indexed(records, names={"columns": {"caption": "text", "score": "score", "n": "count"}})
+    assert dataset.strings("caption", [0, 1]) == ["a cat", ""]
+    assert np.array_equal(dataset.column("score"), [0.5, np.nan], equal_nan=True)
+    assert dataset.column("n").tolist() == [2, 3]
 
 
-def write_classes(path: Path, image: bytes, *classes: tuple[int, str]) -> Path:
+def detection(image: bytes, boxes: list[list[float]], labels: list[int], **more: Any) -> Record:
+    """A record of the object detection API; boxes are ymin, xmin, ymax, xmax in shares."""
+    sides = zip(*boxes, strict=True) if boxes else ([],) * 4
+    features: Record = {
+        f"image/object/bbox/{side}": list(values)
+        for side, values in zip(("ymin", "xmin", "ymax", "xmax"), sides, strict=True)
+    }
+    named = {f"image/object/{name}": value for name, value in more.items()}
+    return {"image/encoded": image, **features, "image/object/class/label": labels, **named}
+
+
+def test_objects_of_the_object_detection_api_are_clipped_and_counted(indexed: Indexed) -> None:
+    image = jpeg(0, 20, 40)
+    names = {"class/text": [b"dog", b"cat"], "is_crowd": [0, 1], "area": [3.0, 4.0], "difficult": [1, 0]}
+    imagenet = detection(image, [[0.0, 0.0, 1.0, 1.0]], [1])
+    del imagenet["image/object/class/label"]
+    records = [
+        imagenet,
+        detection(image, [[0.1, 0.25, 0.5, 0.75], [0.0, 0.0, 1.05, 1.0]], [2, 1], **names),
+        detection(image, [], []),
+        detection(image, [[0.5, 0.5, 0.5, 0.6], [0.0, 0.0, 0.5, 0.5]], [2, 1]),
+    ]
+    dataset = indexed(records)
+    assert (dataset.tasks, dataset.classes) == ({"boxes"}, ("cat", "dog"))
+    objects = dataset.annotations(range(4))
+    assert objects.owner.tolist() == [1, 1, 3]
+    assert objects.boxes.tolist() == [[10, 2, 30, 10], [0, 0, 40, 20], [0, 0, 20, 10]]
+    assert (objects.labels.tolist(), objects.crowd.tolist()) == ([1, 0, 0], [False, True, False])
+    assert (objects.area.tolist(), objects.extra["difficult"].tolist()) == ([3, 4, 200], [1, 0, 0])
+    assert dataset.manifest.skipped == {"object without an area": 1}
+    assert indexed(records, name="y", into="without", names={"objects": ""}).tasks == frozenset()
+
+
+def test_shards_of_a_writer_can_be_indexed_with_their_objects(tmp_path: Path) -> None:
+    """Stoker's own shards have the features of the API."""
+    with stoker.Writer(tmp_path / "written", classes=["a", "b"]) as writer:
+        for i in range(3):
+            boxes = np.array([[1, 2, 7, 8.5]] * i, np.float32).reshape(-1, 4)
+            writer.write(image=jpeg(i, 20, 30), boxes=boxes, box_labels=[1] * i, key=str(i))
+    written = stoker.open(tmp_path / "written")
+    index(written.data_files, tmp_path / "into")
+    indexed = stoker.open(tmp_path / "into")
+    assert indexed.classes == ("0", "b")
+    objects, expected = (dataset.annotations(range(3)) for dataset in (indexed, written))
+    for name in ("owner", "labels", "crowd", "area"):
+        assert getattr(objects, name).tolist() == getattr(expected, name).tolist()
+    np.testing.assert_allclose(objects.boxes, expected.boxes, rtol=1e-6)
+
+
+def _label(label_type: str, values: list[Any]) -> tuple[Record, dict[str, Any]]:
+    return {"image/encoded": jpeg(0), "y": values}, {"names": {"label": "y", "label_type": label_type}}
+
+
+_PIXELS: Record = {"img_raw": bytes(60), "label": [0], "height": [4], "width": [5]}
+_WHOLE = [[0.0, 0.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "message"),
+    [
+        ({"image": b"x"}, {}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": [1]}, {}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": []}, {}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": [b"x", b"y"]}, {}, "'image/encoded' holds 2 images"),
+        (example(jpeg(0), 0, **{"image/class/label": [1, 2]}), {}, "'image/class/label' must be one number"),
+        (example(jpeg(0), 0, **{"image/class/label": b"cat"}), {}, "'image/class/label' must be one integer"),
+        (
+            example(jpeg(0), 0, **{"image/format": b"raw", "image/height": [9]}),
+            {},
+            "raw pixels are not 9 x 0 x 3",
+        ),
+        (_PIXELS, {"names": {**RAW, "shape": (4, 4, 3)}}, "60 bytes of raw pixels are not 4 x 4 x 3 pixels"),
+        (_PIXELS, {"names": {**SIZED, "height": "width"}}, "neither grey nor RGB of 5 x 5"),
+        (_PIXELS, {"names": {**SIZED, "height": "none"}}, "neither grey nor RGB of 0 x 5"),
+        (*_label("int", [0.5]), "'y' must be one integer, found 0.5"),
+        (*_label("int", [1, 2]), "'y' must be one number, found 2"),
+        (*_label("one-hot", [1.0, 1.0]), "'y' must be one-hot, with one 1, found 2"),
+        (*_label("one-hot", [1.0, 0.5]), "'y' must be one-hot, with numbers 0 and 1, found 0.5"),
+        (*_label("multi-hot", [2, 0]), "'y' must be multi-hot, with numbers 0 and 1, found 2"),
+        (*_label("several", [0.5]), "'y' must be one integer, found 0.5"),
+        ({"image/encoded": jpeg(0), "n": [1, 2]}, {"names": {"columns": {"n": "n"}}}, "'n' holds 2 values"),
+        (detection(jpeg(0), [[0.0, 0.0, 20.0, 40.0]], [1]), {}, "is not in shares of the image's width"),
+        (detection(jpeg(0), _WHOLE, [0]), {}, "label 0, and the object detection API counts classes from 1"),
+        (detection(jpeg(0), _WHOLE, [1, 2]), {}, "class/label has 2 numbers where bbox/xmin has 1"),
+        (example(jpeg(0), 2), {"classes": ["a", "b"]}, "label 2, and 2 classes are named"),
+        (example(jpeg(0), -1), {"classes": ["a", "b"]}, "label -1, and 2 classes are named"),
+        ({"image/encoded": jpeg(0)}, {"classes": ["a"]}, "no label, and classes are named"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_refused_with_shard_and_record(
+    tmp_path: Path, indexed: Indexed, record: Record, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        indexed([record], **options)
+    assert (caught.value.shard, caught.value.record) == ("x", 0)
+    assert caught.value.hint
+    assert not (tmp_path / "into").exists()
+
+
+def test_a_record_without_a_label_after_one_with_a_label_is_refused(indexed: Indexed) -> None:
+    with pytest.raises(SourceError, match="no label, unlike those before it") as caught:
+        indexed([example(jpeg(0), 0), {"image/encoded": jpeg(1)}])
+    assert caught.value.record == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"shape": (4, 4)}, "height, width and shape are for raw pixels"),
+        ({"raw": True, "shape": (3, 4, 4)}, "1 or 3 channels, found 3x4x4"),
+        ({"label_type": "name"}, "label_type must be one of int, float, several"),
+    ],
+)
+def test_invalid_names_of_features_are_refused(names: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        FeatureNames(**names)
+
+
+def test_a_shape_is_height_x_width_x_channels() -> None:
+    assert parse_shape("32x32x3") == (32, 32, 3)
+    with pytest.raises(ConfigError, match="such as 32x32x3, found '32 32'"):
+        parse_shape("32 32")
+
+
+def write_classes(path: Path, *classes: tuple[int, str]) -> Path:
     """A TFRecord file whose records have these labels with these names."""
-    records = [example(image, label, **{"image/class/text": name.encode()}) for label, name in classes]
-    return write_tfrecord(path, records)
+    records = [example(jpeg(0), label, **{"image/class/text": name.encode()}) for label, name in classes]
+    return write_tfrecord(path, records)  # type: ignore[arg-type]  # a list of dicts
 
 
 @pytest.mark.parametrize(
@@ -393,56 +444,99 @@ def write_classes(path: Path, image: bytes, *classes: tuple[int, str]) -> Path:
     ids=["one number for two classes", "two numbers for one class", "in one shard"],
 )
 def test_shards_whose_class_numbers_contradict_each_other_are_refused(
-    tmp_path: Path,
-    make_jpeg: Jpeg,
-    first: list[tuple[int, str]],
-    second: list[tuple[int, str]],
-    record: int,
-    message: str,
+    tmp_path: Path, first: list[tuple[int, str]], second: list[tuple[int, str]], record: int, message: str
 ) -> None:
-    shards = [
-        write_classes(tmp_path / name, make_jpeg(0), *classes)
-        for name, classes in (("a", first), ("b", second))
-    ]
+    shards = [write_classes(tmp_path / "a", *first), write_classes(tmp_path / "b", *second)]
     with pytest.raises(SourceError, match=message) as caught:
-        external_index.index(shards, tmp_path / "into")
+        index(shards, tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("b" if second else "a", record)
     assert "stoker.mix" in str(caught.value.hint)
     assert not (tmp_path / "into").exists()
     # Without the names the numbers alone count.
-    names = external_index.FeatureNames(text=None)
-    external_index.index(shards, tmp_path / "into", names=names, classes=["x", "y"])
+    index(shards, tmp_path / "into", names=FeatureNames(text=None), classes=["x", "y"])
     assert stoker.verify(tmp_path / "into").ok
 
 
-def test_two_labels_of_one_name_in_one_shard_are_two_classes_as_in_imagenet(
-    tmp_path: Path, make_jpeg: Jpeg
-) -> None:
+def test_two_labels_of_one_name_in_one_shard_are_two_classes_as_in_imagenet(tmp_path: Path) -> None:
     cranes = [(0, "crane"), (1, "dog"), (2, "crane")]
     shards = [
-        write_classes(tmp_path / "a", make_jpeg(0), *cranes[:2]),
-        write_classes(tmp_path / "b", make_jpeg(1), *cranes[2:]),
-        write_classes(tmp_path / "c", make_jpeg(2), *cranes),
+        write_classes(tmp_path / name, *classes)
+        for name, classes in (("a", cranes[:2]), ("b", cranes[2:]), ("c", cranes))
     ]
-    external_index.index(shards, tmp_path / "into")
-    assert stoker.open(tmp_path / "into").classes == ("crane", "dog", "crane")
-    assert stoker.verify(tmp_path / "into").ok
+    index(shards, tmp_path / "into")
+    assert verified(tmp_path / "into").classes == ("crane", "dog", "crane")
 
 
-def test_named_classes_may_rename_those_of_the_records_but_not_reorder_them(
-    tmp_path: Path, make_jpeg: Jpeg
-) -> None:
-    path = write_classes(tmp_path / "x", make_jpeg(0), (0, "n01"), (1, "n02"))
+def test_named_classes_may_rename_those_of_the_records_but_not_reorder_them(tmp_path: Path) -> None:
+    path = write_classes(tmp_path / "x", (0, "n01"), (1, "n02"))
     with pytest.raises(SourceError, match="label 0 is 'n01' here, which is class 1"):
-        external_index.index([path], tmp_path / "into", classes=["n02", "n01"])
-    external_index.index([path], tmp_path / "into", classes=["tench", "goldfish"])
-    assert stoker.verify(tmp_path / "into").ok
+        index([path], tmp_path / "into", classes=["n02", "n01"])
+    index([path], tmp_path / "into", classes=["tench", "goldfish"])
+    assert verified(tmp_path / "into").classes == ("tench", "goldfish")
 
 
-@pytest.mark.parametrize("labels", [[-1, 1], [0, 1_000_000], [-1, 2**62]])
-def test_labels_below_0_or_from_a_million_on_have_no_class_names(
-    tmp_path: Path, make_jpeg: Jpeg, labels: list[int]
+def test_damaged_and_compressed_shards_are_refused(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(jpeg(i), 0) for i in range(3)])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        index([path], tmp_path / "into")
+    assert caught.value.record == 1
+    path.write_bytes(b"\x1f\x8b" + bytes(30))
+    with pytest.raises(CorruptRecordError, match="gzip"):
+        index([path], tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ([], ConfigError, "no shards"),
+        (["none"], SourceError, "no such shard"),
+        (["empty"], SourceError, "no image in these shards"),
+        (["raw"], SourceError, "left out: 2 x image whose header cannot be read"),
+        (["y", "into/../y"], SourceError, "more than once"),
+        (["folder"], SourceError, r"not a shard, but holds 1, such as a\.tfrecord.*\n.*folder/\*\.tfrecord"),
+        (["fifo"], SourceError, "not a shard of tfrecord or lmdb"),
+        (["y", "fifo"], SourceError, "not a shard of tfrecord"),
+    ],
+)
+def test_paths_that_are_not_shards_with_images_are_refused(
+    tmp_path: Path, names: list[str], error: type[Exception], message: str
 ) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), label) for label in labels])
-    assert external_index.index([path], tmp_path / "into").classes == ()
-    assert stoker.open(tmp_path / "into").labels.tolist() == labels
+    (tmp_path / "folder").mkdir()
+    write_tfrecord(tmp_path / "folder" / "a.tfrecord", [example(jpeg(0), 0)])
+    write_tfrecord(tmp_path / "empty", [])
+    write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)
+    write_tfrecord(tmp_path / "y", [example(jpeg(0), 0)])
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(error, match=message):
+        index([tmp_path / name for name in names], tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_a_dataset_or_a_folder_that_another_process_writes_into_is_not_replaced(
+    tmp_path: Path, indexed: Indexed
+) -> None:
+    (tmp_path / "into").mkdir()
+    with folder_lock(tmp_path / "into"), pytest.raises(LockedError):
+        indexed([example(jpeg(0), 0)])
+    index([tmp_path / "x"], tmp_path / "into")
+    with pytest.raises(DatasetError, match="a dataset already"):
+        index([tmp_path / "x"], tmp_path / "into")
+
+
+def test_a_failure_removes_the_folders_that_it_made(tmp_path: Path) -> None:
+    empty = write_tfrecord(tmp_path / "x", [])
+    (tmp_path / "existing").mkdir()
+    for into in (tmp_path / "a" / "b", tmp_path / "existing"):
+        with pytest.raises(SourceError, match="no image in these shards"):
+            index([empty], into)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["existing", "x"]
+
+
+def test_the_files_of_a_killed_run_are_removed(tmp_path: Path, indexed: Indexed) -> None:
+    (tmp_path / "into" / ".index-killed").mkdir(parents=True)
+    indexed([example(jpeg(0), 0)])
+    assert not (tmp_path / "into" / ".index-killed").exists()

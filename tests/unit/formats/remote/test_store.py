@@ -60,3 +60,20 @@ def test_only_a_path_with_a_protocol_is_a_url() -> None:
     assert not is_url("/x/y")
     assert not is_url(Path("s3://bucket"))
     assert not is_url(3)
+
+
+def test_an_error_of_the_storage_has_no_credentials_of_urls(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store("memory://user:SECRET@bucket/shards")
+    assert "SECRET" not in repr(store)
+
+    def refuse(self: Any, path: str) -> None:
+        raise PermissionError(f"no access to {path} for SECRET")
+
+    monkeypatch.setattr(type(memory), "info", refuse)
+    with pytest.raises(StorageError) as caught:
+        store.size("x")
+    assert "SECRET" not in str(caught.value.path)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
