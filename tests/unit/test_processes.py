@@ -19,35 +19,26 @@ class Owner:
     """An object that weak references can name."""
 
 
-def test_a_forked_child_is_not_the_owner(fork: Callable[[], None]) -> None:
-    owner = OwnerProcess()
-    assert owner.is_current()
-    fork()
-    assert not owner.is_current()
-
-
 def test_each_process_makes_its_value_once(fork: Callable[[], None]) -> None:
     values = PerProcess(object)
     first = values.get()
+    owner = OwnerProcess()
     assert values.get() is first
+    assert owner.is_current()
     fork()
+    assert not owner.is_current()
     second = values.get()
     assert second is not first
     assert values.get() is second
 
 
-def test_a_cleanup_runs_when_its_owner_is_dropped() -> None:
+@pytest.mark.parametrize("called", [False, True])
+def test_a_cleanup_runs_once_at_a_call_or_when_its_owner_is_dropped(called: bool) -> None:
     log: list[str] = []
     owner = Owner()
-    Cleanup(owner, log.append, "freed")
-    del owner
-    assert log == ["freed"]
-
-
-def test_a_cleanup_that_was_called_does_not_run_again_when_its_owner_is_dropped() -> None:
-    log: list[str] = []
-    owner = Owner()
-    Cleanup(owner, log.append, "freed")()
+    cleanup = Cleanup(owner, log.append, "freed")
+    if called:
+        cleanup()
     del owner
     assert log == ["freed"]
 
@@ -56,7 +47,7 @@ def test_an_interrupted_cleanup_runs_again_when_its_owner_is_dropped() -> None:
     log: list[str] = []
 
     def free() -> None:
-        log.append("begun")
+        log.append("freeing")
         if len(log) == 1:
             raise KeyboardInterrupt
 
@@ -65,7 +56,7 @@ def test_an_interrupted_cleanup_runs_again_when_its_owner_is_dropped() -> None:
     with pytest.raises(KeyboardInterrupt):
         cleanup()
     del owner
-    assert log == ["begun", "begun"]
+    assert log == ["freeing", "freeing"]
 
 
 def test_a_cleanup_does_nothing_in_a_forked_child(fork: Callable[[], None]) -> None:

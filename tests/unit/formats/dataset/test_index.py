@@ -32,11 +32,6 @@ def columns(n: int, start: int = 0, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_keys_may_be_empty(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(2, key=["", ""]))
-    assert Index.open(tmp_path / "i").keys([1, 0]) == ["", ""]
-
-
 def test_columns_are_read_with_their_types(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25, score=np.linspace(0, 1, 25, dtype=np.float32)))
     index = Index.open(tmp_path / "i")
@@ -48,20 +43,10 @@ def test_columns_are_read_with_their_types(tmp_path: Path) -> None:
     for name, values in columns(25).items():
         if name != "key":
             assert index.column(name).tolist() == values.tolist()
-
-
-def test_samples_are_rows_of_the_columns(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(25))
-    samples = Index.open(tmp_path / "i").samples([24, 0, 24])
+    assert index.keys([3, 0]) == ["class/ünïcode-3.jpg", "class/ünïcode-0.jpg"]
+    samples = index.samples([24, 0, 24])
     assert isinstance(samples, Samples)
-    assert samples.row.tolist() == [24, 0, 24]
-    assert samples.height.tolist() == [25, 1, 25]
-    assert samples.shard.dtype == np.int32
-
-
-def test_keys_are_read_in_any_order(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(25))
-    assert Index.open(tmp_path / "i").keys([3, 0]) == ["class/ünïcode-3.jpg", "class/ünïcode-0.jpg"]
+    assert (samples.row.tolist(), samples.height.tolist()) == ([24, 0, 24], [25, 1, 25])
 
 
 def test_columns_are_views_of_the_file(tmp_path: Path) -> None:
@@ -133,38 +118,34 @@ def test_concatenation_takes_no_memory_for_each_row(tmp_path: Path) -> None:
     assert pool.bytes_allocated() - before < 1 << 20
 
 
-def test_parts_of_different_columns_or_no_parts_are_refused(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_read_back_is_not_written(tmp_path: Path) -> None:
     write_index(tmp_path / "a", columns(3))
     write_index(tmp_path / "b", columns(3, more=np.arange(3)))
     with pytest.raises(ValueError, match="other columns"):
         concat_indexes([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     with pytest.raises(ValueError, match="no index"):
         concat_indexes([], tmp_path / "out")
-
-
-def test_an_index_without_a_needed_column_is_not_written(tmp_path: Path) -> None:
-    some = columns(3)
-    del some["crc"]
+    lacking = {name: values for name, values in columns(3).items() if name != "crc"}
     with pytest.raises(ValueError, match="needs the columns crc"):
-        write_index(tmp_path / "i", some)
-
-
-def test_the_error_about_an_unknown_column_names_the_known_ones(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(3))
-    with pytest.raises(DatasetError, match="no column 'mask'") as caught:
-        Index.open(tmp_path / "i").column("mask")
-    assert "label" in str(caught.value)
-
-
-def test_a_column_of_texts_is_not_read_as_numbers(tmp_path: Path) -> None:
-    write_index(tmp_path / "i", columns(3))
-    with pytest.raises(DatasetError, match="holds large_string, not numbers"):
-        Index.open(tmp_path / "i").column("key")
-
-
-def test_an_index_with_nulls_is_not_written(tmp_path: Path) -> None:
+        write_index(tmp_path / "i", lacking)
     with pytest.raises(ValueError, match="null"):
         write_index(tmp_path / "i", columns(2, label=pa.array([1, None])))
+    with pytest.raises(StaleIndexError, match="missing"):
+        Index.open(tmp_path / "none")
+
+
+def test_a_column_is_read_only_as_what_it_is(tmp_path: Path) -> None:
+    write_index(tmp_path / "i", columns(2, key=["", ""]))
+    index = Index.open(tmp_path / "i")
+    assert index.keys([1, 0]) == ["", ""]
+    with pytest.raises(DatasetError, match=r"no column 'mask'.*\n.*label"):
+        index.column("mask")
+    with pytest.raises(DatasetError, match="holds large_string, not numbers"):
+        index.column("key")
+    with pytest.raises(DatasetError, match="holds int64, not lists of numbers"):
+        index.lists("label")
+    with pytest.raises(DatasetError, match="holds int64, not strings"):
+        index.strings("label", [0])
 
 
 def _rewrite(path: Path, change: str) -> None:
@@ -228,11 +209,6 @@ def test_starts_of_another_width_are_refused(tmp_path: Path) -> None:
     assert data.count(length) >= 2
     (tmp_path / "i").write_bytes(data.replace(length, (26 * 8 + 1).to_bytes(8, "little")))
     with pytest.raises(StaleIndexError, match="starts that are not integers of 64 bits"):
-        Index.open(tmp_path / "i")
-
-
-def test_a_missing_index_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StaleIndexError, match="missing"):
         Index.open(tmp_path / "i")
 
 

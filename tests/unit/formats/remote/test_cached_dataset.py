@@ -33,39 +33,6 @@ def read(source: Path, cache: Path) -> bytes:
     return stoker.open(source, cache=cache).read(0)
 
 
-@pytest.mark.parametrize("name", ["shard-00000-of-00002.tfrecord", ".blocks"])
-def test_a_link_in_a_cache_is_refused_and_its_target_kept(source: Path, tmp_path: Path, name: str) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text(PRECIOUS)
-    folder = folder_in(tmp_path / "cache", source)
-    folder.mkdir(parents=True)
-    assert name == ".blocks" or name in {file.name for file in source.iterdir()}
-    (folder / name).symlink_to(victim)
-    with pytest.raises(WriteError, match="the cache holds a link") as caught:
-        read(source, tmp_path / "cache")
-    assert caught.value.path is not None
-    assert str(caught.value.path).endswith(name)
-    assert victim.read_text() == PRECIOUS
-
-
-def test_a_cache_whose_folder_is_a_link_is_refused(source: Path, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (tmp_path / "cache").mkdir()
-    folder_in(tmp_path / "cache", source).symlink_to(victim)
-    with pytest.raises(WriteError, match="holds a link"):
-        read(source, tmp_path / "cache")
-    assert list(victim.iterdir()) == []
-
-
-def test_a_pipe_in_a_cache_is_refused(source: Path, tmp_path: Path) -> None:
-    folder = folder_in(tmp_path / "cache", source)
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "shard-00000-of-00002.tfrecord")
-    with pytest.raises(WriteError, match="not a regular file"):
-        read(source, tmp_path / "cache")
-
-
 @pytest.mark.parametrize("exists", [False, True])
 def test_other_users_may_not_enter_the_folder_of_a_cache(source: Path, tmp_path: Path, exists: bool) -> None:
     folder = folder_in(tmp_path / "cache", source)
@@ -74,15 +41,6 @@ def test_other_users_may_not_enter_the_folder_of_a_cache(source: Path, tmp_path:
         folder.chmod(0o777)
     assert read(source, tmp_path / "cache") == stoker.open(source).read(0)
     assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_the_folder_of_another_user_is_refused(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder_in(tmp_path / "cache", source).mkdir(parents=True)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(WriteError, match="belongs to another user"):
-        read(source, tmp_path / "cache")
 
 
 def flip_a_bit(index: bytes) -> bytes:
@@ -221,3 +179,28 @@ def test_a_smaller_cache_size_evicts_nothing_while_another_reader_has_a_larger_o
         assert all(blocks())
     small.read(0)
     assert not all(blocks())
+
+
+@pytest.mark.parametrize("name", ["shard-00000-of-00002.tfrecord", ".blocks", ""])
+def test_a_link_in_a_cache_is_refused_and_its_target_kept(source: Path, tmp_path: Path, name: str) -> None:
+    victim, link = tmp_path / "victim", folder_in(tmp_path / "cache", source) / name
+    link.parent.mkdir(parents=True)
+    victim.write_text(PRECIOUS) if name else victim.mkdir()
+    link.symlink_to(victim)
+    with pytest.raises(WriteError, match="the cache holds a link") as caught:
+        read(source, tmp_path / "cache")
+    assert str(caught.value.path).endswith(name)
+    assert victim.read_text() == PRECIOUS if name else list(victim.iterdir()) == []
+
+
+def test_a_pipe_or_a_folder_of_another_user_is_refused(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_in(tmp_path / "cache", source)
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "shard-00000-of-00002.tfrecord")
+    with pytest.raises(WriteError, match="not a regular file"):
+        read(source, tmp_path / "cache")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(WriteError, match="belongs to another user"):
+        read(source, tmp_path / "cache")

@@ -21,33 +21,25 @@ def _dataset_at_url(make_dataset: Callable[..., Path], memory: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    ("name", "path", "message"),
     [
-        ("../x.tfrecord", "lie elsewhere"),
-        ("/x.tfrecord", "lie elsewhere"),
-        ("a/../../x.tfrecord", "lie elsewhere"),
-        ("memory://bucket/out/shard-00000-of-00001.tfrecord", "lie elsewhere"),
-        (".blocks", "name of another file"),
-        ("./index.arrow", "name of another file"),
+        (None, "../x.tfrecord", "lie elsewhere"),
+        (None, "/x.tfrecord", "lie elsewhere"),
+        (None, "a/../../x.tfrecord", "lie elsewhere"),
+        (None, "memory://bucket/out/shard-00000-of-00001.tfrecord", "lie elsewhere"),
+        (None, ".blocks", "name of another file"),
+        (None, "./index.arrow", "name of another file"),
+        *((name, None, "name of another file") for name in ("index.arrow", "tokenizer.json", ".blocks")),
     ],
 )
-def test_a_shard_outside_of_the_datasets_folder_is_refused(
-    memory: Any, tmp_path: Path, path: str, message: str
+def test_a_shard_outside_of_the_folder_or_with_the_name_of_another_file_is_refused(
+    memory: Any, tmp_path: Path, name: str | None, path: str | None, message: str
 ) -> None:
     manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
-    manifest["shards"][0]["path"] = path
+    shard = manifest["shards"][0]
+    shard["path"], shard["name"] = path or shard["name"], name or shard["name"]
     memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
     with pytest.raises(DatasetError, match=message) as caught:
         stoker.open("memory://bucket/out", cache=tmp_path / "cache")
-    assert caught.value.shard == "shard-00000-of-00001.tfrecord"
+    assert caught.value.shard == shard["name"] or name == "index.arrow"
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize("name", ["index.arrow", "dataset.json", "tokenizer.json", ".blocks"])
-def test_a_shard_with_the_name_of_another_file_is_refused(memory: Any, tmp_path: Path, name: str) -> None:
-    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
-    shard = manifest["shards"][0]
-    shard["path"], shard["name"] = shard["name"], name
-    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
-    with pytest.raises(DatasetError, match="name of another file"):
-        stoker.open("memory://bucket/out", cache=tmp_path / "cache")

@@ -74,12 +74,18 @@ def test_a_failing_server_is_retried_for_about_a_minute(
     assert all(0.05 * 2**i <= seconds < 0.15 * 2**i for i, seconds in enumerate(waits.seconds))
 
 
-def test_a_server_that_recovers_before_the_last_try_is_read(
+def test_a_server_that_recovers_before_the_last_try_is_read_and_permanent_errors_are_raised_at_once(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, memory, StatusError(503), 9)
     assert store.read("file") == b"content"
     assert len(waits.seconds) == 9
+    waits.seconds.clear()
+    for error in (StatusError(403), PermissionError("not yours")):
+        fail(monkeypatch, memory, error, 1)
+        with pytest.raises(StorageError):
+            store.read("file")
+    assert not waits.seconds
 
 
 def test_a_refused_connection_is_retried_longer_if_the_server_has_answered_before(
@@ -96,16 +102,6 @@ def test_a_refused_connection_is_retried_longer_if_the_server_has_answered_befor
     with pytest.raises(StorageError, match="refused"):
         store.read("file")
     assert len(waits.seconds) == 9
-
-
-@pytest.mark.parametrize("error", [StatusError(403), PermissionError("not yours")])
-def test_permanent_errors_are_raised_at_once(
-    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    fail(monkeypatch, memory, error, 100)
-    with pytest.raises(StorageError):
-        store.read("file")
-    assert not waits.seconds
 
 
 @pytest.mark.usefixtures("every_event")
@@ -142,10 +138,3 @@ def test_the_hint_fits_the_error_of_the_storage(
     with pytest.raises(StorageError) as caught:
         store.read("file")
     assert hint in str(caught.value.hint)
-
-
-def test_the_hint_for_an_answer_cut_short_is_that_the_file_may_have_changed(store: Store) -> None:
-    with pytest.raises(StorageError, match="7 bytes came where 9 were asked for") as caught:
-        store.read_range("file", 0, 9)
-    assert caught.value.path == "memory://bucket/file"
-    assert "has changed" in str(caught.value.hint)

@@ -25,9 +25,13 @@ def test_reads_that_fail_or_come_short_are_tried_again(memory: Any, monkeypatch:
             raise answer
         return answer if answer is not None else original(self, path, start=start, end=end)
 
-    monkeypatch.setattr(type(memory), "cat_file", cat_file)
-    assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
-    assert not answers
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "cat_file", cat_file)
+        assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
+        assert not answers
+    with pytest.raises(StorageError, match="10 bytes came where 12 were asked for") as caught:
+        Store("memory://bucket").read_range("a", 0, 12)
+    assert "has changed" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("read", "arguments"), [("read", ()), ("read_range", (0, 2))])
@@ -40,18 +44,6 @@ def test_the_error_for_a_missing_file_names_its_url(
         getattr(store, read)("missing", *arguments)
     assert caught.value.path == "memory://bucket/missing"
     assert store.read_if_there("missing") is None
-
-
-def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(StorageError, match="no such storage") as caught:
-        Store("nonsense://bucket")
-    assert caught.value.path == "nonsense://bucket"
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
-        Store("s3://bucket")
 
 
 def test_only_a_path_with_a_protocol_is_a_url() -> None:
@@ -77,3 +69,12 @@ def test_an_error_of_the_storage_has_no_credentials_of_urls(
     assert "SECRET" not in str(caught.value.path)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+def test_a_storage_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StorageError, match="no such storage") as caught:
+        Store("nonsense://bucket")
+    assert caught.value.path == "nonsense://bucket"
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
+        Store("s3://bucket")
