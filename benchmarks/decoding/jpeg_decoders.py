@@ -16,16 +16,130 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment import RandomResizedCrop, Resize, Transform
+from stoker.augment import (
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    Transform,
+    compile_image,
+)
+from stoker.formats.codecs.codec import Codec
+from stoker.pipeline.engines.shards import pack
 
-from ..measuring import make_parser
-from .native_ceiling import Encoded, PreparedBatches, as_is, shorter_256
+from ..measuring import Cost, make_parser
 
 _LEAST = 256
+_SIZE = 224
+_BATCH = 64
+_IN_FLIGHT = 3
+_NO_LIMIT = 1 << 40
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An image as it is stored in a shard."""
+
+    payload: bytes
+    codec: Codec
+    height: int
+    width: int
+    orientation: int = 1
+
+
+def as_is(data: bytes) -> Encoded:
+    """Return the file itself."""
+    _, width, height, orientation, _ = _native.probe(data)
+    if orientation >= 5:
+        height, width = width, height
+    return Encoded(data, Codec.JPEG, height, width, orientation)
+
+
+def shorter_256(data: bytes) -> Encoded:
+    """Return a JPEG of short side 256 and quality 90."""
+    payload, height, width = _native.transcode(data, "shorter", 256, 256, "jpeg", 90, "420", _NO_LIMIT)
+    return Encoded(payload, Codec.JPEG, height, width)
+
+
+class PreparedBatches:
+    """A shard in the page cache, and batches with their drawn parameters."""
+
+    def __init__(
+        self, images: Sequence[Encoded], least: int, folder: Path, crop: Transform | None = None
+    ) -> None:
+        path = folder / "images"
+        path.write_bytes(b"".join(image.payload for image in images))
+        self.shards = _native.Shards([str(path)], [path.stat().st_size])
+        length = np.array([len(image.payload) for image in images], np.int64)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "shard": np.zeros(len(images), np.int32),
+            "offset": np.concatenate([[0], length.cumsum()[:-1]]).astype(np.int64),
+            "length": length,
+            "crc": np.array([_native.crc32c(image.payload) for image in images], np.uint32),
+            "codec": np.array([image.codec for image in images], np.uint8),
+            "height": np.array([image.height for image in images], np.int32),
+            "width": np.array([image.width for image in images], np.int32),
+            "orientation": np.array([image.orientation for image in images], np.uint8),
+        }
+        plan = compile_image([crop or RandomResizedCrop(_SIZE), RandomHorizontalFlip(), Normalize()])
+        self._size = plan.size
+        order = np.arange(-(-least // _BATCH) * _BATCH) % len(images)
+        self.batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        for begin in range(0, len(order), _BATCH):
+            samples = {name: column[order[begin : begin + _BATCH]] for name, column in columns.items()}
+            rows = np.arange(begin, begin + _BATCH, dtype=np.int64)
+            params = plan.draw(samples["height"], samples["width"], rows, seed=0, epoch=0)
+            self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
+        self.images = len(order)
+
+    def run(self, pool: _native.Pool, buffers: _native.BufferPool) -> Cost:
+        """Run one pass over all batches, with three in flight, and return the seconds of the whole pass."""
+        began, cpu_began = time.perf_counter(), time.process_time()
+        in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
+        for batch in self.batches:
+            in_flight.append(self._submit(pool, buffers, batch))
+            if len(in_flight) == _IN_FLIGHT:
+                _finish(in_flight)
+        while in_flight:
+            _finish(in_flight)
+        return Cost(time.perf_counter() - began, time.process_time() - cpu_began)
+
+    def _submit(
+        self,
+        pool: _native.Pool,
+        buffers: _native.BufferPool,
+        batch: tuple[dict[str, Any], dict[str, Any]],
+    ) -> tuple[_native.Job, npt.NDArray[np.uint8]]:
+        status = np.empty(_BATCH, np.uint8)
+        job = pool.submit(
+            self.shards,
+            *batch,
+            out=buffers.array((_BATCH, 3, *self._size), "float32"),
+            layout=0,
+            status=status,
+            max_pixels=_NO_LIMIT,
+            verify=True,
+            decode_only=True,
+        )
+        return job, status
+
+
+def _finish(in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None:
+    job, status = in_flight.popleft()
+    job.wait()
+    for i in np.flatnonzero(status).tolist():
+        raise ValueError(f"image {i} of a batch: {job.reason(i)}")
 
 
 def marked(data: bytes) -> Encoded:
@@ -51,10 +165,10 @@ def work(files: list[Path], workload: str, crop: Transform) -> None:
             [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), crop
         )
         pool, buffers = _native.Pool(1), _native.BufferPool(4)
-        batches.run(pool, buffers, decode_only=True)
+        batches.run(pool, buffers)
         print(_native.jpeg_decoder(), flush=True)
         for _ in sys.stdin:
-            seconds = batches.run(pool, buffers, decode_only=True).cpu_seconds
+            seconds = batches.run(pool, buffers).cpu_seconds
             print(1e6 * seconds / batches.images, flush=True)
 
 
