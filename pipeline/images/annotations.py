@@ -21,6 +21,7 @@ from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_o
 from stoker.formats.dataset.index import Samples
 
 from ..execution.batch import ColumnSpec
+from ..options import Objects
 from ..order.sample_source import SampleSource
 from .batch_transforms import BatchTransformPlan
 from .objects import (
@@ -125,7 +126,7 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
 def make_annotation_config(
     dataset: SampleSource,
     columns: tuple[str, ...],
-    objects: ObjectConfig,
+    objects: Objects,
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
 ) -> AnnotationConfig:
@@ -161,8 +162,8 @@ def make_annotation_config(
     _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)
     combined = [frozenset(one.columns) for one in plan.combining]
     _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
-    objects = replace(objects, columns=annotated - {"segmentation"}, swap=info.swap)
-    return AnnotationConfig(objects, masks, plan.uses_boxes, plan.pastes)
+    form = ObjectConfig(**vars(objects), columns=annotated - {"segmentation"}, swap=info.swap)
+    return AnnotationConfig(form, masks, plan.uses_boxes, plan.pastes)
 
 
 def _mask_config(dataset: SampleSource) -> MaskConfig:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.arguments import one_of
 from stoker.errors import CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_column
@@ -19,12 +18,11 @@ from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_col
 from ..adapters import Adapter
 from ..engines.shards import open_shards
 from ..execution.batch import ColumnSpec
+from ..options import ArrayForm
 from ..order.sample_source import SampleSource
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
-
-ArrayForm = Literal["ragged", "padded"]
 
 _HINT = "stoker verify lists all bad samples."
 _ANY_NUMBER = 1 << 62
@@ -36,9 +34,6 @@ class ArrayConfig:
 
     columns: Mapping[str, ArrayColumn]  # Dtype and shape of the columns, by name
     form: ArrayForm = "ragged"  # Form of arrays whose shapes differ: "ragged" or "padded"
-
-    def __post_init__(self) -> None:
-        one_of("arrays", self.form, get_args(ArrayForm))
 
     def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
         """The same, with only those columns that a batch holds, or whose shapes a batch holds."""

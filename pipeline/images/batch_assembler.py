@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stoker.augment.batch import one_hot
 from stoker.errors import ConfigError, DatasetError
-from stoker.types import Size
+from stoker.types import Layout, Size
 
 from ..adapters import Adapter
 from ..adapters.mixing import mix_in_place
@@ -20,11 +20,10 @@ from ..execution.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .arrays import BatchArrays
 from .batch_transforms import function_name
-from .columns import SOURCE_SIZE, TO_SOURCE, Contents, ImageColumn, ImageContents
+from .columns import IMAGE_SIZE, SOURCE_SIZE, TO_SOURCE, Contents, ImageColumn, ImageContents
 from .config import ImageLoaderConfig
 from .objects import pad
 from .planned_batches import PlannedBatch
-from .planners import IMAGE_SIZE, cut_images, cut_masks
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
@@ -199,6 +198,20 @@ class BatchAssembler:
 def _with_views(values: Array, views: int | None) -> Array:
     """(M, ...) as (V, M / V, ...); unchanged without views."""
     return values if views is None else values.reshape(views, len(values) // views, *values.shape[1:])
+
+
+def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:
+    """A list of the images without their padding; where the framework allows it, views of the batch."""
+    # sizes (N, 2)
+    if layout == "NCHW":
+        return [images[i][:, :height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+    return [images[i][:height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+
+
+def cut_masks(masks: Sequence[Any], sizes: npt.NDArray[np.int32]) -> list[Any]:
+    """Masks of each image, (..., H, W), without what belongs to the padding of the image."""
+    pairs = zip(masks, sizes.tolist(), strict=True)
+    return [one[..., :height, :width] for one, (height, width) in pairs]
 
 
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:

@@ -22,15 +22,15 @@ from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
+from ..options import Objects, Padded, Ragged
 from ..order.sample_source import SampleSource, batchable_columns
 from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
 from .arrays import ArrayConfig, BatchArrays
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
 from .captions import MASK, Captions
-from .objects import BatchObjects, ObjectConfig
+from .objects import BatchObjects
 from .patches import patch_column_names
-from .planners import IMAGE_SIZE, Padding
 from .sizes import SizePlan
 
 Array = npt.NDArray[Any]
@@ -38,6 +38,7 @@ Int64 = npt.NDArray[np.int64]
 
 # The way back from pixels of a batch to pixels of the sources, see augment/geometry/source_coordinates.py.
 TO_SOURCE = "to_source"  # matrices, which follow images, so that views have one each
+IMAGE_SIZE = "image_size"  # heights and widths of padded images
 SOURCE_SIZE = "source_size"  # heights and widths, which belong to samples
 
 CompileTransforms = Callable[..., ImagePlan]
@@ -70,7 +71,7 @@ class ImageColumn:
         self,
         dataset: SampleSource,
         names: tuple[str, ...],
-        objects: ObjectConfig,
+        objects: Objects,
         batch_transform_plan: BatchTransformPlan,
     ) -> ImageColumn:
         """The same with the columns of annotations among ``names`` that follow it."""
@@ -147,7 +148,7 @@ def plan_columns(
     transforms: Transforms,
     compile_transforms: CompileTransforms,
     sizes: Sequence[Size] = (),
-    padding: Padding | None = None,
+    padding: Padded | Ragged | None = None,
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
     """Check a loader's transforms, and plan its image columns, without annotations."""
     if not isinstance(transforms, Mapping):
@@ -186,13 +187,15 @@ def _single_column(
     transforms: Sequence[AnyTransform],
     compile_transforms: CompileTransforms,
     sizes: Sequence[Size],
-    padding: Padding | None,
+    padding: Padded | Ragged | None,
 ) -> tuple[ImageColumn, BatchTransformPlan]:
     _refuse_views(transforms)
     of_images, after = split_transforms(transforms)
     plans = {size: compile_transforms(resized(of_images, size)) for size in sizes}
     largest = max(sizes, key=math.prod, default=None)
-    multiple = padding.pad_to_multiple_of if padding else None
+    multiple = None
+    if padding:
+        multiple = 1 if isinstance(padding, Ragged) else padding.pad_to_multiple_of
     plan = plans[largest] if largest else compile_transforms(of_images, pad_to_multiple_of=multiple)
     if plan.dtype == "uint16" and after.transforms:
         raise ConfigError(
@@ -200,7 +203,7 @@ def _single_column(
         )
     if padding:
         _refuse_batch_transforms(after, "images of different sizes")
-    return ImageColumn("image", plan, by_size=plans, ragged=bool(padding and padding.ragged)), after
+    return ImageColumn("image", plan, by_size=plans, ragged=isinstance(padding, Ragged)), after
 
 
 def _named_column(
@@ -252,7 +255,7 @@ def column_names(
     dataset: SampleSource,
     *,
     last_batch: LastBatch,
-    objects: ObjectConfig,
+    objects: Objects,
     arrays: ArrayConfig,
     captions: Captions | None,
     sizes: SizePlan,
@@ -278,7 +281,7 @@ def column_names(
         follows = {f"{prefix}{name}" for name in set(annotated) - {"segmentation"}}
         if objects.form == "padded" and f"{prefix}count" not in names and follows & set(names):
             names = (*names, f"{prefix}count")
-    if sizes.padding and not sizes.ragged and IMAGE_SIZE not in names and images[0].name in names:
+    if isinstance(sizes.padding, Padded) and IMAGE_SIZE not in names and images[0].name in names:
         names = (*names, IMAGE_SIZE)
     names = arrays.with_shapes(names)
     _check_captions(names, captions, dataset)

@@ -35,7 +35,6 @@ from .arrays import ArrayConfig
 from .batch_transforms import BatchTransformPlan, Transforms
 from .captions import Captions, Tokens, find_captions
 from .columns import SOURCE_SIZE, ImageColumn, column_names, plan_columns
-from .objects import ObjectConfig
 from .patches import patch_column_spec
 from .sizes import SizePlan, with_captions, with_planner
 
@@ -233,18 +232,12 @@ def make_config(
     arrays = ArrayConfig(source.arrays, objects.arrays)
     captions = find_captions(source, caption, mixes=bool(batch_plan.transforms))
     size_plan = with_captions(size_plan, captions, seeds.augmentation)
-    rules = ObjectConfig(
-        form=objects.form,
-        box_format=objects.box_format,
-        min_visible=objects.min_visible,
-        min_size=objects.min_size,
-    )
     names = column_names(
         columns,
         images,
         source,
         last_batch=last_batch,
-        objects=rules,
+        objects=objects,
         arrays=arrays,
         captions=captions,
         sizes=size_plan,
@@ -252,7 +245,7 @@ def make_config(
     config = ImageLoaderConfig(
         dataset=source,
         order=make_loader_order(source, shuffle, sampler, samples_per_epoch, seeds.order),
-        images=tuple(one.annotated(source, names, rules, batch_plan) for one in images),
+        images=tuple(one.annotated(source, names, objects, batch_plan) for one in images),
         image_format=ImageFormat(images[0].plan.dtype, layout, color, *form),
         columns=names,
         bad_samples=bad_samples,

@@ -74,7 +74,7 @@ class ImagePipeline(Pipeline):
         self.columns = config.columns
         self.largest_position = config.order.n
         self.counts_steps = config.size_plan.planner is not None
-        self.described = f"loader with {config.size_plan.planned_by}"
+        self.described = f"loader with {config.size_plan.planned_in}"
         self.setup = setup
         self._last_batch: LastBatch = last_batch
         self._totals = totals

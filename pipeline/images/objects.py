@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker import _native
-from stoker.arguments import one_of
 from stoker.augment.geometry.annotations import (
     area_scale,
     displace_boxes,
@@ -26,20 +25,20 @@ from stoker.augment.geometry.annotations import (
     transform_boxes,
     transform_keypoints,
 )
-from stoker.augment.geometry.boxes import BoxFormat, Objects, box_areas, box_format, convert_boxes
+from stoker.augment.geometry.boxes import Objects as DecidingObjects
+from stoker.augment.geometry.boxes import box_areas, convert_boxes
 from stoker.augment.geometry.masks import mask_boxes
 from stoker.augment.params import Composition, ImageParams
-from stoker.errors import ConfigError
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.columns import expand_ranges
 from stoker.random import sequence, unit_interval
+
+from ..options import Objects
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.uint8]
-
-ObjectForm = Literal["ragged", "padded"]
 
 EXTRA_PREFIX = "object_"
 """Start of the names of columns that only some sources have, such as "object_difficult"; "object_id" is not
@@ -47,24 +46,12 @@ one of these, because every source has it."""
 
 
 @dataclass(frozen=True)
-class ObjectConfig:
-    """Which columns of objects a loader returns, and in which form; see :class:`stoker.ImageLoader`."""
+class ObjectConfig(Objects):
+    """The columns of objects, and their form."""
 
     columns: frozenset[str] = frozenset()  # Names of the columns
-    form: ObjectForm = "ragged"  # "ragged" or "padded"
-    box_format: BoxFormat = "XYXY"  # Format of the boxes of the column
-    min_visible: float = 0.0  # Least share of a box's area that must be visible, 0 to 1
-    min_size: float = 0.0  # Least width and height of a box, pixels of the output
     # (K,) number that each keypoint has in a mirrored image; empty if all keep theirs
     swap: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        one_of("objects", self.form, get_args(ObjectForm))
-        object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
-        if not 0 <= self.min_visible <= 1:
-            raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
-        if not 0 <= self.min_size < np.inf:
-            raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +85,10 @@ class BatchObjects:
         return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
-def deciding_objects(annotations: Annotations) -> Objects:
+def deciding_objects(annotations: Annotations) -> DecidingObjects:
     """The boxes by which transforms decide, such as RandomIoUCrop: of single objects, not of groups."""
     single = ~annotations.crowd
-    return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
+    return DecidingObjects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
 
 
 def transform_objects(

@@ -1,10 +1,10 @@
-"""The bases of the planners, which decide the images of each batch from the sizes in the index."""
+"""Planners, which decide the images of each batch from the heights and widths in the index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from stoker.types import Layout, Size
 
 from ..execution.ranks import Process
 from ..execution.state import History
+from ..options import Padded, Ragged
 from ..order.epoch_cache import SharedEpochs
 from ..order.exclusions import Fitting
 from ..order.schedule import LastBatch, PlannedSteps
@@ -179,63 +180,34 @@ def cover_by_default(transforms: Transforms, *, random: bool) -> Transforms:
     return [CoverCrop(_ANY, random=random), *transforms]
 
 
-IMAGE_SIZE = "image_size"
-"""Name of the column of heights and widths of padded images."""
-
-
-@dataclass(frozen=True)
-class Padding:
-    """How images of different sizes form a batch."""
-
-    pad_to_multiple_of: int = 1  # The height and the width of a batch are multiples of this, pixels
-    ragged: bool = False  # Whether the batch is a list of images without their padding
-
-    def to_json(self) -> dict[str, Any]:
-        return {"ragged": True} if self.ragged else {"padded": self.pad_to_multiple_of}
-
-
-def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:
-    """A list of the images without their padding; where the framework allows it, views of the batch."""
-    # sizes (N, 2)
-    if layout == "NCHW":
-        return [images[i][:, :height, :width] for i, (height, width) in enumerate(sizes.tolist())]
-    return [images[i][:height, :width] for i, (height, width) in enumerate(sizes.tolist())]
-
-
-def cut_masks(masks: Sequence[Any], sizes: npt.NDArray[np.int32]) -> list[Any]:
-    """Masks of each image, (..., H, W), without what belongs to the padding of the image."""
-    pairs = zip(masks, sizes.tolist(), strict=True)
-    return [one[..., :height, :width] for one, (height, width) in pairs]
-
-
-@dataclass(frozen=True)
-class RatioGroups:
-    """The groups that torchvision's ``aspect_ratio_group_factor`` describes."""
-
-    factor: int  # See :func:`stoker.bucketing.aspect_shapes.ratio_groups`
-    padding: Padding  # How images of different sizes form a batch
-    label: ClassVar[str] = "Groups of aspect ratios"
+def padding_to_json(padding: Padded | Ragged) -> dict[str, Any]:
+    """The padding as a dictionary that JSON can hold."""
+    return {"ragged": True} if isinstance(padding, Ragged) else {"padded": padding.pad_to_multiple_of}
 
 
 @dataclass(frozen=True, eq=False)
 class RatioGroupPlanner(ImagePlanner):
     """A planner of padded batches; each batch has the size of its largest image."""
 
-    groups: RatioGroups  # The user's argument
+    padding: Padded | Ragged  # The user's argument, with groups of aspect ratios
     batch_size: int  # Samples of a batch on one rank
 
     @property
+    def _factor(self) -> int:
+        return self.padding.aspect_ratio_group_factor or 0
+
+    @property
     def fitting(self) -> Fitting:
-        return Fitting(ratio_groups(self.image_sizes, self.groups.factor))
+        return Fitting(ratio_groups(self.image_sizes, self._factor))
 
     def sampler(self, world_size: int, epoch: int) -> RatioGroupSampler:
         sampling = self.sampling(world_size)
-        return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
+        return RatioGroupSampler(self.image_sizes, self._factor, self.batch_size, **sampling)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **self.groups.padding.to_json(),
-            "aspect_ratio_group_factor": self.groups.factor,
+            **padding_to_json(self.padding),
+            "aspect_ratio_group_factor": self._factor,
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,

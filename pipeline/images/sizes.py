@@ -1,4 +1,4 @@
-"""Schedules of sizes: the height and width of a batch's images, by its epoch or by its step."""
+"""The sizes of image batches: the height, the width and the samples of each batch of an epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,51 +25,31 @@ from ..order.sample_source import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
 from .captions import Captions
 from .patches import Patches, PatchPlanner
-from .planners import AspectBuckets, BucketPlanner, Padding, RatioGroupPlanner, RatioGroups, image_sizes
+from .planners import AspectBuckets, BucketPlanner, RatioGroupPlanner, image_sizes, padding_to_json
 
 Int64 = npt.NDArray[np.int64]
 
 _HINT = "Give {0: 160, 10: 192}, sizes by the first epoch that has them, or RandomSizes(320, 608)."
 
 
-class SizeSchedule(Protocol):
-    """The size of the images of each batch: a pure function of seed, epoch and step."""
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """All sizes, height and width in pixels."""
-
-    @property
-    def every(self) -> int | None:
-        """Steps in a row that have one size; None for all steps of an epoch."""
-
-    def choose(self, seed: int, epoch: int, groups: Int64) -> Int64:
-        """Indices into :attr:`sizes`, (G,), for groups of ``every`` steps, (G,) numbers in the epoch."""
-
-    def to_json(self) -> dict[str, Any]:
-        """All that decides the sizes, as a dictionary that JSON can hold."""
-
-
 @dataclass(frozen=True)
 class EpochSizes:
-    """Sizes by epoch, as in progressive resizing."""
+    """Sizes by epoch, as in progressive resizing; has what :class:`RandomSizes` has."""
 
     sizes: tuple[Size, ...]  # Heights and widths, pixels
     epochs: tuple[int, ...]  # First epoch that has each size, ascending from 0
     every = None
 
     def choose(self, seed: int, epoch: int, groups: Int64) -> Int64:
-        """See :class:`SizeSchedule`."""
         return np.full(len(groups), np.searchsorted(self.epochs, epoch, side="right") - 1, np.int64)
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`SizeSchedule`."""
         return {str(epoch): list(size) for epoch, size in zip(self.epochs, self.sizes, strict=True)}
 
 
 @dataclass(frozen=True)
 class RandomSizes:
-    """Square images whose side is drawn anew every few steps, as YOLO trains (Redmon and Farhadi, 2016).
+    """Square images whose side is drawn again every few steps, as YOLO trains (Redmon and Farhadi, 2016).
 
     The side is a function of the loader's seed, the epoch and the step, so all ranks have the same one.
 
@@ -96,16 +76,16 @@ class RandomSizes:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """See :class:`SizeSchedule`."""
+        """All sizes, height and width in pixels."""
         return tuple((side, side) for side in range(self.low, self.high + 1, self.step))
 
     def choose(self, seed: int, epoch: int, groups: Int64) -> Int64:
-        """See :class:`SizeSchedule`; each size is as likely as any other."""
+        """Indices into :attr:`sizes`, (G,), for groups of ``every`` steps, (G,) numbers in the epoch."""
         u = unit_interval(hash_words((seed, epoch, _SIZES), groups))
         return (u * len(self.sizes)).astype(np.int64)
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`SizeSchedule`."""
+        """All that decides the sizes, as a dictionary that JSON can hold."""
         return {"random": asdict(self)}
 
 
@@ -124,15 +104,7 @@ _SIZES = int.from_bytes(b"sizes", "little")
 """Word that keys the sizes of steps, apart from the orders of samples."""
 
 
-def make_schedule(sizes: Sizes) -> SizeSchedule:
-    """The schedule that a loader's argument ``sizes`` describes."""
-    if isinstance(sizes, RandomSizes):
-        return sizes
-    if not isinstance(sizes, Mapping):
-        raise ConfigError(
-            f"sizes must be sizes by epoch, RandomSizes, AspectBuckets or Patches, found {sizes!r}",
-            hint=_HINT,
-        )
+def _epoch_sizes(sizes: Mapping[int, int | tuple[int, int]]) -> EpochSizes:
     epochs = sorted(whole_number("an epoch in sizes", epoch, 0) for epoch in sizes)
     if not epochs or epochs[0] != 0:
         raise ConfigError(f"sizes must say the size of epoch 0, found {dict(sizes)!r}", hint=_HINT)
@@ -150,11 +122,8 @@ def _size(value: object) -> Size:
 
 
 @dataclass(frozen=True, eq=False)
-class SizedSchedule(OrderedSteps):
-    """Which draws of an epoch a rank receives at each of S steps, and the size of its images.
-
-    ``batch_size`` is that of the largest batch.
-    """
+class SizedSteps(OrderedSteps):
+    """The draws of a rank at each of S steps, and the size of their images; ``batch_size`` is the largest."""
 
     _: KW_ONLY
     firsts: Int64  # (S,) int64, first draw of each step over all ranks
@@ -166,21 +135,17 @@ class SizedSchedule(OrderedSteps):
 
     @property
     def last_is_empty(self) -> bool:
-        """See :class:`OrderedSteps`."""
         if self.last_batch != "partial" or not len(self):
             return False
         return bool(self.firsts[-1] + self.rank >= self.n)
 
     def size(self, step: int) -> Size:
-        """Height and width of the images of a step, pixels."""
         return self.sizes[step]
 
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """See :class:`OrderedSteps`."""
         return self.dealt(int(self.firsts[step]), int(self.batch_sizes[step]))
 
     def consumed(self, steps: int) -> int:
-        """See :class:`OrderedSteps`."""
         if not steps:
             return self.start
         last = int(self.firsts[steps - 1] + self.batch_sizes[steps - 1] * self.world_size)
@@ -191,15 +156,15 @@ class SizedSchedule(OrderedSteps):
 class SizePlan:
     """Decides which size the images of each batch have, and how many samples a batch has."""
 
-    schedule: SizeSchedule | None  # Sizes of the images; None if the transforms leave one size
     # Samples of a batch on one rank at each of the schedule's sizes; one without a schedule
     batch_sizes: tuple[int, ...]
     seed: int  # Seed of the schedule
+    schedule: EpochSizes | RandomSizes | None = None  # None if the transforms leave one size
     pixels: int | None = None  # Pixels of a batch that decide the samples; None if the samples are fixed
-    # How images of different sizes form a batch; None if all of a batch have one
-    padding: Padding | None = None
+    # How images of different sizes form a batch; None if all images of a batch have one size
+    padding: Padded | Ragged | None = None
     # The user's argument that a planner is made from once the dataset is known
-    planner_options: AspectBuckets | Patches | RatioGroups | None = None
+    planned_by: AspectBuckets | Patches | Padded | Ragged | None = None
     # Plans the batches; None for batches that follow the order of the draws
     planner: BucketPlanner | PatchPlanner | RatioGroupPlanner | None = None
 
@@ -211,18 +176,14 @@ class SizePlan:
 
     @property
     def patch_planner(self) -> PatchPlanner | None:
-        """The planner of packed rows of patches; None for batches of images."""
+        """The planner of packed rows of patches; None for image batches."""
         return self.planner if isinstance(self.planner, PatchPlanner) else None
 
     @property
-    def planned_by(self) -> str:
-        """The plural name of :attr:`planner_options`, for messages."""
-        return getattr(self.planner_options, "label", type(self.planner_options).__name__)
-
-    @property
-    def ragged(self) -> bool:
-        """Whether images are handed out as a list."""
-        return bool(self.padding and self.padding.ragged)
+    def planned_in(self) -> str:
+        """What plans the batches, in the plural, for messages."""
+        padded = isinstance(self.planned_by, (Padded, Ragged))
+        return "Groups of aspect ratios" if padded else type(self.planned_by).__name__
 
     @property
     def batch_size(self) -> int:
@@ -250,9 +211,9 @@ class SizePlan:
         """Draws of ``steps`` steps on all ranks; None if ``steps`` is None."""
         if steps is None:
             return None
-        if self.planner_options:
+        if self.planned_by:
             raise ConfigError(
-                f"{self.planned_by} plan epochs of all samples, found steps_per_epoch",
+                f"{self.planned_in} plan epochs of all samples, found steps_per_epoch",
                 hint="Leave steps_per_epoch out.",
             )
         if not self.equal_epochs:
@@ -264,8 +225,9 @@ class SizePlan:
 
     def to_json(self) -> dict[str, Any] | None:
         """The sizes as a dictionary that JSON can hold, for states; None if all have one."""
-        decides = self.schedule or self.planner or self.padding
-        return decides.to_json() if decides else None
+        if decides := self.schedule or self.planner:
+            return decides.to_json()
+        return padding_to_json(self.padding) if self.padding else None
 
     def steps(
         self, n: int, ranks: Process, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
@@ -281,7 +243,7 @@ class SizePlan:
         if last_batch == "drop" and len(which) and firsts[-1] + batch_sizes[-1] * ranks.world_size > n:
             firsts, which, batch_sizes = firsts[:-1], which[:-1], batch_sizes[:-1]
         sizes = tuple(self.sizes[one] for one in which.tolist())
-        return SizedSchedule(*common, firsts=firsts, batch_sizes=batch_sizes, sizes=sizes)
+        return SizedSteps(*common, firsts=firsts, batch_sizes=batch_sizes, sizes=sizes)
 
 
 @lru_cache(maxsize=16)
@@ -311,37 +273,38 @@ def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> t
 
 def make_size_plan(sizes: Sizes | None, batch_size: int | Pixels, seed: int) -> SizePlan:
     """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`."""
+    given = {"padded": Padded(), "ragged": Ragged()}.get(sizes, sizes) if isinstance(sizes, str) else sizes
     pixels = batch_size.number if isinstance(batch_size, Pixels) else None
     samples = 1 if isinstance(batch_size, Pixels) else whole_number("batch_size", batch_size, 1)
-    if isinstance(sizes, Patches) and pixels is not None:
+    if pixels is not None and isinstance(given, Patches):
         raise ConfigError(
             "Patches take batch_size, the packed rows of a batch, found Pixels",
             hint="Give batch_size; a row has as many pixels as its patches.",
         )
-    if isinstance(sizes, (AspectBuckets, Patches)):
-        padding = Padding(sizes.size) if isinstance(sizes, Patches) else None
-        return SizePlan(None, (samples,), seed, pixels, padding, planner_options=sizes)
-    given: Any = {"padded": Padded(), "ragged": Ragged()}.get(sizes) if isinstance(sizes, str) else sizes
-    if isinstance(sizes, str) and given is None:
-        raise ConfigError(
-            "sizes must be 'padded', 'ragged', Padded, Ragged, sizes by epoch, RandomSizes, AspectBuckets or "
-            f"Patches, found {sizes!r}"
-        )
-    padded = isinstance(given, (Padded, Ragged))
-    if pixels is not None and (sizes is None or padded):
+    if pixels is not None and (given is None or isinstance(given, (Padded, Ragged))):
         raise ConfigError(
             "batch_size=Pixels(...) goes with sizes, which are missing",
             hint="Give batch_size=64, or sizes as well.",
         )
-    if isinstance(given, (Padded, Ragged)):
-        ragged, factor = isinstance(given, Ragged), given.aspect_ratio_group_factor
-        padding = Padding(1 if isinstance(given, Ragged) else given.pad_to_multiple_of, ragged=ragged)
-        groups = None if factor is None else RatioGroups(factor, padding)
-        return SizePlan(None, (samples,), seed, None, padding, planner_options=groups)
+    plan = SizePlan((samples,), seed, pixels=pixels)
     if given is None:
-        return SizePlan(None, (samples,), seed)
-    plan = SizePlan(make_schedule(given), (samples,), seed, pixels)
-    return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes))
+        return plan
+    if isinstance(given, AspectBuckets):
+        return replace(plan, planned_by=given)
+    if isinstance(given, Patches):
+        return replace(plan, planned_by=given, padding=Padded(given.size))
+    if isinstance(given, (Padded, Ragged)):
+        grouped = given.aspect_ratio_group_factor is not None
+        return replace(plan, planned_by=given if grouped else None, padding=given)
+    if isinstance(given, Mapping):
+        given = _epoch_sizes(given)
+    if not isinstance(given, (EpochSizes, RandomSizes)):
+        raise ConfigError(
+            "sizes must be 'padded', 'ragged', Padded, Ragged, sizes by epoch, RandomSizes, AspectBuckets or "
+            f"Patches, found {sizes!r}",
+            hint=_HINT,
+        )
+    return replace(plan, schedule=given, batch_sizes=_batch_sizes(plan, given.sizes))
 
 
 def with_planner(
@@ -354,9 +317,9 @@ def with_planner(
     on_error: OnError,
 ) -> SizePlan:
     """The plan with a planner for the images of a dataset, if the user's argument needs one."""
-    if (options := plan.planner_options) is None:
+    if (options := plan.planned_by) is None:
         return plan
-    name = plan.planned_by
+    name = plan.planned_in
     if sampler is not None or not isinstance(shuffle, bool) or not isinstance(dataset, Dataset):
         raise ConfigError(
             f"{name} plan epochs of one dataset, found a sampler, a BlockShuffle or a mixture",
@@ -364,22 +327,21 @@ def with_planner(
         )
     if not len(dataset):
         raise ConfigError(f"{name} need images, and the dataset has none", path=dataset.path)
-    sizes = image_sizes(dataset)
+    common = (image_sizes(dataset), plan.seed, shuffle, last_batch)
     if isinstance(options, Patches):
         if on_error == "replace":
             raise ConfigError(
                 "on_error='replace' would put an image of another size into a packed row",
                 hint="Give on_error='skip', which leaves bad images out of their rows.",
             )
-        patches = PatchPlanner(sizes, plan.seed, shuffle, last_batch, options, plan.batch_size)
-        return replace(plan, planner=patches)
-    if isinstance(options, RatioGroups):
-        groups = RatioGroupPlanner(sizes, plan.seed, shuffle, last_batch, options, plan.batch_size)
-        return replace(plan, planner=groups)
-    shapes = options.shapes(sizes)
+        return replace(plan, planner=PatchPlanner(*common, options, plan.batch_size))
+    if not isinstance(options, AspectBuckets):
+        return replace(plan, planner=RatioGroupPlanner(*common, options, plan.batch_size))
+    shapes = options.shapes(common[0])
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
-    buckets = BucketPlanner(sizes, plan.seed, shuffle, last_batch, options, shapes, batch_sizes)
-    return replace(plan, batch_sizes=batch_sizes, planner=buckets)
+    return replace(
+        plan, batch_sizes=batch_sizes, planner=BucketPlanner(*common, options, shapes, batch_sizes)
+    )
 
 
 def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:

@@ -323,7 +323,7 @@ def replayed_cells(
     config: ImageLoaderConfig, batch: Any, samples: Sequence[DrawnSample]
 ) -> list[tuple[Cell, ...]]:
     """Return the cells of each sample of a batch, with its parameters in words."""
-    if isinstance(patches := config.size_plan.planner_options, Patches):
+    if isinstance(patches := config.size_plan.planned_by, Patches):
         notes = [(*sample.words, "")[0] for sample in samples]
         return [(cell,) for cell in patch_cells(config, batch, patches, [one.key for one in samples], notes)]
     return [sample_cells(config, batch, i, one.key, one.words) for i, one in enumerate(samples)]

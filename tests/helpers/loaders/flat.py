@@ -15,8 +15,8 @@ _READING = ("read_ahead", "verify", "mapped", "exact", "max_pixels")
 def image_arguments(**flat: Any) -> dict[str, Any]:
     """Return arguments of ImageLoader; options that have an option object go into it."""
     given = _shared(flat)
-    if "pixels_per_batch" in given:
-        given["batch_size"] = stoker.Pixels(given.pop("pixels_per_batch"))
+    if (pixels := given.pop("pixels_per_batch", None)) is not None:
+        given["batch_size"] = stoker.Pixels(pixels)
     padding = _taken(given, "pad_to_multiple_of", "aspect_ratio_group_factor")
     if padding:
         given["sizes"] = (stoker.Ragged if given.get("sizes") == "ragged" else stoker.Padded)(**padding)

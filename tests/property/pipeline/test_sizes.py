@@ -10,7 +10,7 @@ from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
+from stoker import AspectBuckets, ImageLoader, Patches, Pixels, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks import Process
 from stoker.pipeline.images.sizes import make_size_plan
@@ -130,7 +130,7 @@ def _check_resume(dataset: Path, whole: list[Any], epoch: int, stop: int, option
 @given(st.data())
 def test_a_resume_on_other_ranks_draws_the_rest_once(data: st.DataObject) -> None:
     n, seed = data.draw(st.integers(1, 300)), data.draw(st.integers(0, 9))
-    plan = make_size_plan(data.draw(st.sampled_from(SIZES)), None, data.draw(st.integers(100, 400)), seed)
+    plan = make_size_plan(data.draw(st.sampled_from(SIZES)), Pixels(data.draw(st.integers(100, 400))), seed)
     start, seen = 0, []
     for _ in range(3):
         ranks = data.draw(st.integers(1, 4))

@@ -49,7 +49,7 @@ def transformed(transforms: list[Any], box: list[float], area: float) -> BatchOb
     params = compile_image(transforms).draw(size, size, zero, 0, 0)
     boxes, areas = np.array([box], np.float32), np.array([area], np.float32)
     annotations = Annotations(zero, boxes, zero, zero > 0, areas, zero)
-    return transform_objects(annotations, params, size, size, ObjectConfig(frozenset({"area"})))
+    return transform_objects(annotations, params, size, size, ObjectConfig(columns=frozenset({"area"})))
 
 
 @pytest.mark.parametrize(
