@@ -11,6 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
@@ -54,6 +55,14 @@ class Description:
         good = len(pair) == 2 and all(map(is_count, pair))
         self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
         self.set(name, tuple(map(int, pair)))
+
+    def set_whole(
+        self, name: str, least: int | None = 1, most: int = 2**31 - 1, *, optional: bool = False
+    ) -> None:
+        """Normalise an integer within ``least`` to ``most``; None stays if ``optional``."""
+        value = getattr(self, name)
+        if value is not None or not optional:
+            self.set(name, whole_number(f"{type(self).__name__}: {name}", value, least, most))
 
     def set_range(self, name: str, low: float, high: float, rule: str) -> None:
         """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""

@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 from stoker.random import bits, derive_key, hash_words, sequence, uniform, unit_interval
 from stoker.types import Size
 
-from .description import Description, is_count, is_finite
+from .description import Description, is_finite
 
 Bools = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ class RandomMask(PatchMask):
     ratio: float = 0.75
 
     def __post_init__(self) -> None:
-        self.check("patch", is_count(self.patch), "a positive integer, pixels")
+        self.set_whole("patch")
         self.check("ratio", is_finite(self.ratio) and 0 <= self.ratio <= 1, "a share, 0 to 1")
 
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
@@ -109,10 +109,10 @@ class BlockwiseMask(PatchMask):
     aspect: tuple[float, float] = (0.3, 1 / 0.3)
 
     def __post_init__(self) -> None:
-        self.check("patch", is_count(self.patch), "a positive integer, pixels")
+        self.set_whole("patch")
         self.set_range("ratio", 0, 1, "two shares, 0 to 1, ascending")
         self.check_probability()
-        self.check("least", self.least is None or is_count(self.least), "a positive integer or None")
+        self.set_whole("least", optional=True)
         self.set_range("aspect", 1e-3, 1e3, "two positive ratios, ascending")
 
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
@@ -181,12 +181,11 @@ class Views(Description):
     mask: PatchMask | None = None
 
     def __post_init__(self) -> None:
-        self.check("count", self.count is None or is_count(self.count), "a positive integer or None")
+        self.set_whole("count", optional=True)
         is_list = isinstance(self.transforms, Sequence) and not isinstance(self.transforms, str)
         self.check("transforms", is_list, "a list of transforms")
         is_mask = self.mask is None or isinstance(self.mask, PatchMask)
         self.check("mask", is_mask, "a BlockwiseMask, a RandomMask or None")
-        self.set("count", self.count and int(self.count))
         self.set("transforms", tuple(self.transforms))
 
 

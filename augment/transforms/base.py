@@ -29,7 +29,7 @@ class Transform(Description):
             draws: ClassVar[int] = 1
 
             def __post_init__(self) -> None:
-                self.check("threshold", is_whole(self.threshold), "a whole number")
+                self.set_whole("threshold", 0, 256)
                 self.check_probability()
 
             def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stoker.random import derive_key, hash_words, uniform
 
-from ..description import as_pair, between, is_finite, is_whole
+from ..description import as_pair, between, is_finite
 from ..distributions import symmetric_beta
 from ..params import WHOLE, WHOLE_SHARE, Parts, Paste
 from ..state import TransformState
@@ -120,9 +120,8 @@ class Mosaic(Transform):
         self.set_range("scale", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
         share = is_finite(self.translate) and 0 <= self.translate <= 1
         self.check("translate", share, "a share of the output, 0 to 1")
-        _check_stop_epoch(self)
-        known = self.buffer is None or (is_whole(self.buffer) and self.buffer >= _TILES - 1)
-        self.check("buffer", known, "a number of draws, at least 3, or None")
+        self.set_whole("stop_epoch", 0, optional=True)
+        self.set_whole("buffer", _TILES - 1, optional=True)
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
         if _has_stopped(self, partners.epoch):
@@ -184,7 +183,7 @@ class DetectionMixUp(Transform):
     def __post_init__(self) -> None:
         self.check_positive("alpha")
         self.check_probability()
-        _check_stop_epoch(self)
+        self.set_whole("stop_epoch", 0, optional=True)
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
         return _with_second_layer(self, parts, index, partners, word=1)
@@ -228,7 +227,7 @@ class CopyPaste(Transform):
         self.check_probability("objects")
         share = is_finite(self.min_left) and 0 <= self.min_left <= 1
         self.check("min_left", share, "a share of a mask, 0 to 1")
-        _check_stop_epoch(self)
+        self.set_whole("stop_epoch", 0, optional=True)
 
     def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
         return _with_second_layer(self, parts, index, partners, word=2)
@@ -267,8 +266,3 @@ def _with_second_layer(
 def _has_stopped(transform: Combining, epoch: int) -> bool:
     """Whether a transform no longer acts in ``epoch``, as by YOLO's ``close_mosaic``."""
     return transform.stop_epoch is not None and epoch >= transform.stop_epoch
-
-
-def _check_stop_epoch(transform: Combining) -> None:
-    known = transform.stop_epoch is None or is_whole(transform.stop_epoch)
-    transform.check("stop_epoch", known, "the number of an epoch, from 0, or None")

@@ -16,7 +16,7 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 from stoker.types import Size
 
-from ..description import added, as_pair, as_tuple, is_count, is_finite
+from ..description import added, as_pair, as_tuple, is_finite
 from ..distributions import ATTEMPTS, first_fit
 from ..state import TransformState
 from .base import Transform
@@ -194,7 +194,7 @@ class RandomIoUCrop(Transform):
         good = len(options) > 0 and all(map(is_finite, options))
         self.check("sampler_options", good, "None or numbers, one at least")
         self.set("sampler_options", tuple(map(float, options)))
-        self.check("trials", is_count(self.trials), "a positive integer")
+        self.set_whole("trials")
 
     @property
     def uses_boxes(self) -> bool:

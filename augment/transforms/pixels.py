@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..description import as_pair, as_tuple, between, is_count, is_finite, is_whole
+from ..description import as_pair, as_tuple, between, is_count, is_finite
 from ..resampling import WARPING
 from ..state import TransformState
 from ..steps import AddNoise, Autocontrast, Blur, Compress, Displace, Equalize, Posterize, Sharpen, Solarize
@@ -42,7 +42,7 @@ class RandomPosterize(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        self.check("bits", is_whole(self.bits) and self.bits <= 8, "an integer within 0 to 8")
+        self.set_whole("bits", 0, 8)
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:

@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from .. import color_map as color
 from ..color_map import GREY
-from ..description import is_count, is_whole
 from ..distributions import DRAWS, dirichlet
 from ..resampling import WARPING
 from ..state import TransformState
@@ -202,9 +201,8 @@ class RandAugment(Transform):
 
     def __post_init__(self) -> None:
         _check_bins(self)
-        self.check("num_ops", is_whole(self.num_ops), "an integer from 0")
-        good = is_whole(self.magnitude) and self.magnitude < self.num_magnitude_bins
-        self.check("magnitude", good, "an integer from 0, below num_magnitude_bins")
+        self.set_whole("num_ops", 0)
+        self.set_whole("magnitude", 0, self.num_magnitude_bins - 1)
         self.set("draws", 2 * self.num_ops)  # of each operation its kind and sign
 
     def params(self, state: TransformState, u: Float) -> None:
@@ -250,9 +248,7 @@ class TrivialAugmentWide(Transform):
 
 
 def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
-    bins = transform.num_magnitude_bins
-    good = is_count(bins) and 2 <= bins <= _MOST_BINS
-    transform.check("num_magnitude_bins", good, f"an integer within 2 to {_MOST_BINS}")
+    transform.set_whole("num_magnitude_bins", 2, _MOST_BINS)
     transform.set_interpolation(*WARPING)
     transform.set_fill(optional=True)
 
@@ -435,11 +431,9 @@ class AugMix(Transform):
     fill: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        good = is_count(self.severity) and self.severity <= _BINS
-        self.check("severity", good, "an integer within 1 to 10")
-        self.check("mixture_width", is_count(self.mixture_width), "a positive integer")
-        good = isinstance(self.chain_depth, int) and not isinstance(self.chain_depth, bool)
-        self.check("chain_depth", good, "an integer")
+        self.set_whole("severity", 1, _BINS)
+        self.set_whole("mixture_width")
+        self.set_whole("chain_depth", None)
         self.check_positive("alpha")
         self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
         self.set_interpolation(*WARPING)

@@ -51,7 +51,7 @@ class Resize(Transform):
     def __post_init__(self) -> None:
         sizes = as_tuple(self.size, 1)
         if self.size is None:
-            self.check("max_size", is_count(self.max_size), "a positive integer where size is None")
+            self.set_whole("max_size")
         elif len(sizes) == 1:
             rule = "a positive integer or a pair (height, width) of them, pixels"
             self.check("size", is_count(sizes[0]), rule)
@@ -159,7 +159,7 @@ class RandomShortestSize(Transform):
         good = len(sizes) > 0 and all(map(is_count, sizes))
         self.check("min_size", good, "one or several positive integers, pixels")
         self.set("min_size", tuple(map(int, sizes)))
-        self.check("max_size", self.max_size is None or is_count(self.max_size), "None or a positive integer")
+        self.set_whole("max_size", optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
         _resize(self, state, self._new_size(state.size, u[:, 0]))
@@ -197,9 +197,8 @@ class RandomResize(Transform):
     def __post_init__(self) -> None:
         self.set_interpolation()
         self.check_antialias()
-        self.check("min_size", is_count(self.min_size), "a positive integer")
-        rule = f"an integer more than min_size (which is {self.min_size})"
-        self.check("max_size", is_count(self.max_size) and self.max_size > self.min_size, rule)
+        self.set_whole("min_size")
+        self.set_whole("max_size", self.min_size + 1)
 
     def params(self, state: TransformState, u: Float) -> None:
         _resize(self, state, self._new_size(state.size, u[:, 0]))

@@ -184,7 +184,7 @@ def test_mistakes_in_views_are_named(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(Views, 0, LARGE), "count must be a positive integer or None, found 0"),
+        (partial(Views, 0, LARGE), "count must be at least 1, found 0"),
         (partial(Views, 2, RandomHorizontalFlip()), "transforms must be a list of transforms"),
         (partial(Views, 2, LARGE, mask=0.75), "mask must be a BlockwiseMask, a RandomMask or None"),
         (partial(BlockwiseMask, 16, ratio=(0.5, 0.1)), "ratio must be two shares"),
