@@ -399,7 +399,7 @@ def _check_mean(form: Form, *, padded: bool) -> None:
         )
     if padded:
         raise ConfigError(
-            "sizes: SubtractMean needs image batches of one size",
+            "sizes: SubtractMean needs images of one size",
             hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
         )
 

@@ -17,36 +17,39 @@ from .params import WHOLE_SHARE, Channels, Composition, ImageParams
 from .resampling import Interpolation, apply_matrix, interpolate, pick, resample
 from .steps import Displace
 
+Array = npt.NDArray[Any]
+Float = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
 
 
 def execute(
-    params: ImageParams,
-    i: int,
-    pixels: npt.NDArray[np.uint8],
-    dtype: DType = "float32",
-    layout: Layout = "NCHW",
-) -> npt.NDArray[Any]:
-    """Execute the parameters of sample ``i``."""
-    # pixels (H, W, 3) uint8
-    if params.channels is not None:
-        levels = _levels_of(params, params.channels, i, pixels)
-        return _finished(params, i, _in_units(levels, params.channels), dtype, layout)
-    return finish(params, i, render(params, i, pixels), dtype, layout)
+    params: ImageParams, i: int, pixels: Array, dtype: DType = "float32", layout: Layout = "NCHW"
+) -> Array:
+    """Execute the parameters of sample ``i`` on its source, (H, W, C)."""
+    if params.channels is None:
+        return finish(params, i, render(params, i, pixels), dtype, layout)
+    values = _in_units(_levels(params, params.channels, i, pixels), params.channels)
+    return _finished(params, i, values, dtype, layout)
 
 
-def finish(
-    params: ImageParams, i: int, rgb: npt.NDArray[np.uint8], dtype: DType, layout: Layout
-) -> npt.NDArray[Any]:
-    """Execute what follows the geometry of sample ``i`` on its pixels, (H, W, 3); see :func:`execute`."""
-    return _finished(params, i, _colors_of(params, i, rgb), dtype, layout)
+def finish(params: ImageParams, i: int, rgb: Pixels, dtype: DType, layout: Layout) -> Array:
+    """Execute what follows the geometry of sample ``i`` on its pixels, (H, W, 3)."""
+    for step in params.steps or ():
+        rgb = step.run(i, rgb)
+    color = params.color[i].astype(np.float64)
+    values = np.asarray(rgb @ color[:, :3].T + color[:, 3])
+    if params.mean_matrix is not None:
+        values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    return _finished(params, i, values, dtype, layout)
 
 
-def _finished(
-    params: ImageParams, i: int, values: npt.NDArray[np.float64], dtype: DType, layout: Layout
-) -> npt.NDArray[Any]:
+def _finished(params: ImageParams, i: int, values: Float, dtype: DType, layout: Layout) -> Array:
     """Subtract the mean image, erase boxes, and convert."""
-    values -= _mean_of(params, i)
+    mean = params.mean_image
+    if mean is not None and mean.where[i]:
+        of_mean = replace(params, crop=mean.crop, region=mean.region)
+        levels = _upright(of_mean, i, mean.levels, mean.units.fill.astype(np.float64), params.size)
+        values -= _in_units(levels, mean.units)
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
         values[top : top + height, left : left + width] = erase.content(i, values.shape[1])
@@ -56,66 +59,31 @@ def _finished(
     return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
 
 
-def _colors_of(params: ImageParams, i: int, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """The values of an RGB image, (H, W, 3), after its colours."""
-    for step in params.steps or ():
-        rgb = step.run(i, rgb)
-    color = params.color[i].astype(np.float64)
-    values = np.asarray(rgb @ color[:, :3].T + color[:, 3])
-    if params.mean_matrix is not None:
-        values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
-    return values
-
-
-def _levels_of(
-    params: ImageParams, channels: Channels, i: int, pixels: npt.NDArray[Any]
-) -> npt.NDArray[np.float64]:
+def _levels(params: ImageParams, channels: Channels, i: int, pixels: Array) -> Float:
     """The levels of a source that is not RGB or grey, (H, W, C), after all geometry."""
-    warp, fill = params.warp, channels.fill
+    warp, fill = params.warp, channels.fill.astype(np.float64)
     if params.empty is not None and params.empty[i]:
-        return np.tile(fill, (*params.size, 1)).astype(np.float64)
+        return np.tile(fill, (*params.size, 1))
     if warp is None or not warp.applies(i, params.size):
-        levels = _axis_aligned(params, i, pixels, fill, params.size)
+        levels = _upright(params, i, pixels, fill, params.size)
     elif warp.picks(i):
-        levels = pick(_axis_aligned(params, i, pixels, fill, warp.canvas), warp.matrix[i], params.size, fill)
+        levels = pick(_upright(params, i, pixels, fill, warp.canvas), warp.matrix[i], params.size, fill)
     else:
         window = _window(params.region[i])
         levels = resample(pixels, params.to_source()[i], params.size, fill, window).astype(np.float64)
     for step in params.steps or ():
         if isinstance(step, Displace):
-            moved = step.move(i, levels, fill.astype(np.float64))
+            moved = step.move(i, levels, fill)
             levels = np.floor(moved + 0.5) if pixels.dtype == np.uint8 else moved
     return levels
 
 
-def _axis_aligned(
-    params: ImageParams, i: int, pixels: npt.NDArray[Any], fill: npt.NDArray[np.float32], size: Size
-) -> npt.NDArray[np.float64]:
-    """The levels after the geometry along the axes, of ``size``; see :func:`_upright`."""
-    top, left, height, width = params.dest[i].tolist()
-    image = np.tile(fill, (*size, 1)).astype(np.float64)
-    for channel in range(len(fill)):
-        resized = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
-        image[top : top + height, left : left + width, channel] = resized
-    horizontal, vertical = params.flip[i].tolist()
-    return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
-
-
-def _in_units(levels: npt.NDArray[np.float64], channels: Channels) -> npt.NDArray[np.float64]:
+def _in_units(levels: Float, channels: Channels) -> Float:
     """Levels in the units of the output."""
     return np.asarray(levels * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
 
 
-def _mean_of(params: ImageParams, i: int) -> npt.NDArray[np.float64] | float:
-    """What the mean image subtracts from image ``i``, (H, W, C); zero without one."""
-    mean = params.mean_image
-    if mean is None or not mean.where[i]:
-        return 0.0
-    of_mean = replace(params, crop=mean.crop, region=mean.region)
-    return _in_units(_axis_aligned(of_mean, i, mean.levels, mean.units.fill, params.size), mean.units)
-
-
-def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def render(params: ImageParams, i: int, pixels: Pixels) -> Pixels:
     """The image after all geometry and before colour: (H, W, 3) uint8."""
     warp = params.warp
     if warp is None or not warp.applies(i, params.size_of(i)):
@@ -127,31 +95,32 @@ def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.ND
     return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
 
 
-def _bordered(
-    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
-) -> npt.NDArray[np.uint8]:
+def _bordered(params: ImageParams, i: int, pixels: Pixels, size: Size) -> Pixels:
     """An image that is not warped, or a canvas, of ``size``; where there is a border, from its tile."""
     border = params.border
     if border is None:
-        return _upright(params, i, pixels, size)
+        return _upright(params, i, pixels, params.fill, size)
     height, width = border.size[i].tolist()
-    return _upright(params, i, pixels, (height, width))[np.ix_(border.rows[i], border.columns[i])]
+    tile = _upright(params, i, pixels, params.fill, (height, width))
+    return tile[np.ix_(border.rows[i], border.columns[i])]
 
 
-def _upright(
-    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
-) -> npt.NDArray[np.uint8]:
-    """The image of ``size`` after the geometry along the axes, which ``dest`` and ``flip`` refer to."""
-    image = np.empty((*size, 3), np.uint8)
-    image[:] = params.fill
+def _upright(params: ImageParams, i: int, pixels: Array, fill: Array, size: Size) -> Array:
+    """The image of ``size`` after the geometry along the axes, which ``dest`` and ``flip`` refer to.
+
+    It has the dtype of ``fill``, (C,).
+    """
     top, left, height, width = params.dest[i].tolist()
-    image[top : top + height, left : left + width] = _resize(params, i, pixels)
+    image = np.tile(fill, (*size, 1))
+    for channel in range(len(fill)):
+        resized = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
+        image[top : top + height, left : left + width, channel] = resized
     horizontal, vertical = params.flip[i].tolist()
     return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
 
 
-def _resize(params: ImageParams, i: int, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The region, resampled to the size of ``dest``: (height, width, 3); (height, width) of one channel."""
+def _resize(params: ImageParams, i: int, pixels: Array) -> Array:
+    """The region of one channel, resampled to the size of ``dest``."""
     interpolation = Interpolation.BILINEAR
     if params.interpolation is not None:
         interpolation = Interpolation(params.interpolation[i])

@@ -253,7 +253,7 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
         ([Mosaic(8)], {"engine": "dali", "columns": ("image",)}, "images of several samples"),
         ([Resize((8, 8)), CopyPaste()], {"columns": ("image",)}, "the dataset has none"),
         ([Resize((8, 8)), DetectionMixUp(), CopyPaste()], {}, "CopyPaste stands after DetectionMixUp"),
-        ({"a": [Mosaic(8)]}, {}, "named columns"),
+        ({"a": [Mosaic(8)]}, {}, "named image columns"),
         ([Mosaic(8)], {"color": "rgba"}, "RGB and grey"),
     ],
 )
