@@ -6,7 +6,7 @@ Public functions, the command line, the records of manifests and the reference p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
@@ -42,6 +42,33 @@ def declarations(options: Any) -> Iterator[tuple[Field[Any], Declaration]]:
     for item in fields(options):
         if "option" in item.metadata:
             yield item, item.metadata["option"]
+
+
+def option_group(options: type) -> Any:
+    """Declare a field that holds a dataclass of further options."""
+    return field(default_factory=options, metadata={"options": options})
+
+
+def option_groups(options: Any) -> dict[str, type]:
+    """The dataclasses of further options that a dataclass, or an instance of one, holds, by field."""
+    return {item.name: item.metadata["options"] for item in fields(options) if "options" in item.metadata}
+
+
+def flat_declarations(options: Any) -> Iterator[tuple[Field[Any], Declaration]]:
+    """Yield the options of a dataclass, then those of its groups."""
+    yield from declarations(options)
+    for further in option_groups(options).values():
+        yield from declarations(further)
+
+
+def gather_options(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, some of which are groups of options, from all values by name."""
+    arguments = {item.name: values[item.name] for item, _ in declarations(options) if item.name in values}
+    for name, further in option_groups(options).items():
+        names = [item.name for item, _ in declarations(further) if item.name in values]
+        if names:
+            arguments[name] = further(**{item: values[item] for item in names})
+    return arguments
 
 
 def check_options(options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,12 @@ import pyarrow.compute as pc
 from stoker.errors import ConfigError, DatasetError, StokerError, StorageError, WriteError
 from stoker.urls import without_credentials
 
+from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import CONTAINERS
+from ..conversion.captions import captions_like
 from ..conversion.convert import convert
 from ..conversion.execution import Summary
+from ..conversion.options import Engine, ImageStorage, Progress, Selection, Storage
 from ..conversion.writer import appended_classes
 from ..dataset.index import BAND_COLUMNS, Index
 from ..dataset.joining import Part, add_part, check_parts, join_classes
@@ -25,42 +28,31 @@ from ..dataset.versions import ChangeSummary, locked_dataset, read_sha256, stagi
 from ..files import remove
 from ..sources.classes import check_classes
 from ..sources.detection import is_data_file
+from ..sources.options import SourceOptions
 from ..sources.registry import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
+from ..text.options import Training
 
 _UNFINISHED = ".stoker-append"
-_OF_IMAGES = (
-    "make",
-    "fields",
-    "strict",
-    "class_depth",
-    "unlabelled",
-    "follow_links",
-    "max_pixels",
-    "engine",
-    "source_format",
-    "images",
-    "masks",
-    "instances",
-    "path_column",
-    "label_column",
-    "suffix",
-    "skip_other_classes",
-    "max_per_class",
-    "allow_loss",
-)
-_OF_TEXT = ("strict", "parallel", "label", "columns")
+_OF_TEXT = ("label", "columns", "parallel")
+_OF_IMAGES = ("engine", "source_options", "selection")
 
 
 def append(
     dataset: str | os.PathLike[str],
-    src: str | os.PathLike[str] | Iterable[Any],
+    source: str | os.PathLike[str] | Iterable[Any],
     *,
     classes: Sequence[str] | None = None,
+    strict: bool = False,
     num_threads: int | None = None,
-    progress: Callable[[int, int, int, str], None] | None = None,
-    **options: Any,
+    progress: Progress | None = None,
+    engine: Engine = "local",
+    source_options: SourceOptions | None = None,
+    selection: Selection | None = None,
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    parallel: bool = False,
 ) -> ChangeSummary:
     """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
 
@@ -72,14 +64,18 @@ def append(
 
     Args:
         dataset: The dataset's folder.
-        src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
+        source: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
         classes: Names of the classes, those of the dataset first, then new ones. None takes those of the
             dataset; another class in the source is then an error.
+        strict: Stop at the first sample that would be skipped.
         num_threads: Number of threads; by default the number of cores that this process may use.
         progress: Called as by :func:`stoker.convert`.
-        options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
-            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``label``, ``columns``,
-            ``parallel`` and ``strict``.
+        engine: For images, as for :func:`stoker.convert`.
+        source_options: For images, how the source is read; masks are mapped as those of the dataset were.
+        selection: For images, the samples that are taken; classes are renamed as those of the dataset were.
+        label: For text, as for :func:`stoker.convert_text`.
+        columns: For text, further values that become columns of the index.
+        parallel: For text, whether the files are parallel.
 
     Raises:
         ConfigError: An option is not one of these, or the samples differ in form from those of the dataset.
@@ -92,13 +88,26 @@ def append(
         _check_own_shards(folder, last)
         names = appended_classes(check_classes(classes), last)
         unfinished = folder / _UNFINISHED
-        arguments = {**options, "num_threads": num_threads, "progress": progress}
+        further = {
+            "engine": None if engine == "local" else engine,
+            "source_options": source_options,
+            "selection": selection,
+            "label": label,
+            "columns": columns,
+            "parallel": parallel or None,
+        }
+        arguments = {
+            "strict": strict,
+            "num_threads": num_threads,
+            "progress": progress,
+            **{name: value for name, value in further.items() if value is not None},
+        }
         try:
-            conversion = _convert_like(last, folder, src, unfinished, classes=names, **arguments)
+            conversion = _convert_like(last, folder, source, unfinished, classes=names, given=arguments)
             manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
-            new = Part.of(unfinished, _with_meaning(manifest, last, src))
+            new = Part.of(unfinished, _with_meaning(manifest, last, source))
             already = _has_all(folder, last, new)
-            grown = last if already else _publish(Part.of(folder, last), new, f"append {_name(src)}")
+            grown = last if already else _publish(Part.of(folder, last), new, f"append {_name(source)}")
         except (WriteError, StorageError):
             raise  # the same call resumes
         except StokerError:
@@ -175,70 +184,77 @@ def _publish(dataset: Part, new: Part, change: str) -> Manifest:
 
 
 def _convert_like(
-    last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **arguments: Any
+    last: Manifest,
+    folder: Path,
+    source: Any,
+    target: Path,
+    *,
+    classes: tuple[str, ...],
+    given: dict[str, Any],
 ) -> Summary:
     """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has.
 
-    An unfinished conversion of the same source in ``target`` resumes. ``arguments`` has the other options of
-    :func:`stoker.append`.
+    An unfinished conversion of the same source in ``target`` resumes.
     """
-    allowed = _OF_TEXT if last.sample_type == "text" else _OF_IMAGES
-    if unknown := sorted(arguments.keys() - {*allowed, "num_threads", "progress"}):
+    is_text = last.sample_type == "text"
+    if wrong := sorted(given.keys() & set(_OF_IMAGES if is_text else _OF_TEXT)):
         raise ConfigError(
-            f"append has no option {unknown[0]}: new samples are converted as those of the dataset were",
-            hint=f"Options that say how the source is read are {', '.join(allowed)}.",
+            f"{wrong[0]} is for datasets of {'images' if is_text else 'text'}, and this one has "
+            f"{last.sample_type}s",
+            path=folder,
         )
-    if isinstance(src, (str, os.PathLike)) and is_data_file(src):
+    if isinstance(source, (str, os.PathLike)) and is_data_file(source):
         raise ConfigError(
             "append adds one source, and a data.yaml names several splits",
-            path=src,
+            path=source,
             hint="Name the folder of one split, such as train/images.",
         )
+    options: Mapping[str, Any] = last.options
+    records = options.get("shard_records") or None
     # With overwrite, an unfinished conversion resumes if its source is the same, and is removed otherwise.
-    common = {"format": last.container, "overwrite": True, **_sharding(last.options), **arguments}
-    if last.sample_type == "text":
-        names = {"classes": classes} if classes and arguments.get("label") is not None else {}
-        return convert_text(src, target, **{**_text_options(last, folder), **names, **common})
-    options = _image_options(last, folder, src, classes, arguments.get("source_format"))
-    if arguments.get("make") is None and isinstance(src, (str, os.PathLike)):
-        options |= _reading(last.options)
-    return convert(src, target, **{**options, **common})
-
-
-def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the options for reading annotations, which the added source needs, too."""
-    reading: dict[str, Any] = {"mask_map": options["mask_map"]} if options.get("mask_map") else {}
-    if options.get("class_map"):
-        reading["class_map"] = json.loads(str(options["class_map"]))
-    return reading
-
-
-def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the options that set the size of shards, if the conversion had any."""
-    names = {"shard_bytes": "shard_size", "shard_records": "shard_records"}
-    return {name: options[key] for key, name in names.items() if options.get(key)}
+    common: dict[str, Any] = {**given, "container": last.container, "overwrite": True}
+    common["shard_size"] = options.get("shard_bytes") or None
+    if is_text:
+        if classes and "label" in given:
+            common["classes"] = classes
+        common["storage"] = Storage(shard_records=records)
+        return convert_text(source, target, **{**_text_options(options, folder), **common})
+    common |= _image_options(last, folder, source, classes, given)
+    common["storage"] = ImageStorage(
+        shard_records=records,
+        subsampling=options.get("subsampling"),
+        restarts=set(BAND_COLUMNS) <= last.columns.keys(),
+        max_pixels=options.get("max_pixels") or MAX_PIXELS,
+    )
+    return convert(source, target, **common)
 
 
 def _image_options(
-    last: Manifest, folder: Path, src: Any, classes: tuple[str, ...], source_format: str | None
+    last: Manifest, folder: Path, source: Any, classes: tuple[str, ...], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     options = last.options
+    reading, selection = given.get("source_options") or SourceOptions(), given.get("selection") or Selection()
+    is_file = reading.make is None and isinstance(source, (str, os.PathLike))
+    has_masks = "mask_offset" in last.columns
     labelled = {"label", "object_labels"} & last.columns.keys()
-    arguments: dict[str, Any] = {
-        "resize": _resize(options),
-        "restarts": set(BAND_COLUMNS) <= last.columns.keys(),
-        "ignore_index": last.annotations.ignore if "mask_offset" in last.columns else 255,
+    meaning: dict[str, Any] = {"ignore_index": last.annotations.ignore if has_masks else 255}
+    if is_file:
+        meaning["mask_map"] = options.get("mask_map")
+        if options.get("class_map"):
+            selection = replace(selection, class_map=json.loads(str(options["class_map"])))
+        if labelled:
+            selection = replace(selection, allow_missing_classes=True)
+        elif not has_masks:
+            found = find_format(Source(source, reading), reading.source_format)
+            meaning["unlabelled"] = found.name == "folder"
+    return {
         "classes": classes or None if labelled else None,
+        "resize": _resize(options),
+        **{name: options[name] for name in ("encoding", "quality") if options.get(name)},
+        "source_options": replace(reading, **meaning),
+        "selection": selection,
+        "captions": captions_like(last, folder),
     }
-    if labelled:
-        arguments["allow_missing_classes"] = True
-    elif isinstance(src, (str, os.PathLike)) and "mask_offset" not in last.columns:
-        arguments["unlabelled"] = find_format(Source(src), source_format).name == "folder"
-    if options.get("caption_column"):
-        arguments |= {"caption_column": options["caption_column"], "vocabulary": folder}
-        arguments |= {name: bool(options.get(name)) for name in ("bos", "eos")}
-    arguments |= {name: options[name] for name in ("encoding", "quality", "subsampling") if options.get(name)}
-    return arguments
 
 
 def _resize(options: Mapping[str, Option]) -> str | None:
@@ -248,21 +264,19 @@ def _resize(options: Mapping[str, Option]) -> str | None:
     return f"{mode}={height}" if mode in ("shorter", "longer") else f"{mode}={height}x{width}"
 
 
-def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
-    options = last.options
+def _text_options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "vocabulary": folder,
-        "fields": str(options.get("joined") or options["fields"]).split(","),
+        **{name: bool(options.get(name)) for name in ("bos", "eos")},
     }
-    arguments |= {name: bool(options.get(name)) for name in ("bos", "eos")}
-    if options.get("train_on"):
-        arguments["train_on"] = options["train_on"]
     if not options.get("chat_template"):
-        return arguments
+        fields = str(options.get("joined") or options["fields"]).split(",")
+        return {**arguments, "fields": fields, "training": Training(train_on=options.get("train_on"))}
     if options["chat_template"] != "chatml":
         raise ConfigError(
             "the dataset has chats, but not the template that made documents of them",
             path=folder,
-            hint="Convert the new chats with vocabulary=FOLDER and the same template, then merge both.",
+            hint="Convert the new chats with vocabulary=FOLDER and the same template, then merge.",
         )
-    return {**arguments, "fields": None, "messages": options["fields"], "chat_template": "chatml"}
+    training = Training(str(options["fields"]), "chatml", options.get("train_on"))
+    return {**arguments, "training": training}

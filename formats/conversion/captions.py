@@ -17,6 +17,7 @@ from stoker.errors import ConfigError, SourceError
 
 from ..dataset.columns import ListColumn
 from ..dataset.manifest import Manifest
+from ..options import given_options, option
 from ..sources.listing import Listing, Skip
 from ..threads import thread_map
 from ..token_columns import CAPTION, CAPTION_COLUMNS, IDS_COLUMN, LENGTHS_COLUMN, split_captions
@@ -24,6 +25,27 @@ from ..tokenization import Tokenizer, TokenizerChoice, tokenizer_options
 
 _CHUNK = 1024  # samples that a task tokenizes
 _LEFT_OUT = "no caption"
+
+
+@dataclass(frozen=True)
+class Captions(TokenizerChoice):
+    """The captions of images, which become token ids in the index of a dataset."""
+
+    caption_column: str | None = option(
+        None,
+        "Column of a list or table, or member of a tar (txt, json:captions), with the captions of an image, "
+        "which become token ids. The images of a list then need no labels.",
+        "Captions",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.caption_column is None and (given := given_options(self)):
+            name = next(iter(given))
+            raise ConfigError(
+                f"{name} is for captions, and no column of captions is named",
+                hint="Name it with caption_column. Text alone is for stoker.convert_text.",
+            )
 
 
 @dataclass(frozen=True)
@@ -95,60 +117,37 @@ class WrittenCaptions(NamedTuple):
     options: CaptionOptions  # The options of the captions, for the manifest
 
 
-def caption_choice(request: Any) -> TokenizerChoice | None:
-    """The tokenizer that a request asks for; None if it names no column of captions."""
-    if request.caption_column is not None:
-        return TokenizerChoice(request.tokenizer, request.vocabulary, request.bos, request.eos)
-    for name in ("tokenizer", "vocabulary", "bos", "eos"):
-        if getattr(request, name):
-            raise ConfigError(
-                f"{name} is for captions, and the conversion reads none",
-                hint="name their column: --caption-column NAME (caption_column=); for text alone use stoker "
-                "convert-text",
-            )
-    return None
-
-
-def written_captions(
-    column: str | None,
-    existing: Manifest | None,
-    folder: Path,
-    *,
-    tokenizer: str | os.PathLike[str] | None,
-    vocabulary: str | os.PathLike[str] | None,
-    bos: bool,
-    eos: bool,
-) -> WrittenCaptions | None:
+def written_captions(captions: Captions, existing: Manifest | None, folder: Path) -> WrittenCaptions | None:
     """Return the tokenizer of captions by a writer's arguments, or by the dataset that it appends to."""
-    options = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
     if existing is not None:
-        for name, value in {"caption_column": column, **options}.items():
-            if value:
-                raise ConfigError(f"append takes {name} from the dataset", hint=f"leave {name} out")
-        column = cast("str | None", existing.options.get("caption_column"))
-        vocabulary = folder if column is not None else None
-        bos, eos = bool(existing.options.get("bos")), bool(existing.options.get("eos"))
-    if column is None:
-        for name, value in options.items():
-            if value and existing is None:
-                raise ConfigError(
-                    f"{name} is for captions, and the samples have none",
-                    hint="name the argument of write() that has them with caption_column=",
-                )
+        if given := given_options(captions):
+            name = next(iter(given))
+            raise ConfigError(f"append takes {name} from the dataset", hint=f"Leave {name} out.")
+        captions = captions_like(existing, folder)
+    if captions.caption_column is None:
         return None
-    choice = TokenizerChoice(tokenizer, vocabulary, bos, eos)
-    chosen = choice.make()
-    return WrittenCaptions(chosen, CaptionOptions.of(column, chosen, choice))
+    tokenizer = captions.make()
+    return WrittenCaptions(tokenizer, CaptionOptions.of(captions.caption_column, tokenizer, captions))
+
+
+def captions_like(existing: Manifest, folder: Path) -> Captions:
+    """The options of captions that a dataset was made with."""
+    column = cast("str | None", existing.options.get("caption_column"))
+    if column is None:
+        return Captions()
+    bos, eos = bool(existing.options.get("bos")), bool(existing.options.get("eos"))
+    return Captions(vocabulary=folder, bos=bos, eos=eos, caption_column=column)
 
 
 def tokenize_captions(
-    listing: Listing, column: str, choice: TokenizerChoice, threads: int, source: str | os.PathLike[str]
+    listing: Listing, captions: Captions, threads: int, source: str | os.PathLike[str]
 ) -> ListedCaptions:
     """Return a listing with token ids in place of a column of captions; samples without one are left out."""
+    column = str(captions.caption_column)
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
-    tokenizer = choice.make()
-    options = CaptionOptions.of(column, tokenizer, choice)
+    tokenizer = captions.make()
+    options = CaptionOptions.of(column, tokenizer, captions)
     encode = partial(_encode, texts, tokenizer, options.dtype)
     chunks = (range(a, min(a + _CHUNK, len(listing))) for a in range(0, len(listing), _CHUNK))
     encoded = thread_map(encode, chunks, "caption", threads, 2 * threads)

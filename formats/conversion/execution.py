@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.urls import is_url
@@ -131,8 +130,6 @@ def execute(
     Raises: As :func:`stoker.convert`.
     """
     started = time.monotonic()
-    if engine not in get_args(Engine):
-        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
     run = ConversionRun(plan, runner, report, allow_loss)
     if is_url(dst):

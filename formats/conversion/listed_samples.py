@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from stoker.errors import ConfigError, SourceError
@@ -13,7 +13,6 @@ from stoker.log import EventLog
 from ..sources.classes import (
     limit_classes,
     number_classes,
-    parse_class_map,
     rename_classes,
     select_classes,
     select_objects,
@@ -24,7 +23,7 @@ from ..sources.listing import Listing, Skip, name_reasons
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
 from .mask_values import mask_table
-from .options import ConvertRequest, parse_fraction
+from .options import ConvertArguments
 from .shard import ShardResult
 
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
@@ -32,32 +31,28 @@ _LOG = EventLog("conversion")
 _NAMED = 5  # classes that an error names
 
 
-def list_samples(
-    request: ConvertRequest, source: Source, source_format: SourceFormat, names: tuple[str, ...] | None
-) -> Listing:
-    """Return the samples of a source that a conversion takes.
-
-    ``names`` are those of the classes, that of label 0 first; None for those of the source.
-    """
+def list_samples(source: Source, source_format: SourceFormat, arguments: ConvertArguments) -> Listing:
+    """Return the samples of a source that a conversion takes."""
+    names = None if arguments.classes is None else tuple(arguments.classes)
+    selection = arguments.selection
     listing = list_source(source, source_format)
-    if request.strict:
+    if arguments.strict:
         _check_nothing_lost(source.path, listing)
-    if not request.allow_missing_classes:
+    if not selection.allow_missing_classes:
         _check_classes_have_images(source.path, listing)
-    class_map = parse_class_map(request.class_map)
-    if class_map is not None and request.allow_missing_classes:
-        class_map = {old: new for old, new in class_map.items() if old in listing.classes}
-    if class_map is not None:
+    if isinstance(selection.class_map, Mapping):
+        class_map = dict(selection.class_map)
+        if selection.allow_missing_classes:
+            class_map = {old: new for old, new in class_map.items() if old in listing.classes}
         listing = rename_classes(listing, class_map)
-    if request.skip_other_classes:
+    if selection.skip_other_classes:
         if names is None:
             raise ConfigError("skip_other_classes needs classes, the names of those that stay")
         has_objects = listing.labels is None and listing.objects is not None
         listing = select_objects(listing, names) if has_objects else select_classes(listing, names)
-    if request.min_per_class is not None or request.max_per_class is not None:
-        least, most = request.min_per_class, request.max_per_class
-        least = 1 if least is None else least
-        listing = limit_classes(listing, least, most, request.seed or 0, renumber=names is None)
+    if selection.min_per_class is not None or selection.max_per_class is not None:
+        least, most = selection.min_per_class or 1, selection.max_per_class
+        listing = limit_classes(listing, least, most, arguments.seed or 0, renumber=names is None)
     return listing if names is None else number_classes(listing, names, source.path)
 
 
@@ -71,28 +66,28 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
         if masks is None:
             raise ConfigError(
                 "mask_map is for masks, and the source has none",
-                hint="name their folder: --masks DIR (masks=)",
+                hint="Name their folder with masks.",
             )
         mask_table(mask_map, listing.info.ignore)
         trained = next((name for name in masks.names() if _TRAIN_IDS in name), None)
         if mask_map == "cityscapes" and trained is not None:
             raise ConfigError(
                 f"masks such as {trained} are the training classes already, and mask_map would change them",
-                hint="leave mask_map (--mask-map) out, or keep only labelIds in the folder of the masks",
+                hint="Leave mask_map out, or keep only labelIds in the folder of the masks.",
             )
     elif mask_map is None and masks is not None:
         ids = next((name for name in masks.names() if _LABEL_IDS in name), None)
         if ids is not None:
             raise ConfigError(
                 f"masks such as {ids} are Cityscapes' labelIds, which are not the classes that are trained",
-                hint="add --mask-map cityscapes (mask_map='cityscapes'), or --mask-map none to keep the ids",
+                hint="Give mask_map='cityscapes', or mask_map='none' to keep the ids.",
             )
         first = next(masks.names(), "")
         if not listing.info.mask_classes and is_of_ade20k(f"{masks.root}/{first}"):
             _LOG.warning(
                 "ade20k",
                 f"the values of ADE20K's masks such as {first} are taken as classes as they are, so class 0 "
-                "is 'other'; --mask-map ade20k (mask_map='ade20k') ignores it and counts the others from 0",
+                "is 'other'; mask_map='ade20k' ignores it and counts the others from 0",
             )
 
 
@@ -104,7 +99,7 @@ def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
             lost[0].message if len(lost) == 1 else name_reasons(lost),
             path=src,
             key=lost[0].key,
-            hint="repair or remove them, or convert without strict to skip them",
+            hint="Repair or remove them, or convert without strict to skip them.",
         )
 
 
@@ -118,23 +113,12 @@ def _check_classes_have_images(src: str | os.PathLike[str], listing: Listing) ->
     raise SourceError(
         f"classes without an image: {named}{more}",
         path=src,
-        hint="repair or remove them, or convert the other classes alone: --allow-missing-classes "
-        "(allow_missing_classes=True)",
+        hint="Repair or remove them, or convert the other classes alone: allow_missing_classes=True.",
     )
 
 
 _DEFAULT = Fraction(1, 100)
 _AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons that are no loss
-
-
-def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
-    """Parse the share of a source that may be left out, such as 0.1 or 10%; None stays None."""
-    if value is None:
-        return None
-    share = parse_fraction(value)
-    if not 0 <= share <= 1:
-        raise ConfigError(f"allow_loss must be a share such as 0.01 or 1%, from 0 to 1, not {value!r}")
-    return share
 
 
 def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
@@ -157,7 +141,7 @@ def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[Sha
             f"{len(skipped):,} of {total:,} images and objects would be left out, more than "
             f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
             path=listing.root,
-            hint=f"repair the source, or allow it: --allow-loss {percent}% (allow_loss={percent / 100:g})",
+            hint=f"Repair the source, or allow it: allow_loss={percent / 100:g}.",
         )
 
 

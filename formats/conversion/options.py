@@ -1,57 +1,77 @@
-"""The options of a conversion, checked and in one form."""
+"""The options of a conversion: the arguments, each declared once, and their resolved form.
+
+The command line, :func:`stoker.convert`, ``stoker append`` and the reference page read the declarations. The
+resolved form is what plans and encoders use, and what manifests record.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from operator import index
-from typing import Any, ClassVar, Literal, Protocol, SupportsIndex, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
 from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
-from ..containers.registry import DEFAULT_CONTAINER, find_writing
+from ..containers.registry import DEFAULT_CONTAINER, find_writing, writable
 from ..files import parse_byte_size
-from ..sources.classes import parse_class_map
-from ..sources.options import SourceFormatName
-from .captions import CaptionOptions
+from ..options import check_options, one_of, option, option_group, whole
+from ..sources.classes import check_classes, parse_class_map, parse_class_names
+from ..sources.options import SourceFormatName, SourceOptions
+from .captions import CaptionOptions, Captions
 from .mask_values import parse_mask_map
 
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+Share = str | float | Fraction
+Resolved = TypeVar("Resolved", bound="ConvertOptions")
+Engine = Literal["local", "ray"]
+Progress = Callable[[int, int, int, str], None]
+"""The user's callback. The converting thread calls it with the samples done, the samples in all, the source
+bytes done, and the stage: listing, converting, publishing."""
+
+QUALITY = 90
+SUBSAMPLING = "420"
+MOST_THREADS = 4096
+DAILY, _SHARDS, _STORED, _CLASSES = "Options", "Shards", "Stored images", "Classes"
 
 _DEFAULT_SHARD_BYTES = 256_000_000
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
+_MOST = (1 << 63) - 1
+_RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the names of the features, the key
+_ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
 
-def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
-    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples."""
-    if shard_size is None:
-        return 0 if shard_records is not None or shards is not None else _DEFAULT_SHARD_BYTES
-    return parse_byte_size("shard_size", shard_size)
-
-
-def parse_share(name: str, value: str | float | Fraction) -> Fraction:
-    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction."""
-    share = parse_fraction(value)
-    if not 0 <= share < 1:
-        raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
-    return share
-
-
-def parse_fraction(value: str | float | Fraction) -> Fraction:
+def parse_fraction(value: Share) -> Fraction:
     """Parse 0.1, "0.1" or "10%" into an exact fraction; -1 for other texts."""
     text = str(value).strip()
     try:
         return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
     except (ValueError, ZeroDivisionError):
         return Fraction(-1)
+
+
+def parse_share(name: str, value: Share) -> Fraction:
+    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction."""
+    share = parse_fraction(value)
+    if not 0 <= share < 1:
+        raise ConfigError(
+            f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, found {value!r}"
+        )
+    return share
+
+
+def _parse_loss(name: str, value: Share) -> Fraction:
+    share = parse_fraction(value)
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{name} must be a share such as 0.01 or 1%, from 0 to 1, found {value!r}")
+    return share
 
 
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
@@ -67,37 +87,201 @@ def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
     if match is None:
         raise ConfigError(
-            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
+            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, found {value!r}"
         )
     mode = cast("ResizeMode", match[1] or match[3])
     height, width = (int(match[2]),) * 2 if match[1] else (int(match[4]), int(match[5]))
     for side in (height, width):
-        check_integer("a side in resize", side, 1, _LONGEST_SIDE)
+        whole_number("a side in resize", side, 1, _LONGEST_SIDE)
     return mode, height, width
 
 
-def check_integer(name: str, value: Any, low: int, high: int) -> int:
-    """Return an integer of any type, such as NumPy's, as a Python int."""
-    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
-    if not low <= number <= high:
-        raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")
-    return number
+def _check_resize(name: str, value: str) -> str:
+    parse_resize(value)
+    return value
 
 
-QUALITY = 90
-SUBSAMPLING = "420"
+def _check_container(name: str, value: str) -> str:
+    find_writing(value)
+    return value
 
-_SUBSAMPLINGS = ("444", "422", "420")
-_RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the names of the features, the key
-_ASPECT = 4 / 3  # average of photographs: longer side by shorter side
+
+@dataclass(frozen=True)
+class Storage:
+    """How samples become shards, where the size of a shard alone does not say it."""
+
+    shard_records: int | None = option(
+        None, "Largest number of samples in a shard, instead of a size.", _SHARDS, check=whole(1, _MOST)
+    )
+    shards: int | None = option(
+        None, "Number of shards of each split, instead of a size.", _SHARDS, check=whole(1, _MOST)
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True)
+class ImageStorage(Storage):
+    """How images become shards, beside the daily options."""
+
+    subsampling: str | None = option(
+        None,
+        "Chroma subsampling of the JPEGs that are encoded: 444, 422 or 420; by default 420.",
+        _STORED,
+        check=one_of("444", "422", "420"),
+    )
+    restarts: bool | None = option(
+        None,
+        "Give JPEGs restart markers, so that a loader decodes crops of them faster. Pixels stay the same. By "
+        "default only resized JPEGs get them.",
+        _STORED,
+    )
+    max_pixels: int = option(
+        MAX_PIXELS, "Leave out images with more pixels than this.", _STORED, check=whole(1, MAX_PIXELS)
+    )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which samples and classes of a source become samples of the dataset, and under which names."""
+
+    skip_other_classes: bool = option(
+        False,
+        "Leave out samples or objects of classes that ``classes`` does not name. By default such a class is "
+        "an error.",
+        _CLASSES,
+    )
+    allow_missing_classes: bool = option(
+        False, "Convert even if a class has no image, for instance because its folder is empty.", _CLASSES
+    )
+    class_map: Mapping[str, str] | Sequence[str] | None = option(
+        None,
+        "New names of classes by old ones, such as van:car; classes that get the same name are joined.",
+        _CLASSES,
+        check=lambda _, value: parse_class_map(value),
+        flags=("--map", "--class-map"),
+        metavar="OLD:NEW",
+        repeatable=True,
+    )
+    min_per_class: int | None = option(
+        None, "Leave out classes with fewer images.", _CLASSES, check=whole(1, _MOST)
+    )
+    max_per_class: int | None = option(
+        None,
+        "Largest number of images of a class; their keys and the seed decide which ones stay.",
+        _CLASSES,
+        check=whole(1, _MOST),
+    )
+    allow_loss: Fraction | float | str | None = option(
+        None,
+        "Largest share of images and objects that may be left out, such as 10%. The default is 1% for a "
+        "source with objects or masks, and no limit for others.",
+        _CLASSES,
+        check=_parse_loss,
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonArguments:
+    """The options that conversions of images and of text, and writers, have."""
+
+    container: str = option(
+        DEFAULT_CONTAINER,
+        f"Format of the shards: {' or '.join(writable())}.",
+        DAILY,
+        check=_check_container,
+        flags=("--format", "--container"),
+    )
+    seed: int | None = option(
+        None,
+        "Seed of a global shuffle; without it, samples keep their order.",
+        DAILY,
+        check=whole(0, (1 << 64) - 1),
+    )
+    shard_size: str | int | None = option(
+        None,
+        "Approximate size of a shard, such as 500MB; by default 256MB.",
+        DAILY,
+        check=parse_byte_size,
+    )
+    val: Share = option(
+        0,
+        "Share of the samples of each class to hold out for validation, such as 10%.",
+        DAILY,
+        check=parse_share,
+    )
+    test: Share = option(
+        0, "Share of the samples of each class to hold out for testing.", DAILY, check=parse_share
+    )
+    classes: Sequence[str] | None = option(
+        None,
+        "Names of the classes, label 0 first: names with commas between, a file with a name on each line, or "
+        "the folder of a dataset. By default the source names them.",
+        DAILY,
+        check=lambda _, value: check_classes(value),
+        flags=("--classes", "--labels"),
+        parse=parse_class_names,
+    )
+    strict: bool = option(False, "Stop at the first sample that would be skipped.", DAILY)
+    overwrite: bool = option(False, "Replace a dataset, or an unfinished conversion, in the target.", DAILY)
+    num_threads: int | None = option(
+        None,
+        "Number of threads; by default one for each core that this process may use.",
+        DAILY,
+        check=whole(1, MOST_THREADS),
+        flags=("--threads", "--num-threads"),
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertArguments(CommonArguments):
+    """The arguments of :func:`stoker.convert`, without source, target and progress."""
+
+    resize: str | None = option(
+        None,
+        "Reduce a side to N pixels (shorter=N, longer=N), or make all images HxW: scale each side "
+        "(squash=HxW), crop the centre (crop=HxW) or pad with black (fill=HxW).",
+        DAILY,
+        check=_check_resize,
+    )
+    encoding: str = option(
+        "keep",
+        "How images are stored: keep, jpeg, png or raw (RGB bytes).",
+        DAILY,
+        check=one_of(*BYTES_PER_PIXEL),
+    )
+    quality: int | None = option(
+        None,
+        "Quality of the JPEGs that Stoker encodes, 1 to 100; by default 90. With the encoding jpeg, images "
+        "that are JPEGs already are encoded again.",
+        DAILY,
+        check=whole(1, 100),
+    )
+    engine: Engine = option(
+        "local",
+        "What makes the shards: threads of this process (local) or a Ray cluster (ray).",
+        DAILY,
+        check=one_of("local", "ray"),
+    )
+    source_options: SourceOptions = option_group(SourceOptions)
+    selection: Selection = option_group(Selection)
+    captions: Captions = option_group(Captions)
+    storage: ImageStorage = option_group(ImageStorage)
 
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """How samples, of images or of text, are divided among splits and shards."""
+    """The resolved options of shards and splits, of images or of text."""
 
-    container: str = DEFAULT_CONTAINER  # Name of the container of the shards, such as tfrecord
-    seed: int | None = None  # Seed of the global shuffle, from 0; None keeps the order of the source
+    container: str = DEFAULT_CONTAINER
+    seed: int | None = None  # None keeps the order of the source
     # Approximate largest size of a shard, which a larger sample exceeds; 0 if another option counts
     shard_bytes: int = 0
     shard_records: int = 0  # Largest number of records in a shard; 0 if another option counts
@@ -107,25 +291,18 @@ class ShardOptions:
     strict: bool = False  # Whether the first sample that would be skipped stops the conversion
 
     made_by: ClassVar[str] = "convert"
-    most_records: ClassVar[int] = (1 << 63) - 1
+    most_records: ClassVar[int] = _MOST
     """About the largest number of records in a shard of ``shard_bytes``; it bounds the memory of writing."""
+    omitted: ClassVar[frozenset[str]] = frozenset()
+    """Options of later versions, which manifests record only if they are used."""
 
     def __post_init__(self) -> None:
-        find_writing(self.container)
-        if self.seed is not None:
-            self._set_integer("seed", 0, (1 << 64) - 1)
-        for name in ("shard_bytes", "shard_records", "shards"):
-            self._set_integer(name, 0, (1 << 63) - 1)
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
-            raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
+            raise ConfigError("shards are made by one of shard_size, shard_records and shards")
         if self.val + self.test >= 1:
             raise ConfigError(
                 f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
             )
-
-    def _set_integer(self, name: str, low: int, high: int) -> None:
-        """Replace a number by a Python int, for the manifest; raise ConfigError if it is out of range."""
-        object.__setattr__(self, name, check_integer(name, getattr(self, name), low, high))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -143,80 +320,96 @@ class ShardOptions:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
             "made_by": self.made_by,
-            **{name: float(v) if isinstance(v, Fraction) else v for name, v in values.items()},
+            **{
+                name: float(value) if isinstance(value, Fraction) else value
+                for name, value in values.items()
+                if value or name not in self.omitted
+            },
         }
+
+
+def resolve_shards(arguments: CommonArguments, storage: Storage) -> dict[str, Any]:
+    """The fields of :class:`ShardOptions` that follow from arguments."""
+    size = arguments.shard_size
+    if size is None:
+        size = 0 if storage.shard_records or storage.shards else _DEFAULT_SHARD_BYTES
+    return {
+        "shard_bytes": size,
+        "shard_records": storage.shard_records or 0,
+        "shards": storage.shards or 0,
+        **{name: getattr(arguments, name) for name in ("container", "seed", "strict")},
+        **{name: Fraction(getattr(arguments, name)) for name in ("val", "test")},
+    }
 
 
 @dataclass(frozen=True)
 class ConvertOptions(ShardOptions):
-    """How images become shards."""
+    """The resolved options of images."""
 
-    mode: ResizeMode = "none"  # How images are resized: none, shorter, longer, squash, crop, fill
+    mode: ResizeMode = "none"
     height: int = 0  # Height in pixels, or the shorter or longer side in these modes; 0 with ``none``
-    width: int = 0  # Width in pixels, in the same way
-    encoding: str = "keep"  # keep, jpeg, png or raw
-    # JPEG quality, 1 to 100. None means :data:`QUALITY`, and keeps JPEGs that need no resizing
+    width: int = 0
+    encoding: str = "keep"
+    # None means :data:`QUALITY`, and keeps JPEGs that need no resizing
     quality: int | None = None
-    # JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING` in the same way
-    subsampling: str | None = None
-    class_depth: int | None = None  # Number of leading folders that name the class; None for all
-    max_pixels: int = MAX_PIXELS  # Images of more pixels are skipped
-    # Whether stored JPEGs get restart markers. None means where images are resized to JPEG
-    restarts: bool | None = None
-    # Name of the format of the source, see :mod:`stoker.formats.sources.registry`
+    subsampling: str | None = None  # None means :data:`SUBSAMPLING` in the same way
+    class_depth: int | None = None
+    max_pixels: int = MAX_PIXELS
+    restarts: bool | None = None  # None means where images are resized to JPEG
     source_format: SourceFormatName = "folder"
-    # Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`
-    mask_map: str | None = None
+    mask_map: str | None = None  # As parse_mask_map returns it
     class_map: str | None = None  # New names of classes by old ones, as JSON, which an append applies again
-    captions: CaptionOptions | None = None  # The captions beside the images; None if there are none
+    captions: CaptionOptions | None = field(default=None)
+
+    omitted: ClassVar[frozenset[str]] = frozenset(("restarts", "mask_map", "class_map"))
+
+    @classmethod
+    def resolve(
+        cls: type[Resolved], arguments: ConvertArguments, source_format: SourceFormatName
+    ) -> Resolved:
+        """Return the options of a conversion of a source in this format."""
+        mode, height, width = parse_resize(arguments.resize)
+        class_map = arguments.selection.class_map
+        return cls(
+            **resolve_shards(arguments, arguments.storage),
+            mode=mode,
+            height=height,
+            width=width,
+            encoding=arguments.encoding,
+            quality=arguments.quality,
+            subsampling=arguments.storage.subsampling,
+            class_depth=arguments.source_options.class_depth,
+            max_pixels=arguments.storage.max_pixels,
+            restarts=arguments.storage.restarts,
+            source_format=source_format,
+            mask_map=parse_mask_map(arguments.source_options.mask_map),
+            class_map=None if class_map is None else json.dumps(class_map),
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("encoding", self.encoding, tuple(BYTES_PER_PIXEL))
-        if self.subsampling is not None:
-            _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
-        if self.quality is not None:
-            self._set_integer("quality", 1, 100)
-        self._check_jpegs_are_encoded()
-        self._set_restarts()
-        self._set_integer("max_pixels", 1, MAX_PIXELS)
-        if self.class_depth is not None:
-            self._set_integer("class_depth", 1, 4096)
-        if self.mode != "none" and self.height * self.width > self.max_pixels:
-            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
-
-    def _check_jpegs_are_encoded(self) -> None:
-        """Raise ConfigError if quality or subsampling is given and no JPEG is encoded anew."""
-        if self.encoding == "jpeg" or (self.encoding == "keep" and self.mode != "none"):
-            return
+        encodes_jpeg = self.encoding == "jpeg" or (self.encoding == "keep" and self.mode != "none")
         for name in ("quality", "subsampling"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not encodes_jpeg:
                 raise ConfigError(
                     f"{name} is for JPEGs that are encoded anew, and with encoding {self.encoding!r} none is",
-                    hint=f"add --encoding jpeg (encoding='jpeg'), or leave out {name}",
+                    hint=f"Store JPEGs with encoding='jpeg', or leave out {name}.",
                 )
-
-    def _set_restarts(self) -> None:
-        """Decide ``restarts`` where it is None; raise ConfigError if it is True and no JPEG is stored."""
         stores_jpeg = self.encoding in ("keep", "jpeg")
         if self.restarts and not stores_jpeg:
             raise ConfigError(
                 f"restarts is for JPEGs, and with encoding {self.encoding!r} none is stored",
-                hint="leave out --restarts (restarts=True), or store JPEGs: --encoding keep or jpeg",
+                hint="Leave out restarts, or store JPEGs with the encoding keep or jpeg.",
             )
         if self.restarts is None:
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
+        if self.mode != "none" and self.height * self.width > self.max_pixels:
+            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; it omits unused options of later versions.
-
-        So the manifest stays equal to that of a version without these options.
-        """
-        later = ("restarts", "mask_map", "class_map")
-        unused = {name for name in later if not getattr(self, name)}
-        unused.add("captions")
-        kept = {name: value for name, value in super().to_manifest().items() if name not in unused}
-        return {**kept, **({} if self.captions is None else vars(self.captions))}
+        recorded = super().to_manifest()
+        del recorded["captions"]
+        return recorded if self.captions is None else {**recorded, **vars(self.captions)}
 
     @property
     def compresses_again(self) -> bool:
@@ -248,131 +441,12 @@ class ConvertOptions(ShardOptions):
         return super().record_bytes(sizes)
 
 
-def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
-    container: str,
-    seed: int | None,
-    shard_size: str | int | None,
-    shard_records: int | None,
-    shards: int | None,
-    val: str | float | Fraction,
-    test: str | float | Fraction,
-    *,
-    strict: bool,
-) -> ShardOptions:
-    """The checked options of shards and splits, from arguments as :func:`stoker.convert` has them."""
-    size = shard_bytes(shard_size, shard_records, shards)
-    shares = parse_share("val", val), parse_share("test", test)
-    return ShardOptions(container, seed, size, shard_records or 0, shards or 0, *shares, strict)
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-
-
 @dataclass(frozen=True)
 class WriterOptions(ConvertOptions):
-    """How the samples of a writer become shards; those of :class:`ConvertOptions` that it has."""
+    """The resolved options of a writer: those of :class:`ConvertOptions` that it has."""
 
     made_by: ClassVar[str] = "writer"
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """The options as the manifest records them."""
         of_sources = {"seed", "val", "test", "shards", "class_depth", "source_format"}
-        kept = {item.name for item in fields(self)} - of_sources | {"made_by"}
-        kept |= set() if self.captions is None else {*vars(self.captions)}
-        return {name: value for name, value in super().to_manifest().items() if name in kept}
-
-
-Engine = Literal["local", "ray"]
-
-Progress = Callable[[int, int, int, str], None]
-"""The user's callback. The converting thread calls it with the samples done, the samples in all, the source
-bytes done, and the stage: listing, converting, publishing."""
-
-
-class SupportsItems(Protocol):
-    """A dataset of PyTorch's kind: a number of items, which are read by their indices."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Any: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertRequest:
-    """The arguments of a call of :func:`stoker.convert`, as they were given."""
-
-    src: Any
-    dst: str | os.PathLike[str]
-    make: Callable[[Any], Any] | None
-    fields: Mapping[str, str | None] | None
-    format: str
-    seed: int | None
-    resize: str | None
-    encoding: str
-    quality: int | None
-    subsampling: str | None
-    shard_size: str | int | None
-    shard_records: int | None
-    shards: int | None
-    val: str | float | Fraction
-    test: str | float | Fraction
-    strict: bool
-    num_threads: int | None
-    class_depth: int | None
-    unlabelled: bool
-    classes: Sequence[str] | None
-    allow_missing_classes: bool
-    follow_links: bool
-    max_pixels: int
-    restarts: bool | None
-    overwrite: bool
-    engine: Engine
-    source_format: SourceFormatName | None
-    images: str | os.PathLike[str] | None
-    masks: str | os.PathLike[str] | None
-    instances: str | os.PathLike[str] | None
-    ignore_index: int | None
-    path_column: str | None
-    label_column: str | None
-    suffix: str | None
-    skip_other_classes: bool
-    min_per_class: int | None
-    max_per_class: int | None
-    allow_loss: str | float | Fraction | None
-    mask_map: str | Mapping[Any, int] | None
-    class_map: Mapping[str, str] | Sequence[str] | None
-    caption_column: str | None
-    tokenizer: str | os.PathLike[str] | None
-    vocabulary: str | os.PathLike[str] | None
-    bos: bool
-    eos: bool
-    progress: Progress | None
-
-    def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
-        """Return the checked options of the conversion of a source of files.
-
-        ``resize`` has mode, height and width, as :func:`.option_values.parse_resize` returns them.
-        """
-        mode, height, width = resize
-        class_map = parse_class_map(self.class_map)
-        shards = shard_options(
-            self.format, self.seed, self.shard_size, self.shard_records, self.shards, self.val, self.test,
-            strict=self.strict,
-        )  # fmt: skip
-        return ConvertOptions(
-            **vars(shards),
-            mode=mode,
-            height=height,
-            width=width,
-            encoding=self.encoding,
-            quality=self.quality,
-            subsampling=self.subsampling,
-            class_depth=self.class_depth,
-            max_pixels=self.max_pixels,
-            restarts=self.restarts,
-            source_format=source_format,
-            mask_map=parse_mask_map(self.mask_map),
-            class_map=None if class_map is None else json.dumps(class_map),
-        )
+        return {name: value for name, value in super().to_manifest().items() if name not in of_sources}

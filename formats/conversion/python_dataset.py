@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count, islice
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,14 @@ from PIL import Image
 from stoker.errors import ConfigError, EngineError, SourceError, StokerError
 
 from ..dataset.columns import ARRAY_DTYPES
+from ..options import declarations, given_options
+from ..sources.options import SourceOptions
 from ..threads import check_threads
 from ..worker_processes import worker_processes
 from .execution import Summary
-from .options import Engine, Progress
+from .options import ConvertArguments, Progress, Selection
 from .plan import shuffled
-from .runners import cluster, no_progress
+from .runners import cluster
 from .sample_values import image_file, mask_file
 from .writer import Writer
 
@@ -319,40 +321,48 @@ def _run_shared(
 _TICK = 0.1  # seconds between two reports of progress
 
 
-def convert_samples(
-    dataset: Any,
-    target: str | os.PathLike[str],
-    *,
-    make: Callable[[Any], Any] | None,
-    fields: Mapping[str, str | None] | None,
-    seed: int | None,
-    engine: str,
-    num_threads: int | None,
-    progress: Progress | None,
-    **options: Any,
+def convert_items(
+    dataset: Any, target: str | os.PathLike[str], arguments: ConvertArguments, report: Progress
 ) -> Summary:
-    """Convert the items of a dataset; arguments are those of :func:`stoker.convert`, ``options`` a writer's.
-
-    Raises: As :func:`stoker.convert`.
-    """
-    if engine not in get_args(Engine):
-        raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
+    """Convert the items of a dataset in Python, or the samples that ``make`` returns for them."""
+    _check_no_file_options(arguments)
+    make, engine = arguments.source_options.make, arguments.engine
     if engine == "ray" and make is None:
         raise ConfigError(
             "engine='ray' needs a function that makes the samples, as a dataset is read by one process",
-            hint="give make=function, which is called with each item on the cluster",
+            hint="Give make=function, which is called with each item on the cluster.",
         )
-    items = find_items(dataset, fields)
-    order = _order(items, seed)
-    samples = _samples(items, make, engine, check_threads(num_threads), order)
-    if options["classes"] is None and make is None:
-        options["classes"] = items.classes
+    items = find_items(dataset, arguments.source_options.fields)
+    order = _order(items, arguments.seed)
+    samples = _samples(items, make, engine, check_threads(arguments.num_threads), order)
+    names = ("container", "resize", "encoding", "quality", "shard_size", "strict", "overwrite", "num_threads")
     with closing(samples):
         first = list(islice(samples, 1))  # processes start before the threads of a writer do
-        with Writer(target, num_threads=num_threads, **options) as writer:
+        with Writer(
+            target,
+            classes=items.classes if arguments.classes is None and make is None else arguments.classes,
+            ignore_index=arguments.source_options.ignore_index,
+            captions=arguments.captions,
+            storage=arguments.storage,
+            **{name: getattr(arguments, name) for name in names},
+        ) as writer:
             numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
-            _write(writer, numbered, items.number, progress or no_progress)
+            _write(writer, numbered, items.number, report)
             return writer.close()
+
+
+def _check_no_file_options(arguments: ConvertArguments) -> None:
+    given = given_options(arguments) | given_options(arguments.source_options)
+    given |= given_options(arguments.selection) | given_options(arguments.storage)
+    of_files = [item.name for item, _ in declarations(SourceOptions)] + [
+        item.name for item, _ in declarations(Selection)
+    ]
+    for name in ("val", "test", "shards", *of_files):
+        if name in given and name not in ("make", "fields", "ignore_index"):
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a dataset in Python",
+                hint="Leave it out; Dataset.split divides a dataset that is written.",
+            )
 
 
 def _order(items: Items, seed: int | None) -> Any:

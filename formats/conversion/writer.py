@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,6 @@ from stoker.errors import ConfigError, DatasetError, LockedError, SourceError, S
 from stoker.processes import Cleanup, OwnerProcess
 from stoker.urls import is_url
 
-from ..codecs.codec import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS, array_types, has_origins
 from ..dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
@@ -29,9 +28,9 @@ from ..sources.classes import check_classes
 from ..sources.listing import Skip
 from ..threads import check_threads
 from ..token_columns import CAPTION_COLUMNS
-from .captions import WrittenCaptions, written_captions
+from .captions import Captions, WrittenCaptions, written_captions
 from .execution import Summary
-from .options import WriterOptions, parse_resize, shard_bytes
+from .options import ConvertArguments, ImageStorage, WriterOptions
 from .plan import EncodedRecord
 from .sample_check import CheckedSample, SampleChecker, SampleForm, upper_box_format
 from .sample_encoder import SampleEncoder
@@ -302,30 +301,22 @@ class Writer(WriterContext):
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height; COCO's) or "CXCYWH"
             (centre, width, height), in pixels.
         ignore_index: Value in masks for pixels without a class; None if there is none.
-        format: Container of the shards: ``tfrecord`` or ``lmdb``.
+        container: Container of the shards: ``tfrecord`` or ``lmdb``.
         resize: As for :func:`stoker.convert`. Boxes, keypoints and masks are resized with their image.
         encoding: Encoding of the stored images: ``keep`` (files as they are; arrays and images of Pillow as
             PNG), ``jpeg``, ``png`` or ``raw``.
         quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90.
-        subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
-        restarts: Whether stored JPEGs get restart markers, as for :func:`stoker.convert`.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
-        shard_records: Records of a shard, instead of a size.
         strict: Whether a broken image raises an error; else it is left out, counted, and named in
             ``skipped.jsonl``.
-        max_pixels: An image of more pixels is broken.
-        caption_column: Name under which :meth:`write` takes the caption of an image, or a list of several.
-            They become token ids beside the images.
-        tokenizer: Tokenizer of captions: "bytes", or the path of a Hugging Face tokenizers JSON. It and the
-            next three arguments are as for :func:`stoker.convert_text`.
-        vocabulary: Folder of a dataset whose tokenizer to use.
-        bos: Whether each caption begins with a token for it.
-        eos: Whether each caption ends with a token for it.
         num_threads: Threads that check and encode; by default the cores that this process may use.
         append: Whether to add the samples to the dataset in ``target``, if there is one, as its next version.
             The samples must have the same fields as those of the dataset; ``classes`` may add names after its
             classes. Its shards stay as they are.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
+        captions: The tokenizer of captions, and the name under which :meth:`write` takes the caption of an
+            image, or a list of several. They become token ids beside the images.
+        storage: Further options of shards and of stored images, see :class:`stoker.ImageStorage`.
 
     Raises:
         ConfigError: An option has a value that it cannot have.
@@ -343,63 +334,47 @@ class Writer(WriterContext):
         keypoints: Sequence[str] | None = None,
         box_format: Literal["XYXY", "XYWH", "CXCYWH", "xyxy", "xywh", "cxcywh"] = "XYXY",
         ignore_index: int | None = 255,
-        format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
+        container: str = DEFAULT_CONTAINER,
         resize: str | None = None,
         encoding: str = "keep",
         quality: int | None = None,
-        subsampling: str | None = None,
-        restarts: bool | None = None,
         shard_size: str | int | None = None,
-        shard_records: int | None = None,
-        strict: bool = True,
-        max_pixels: int = MAX_PIXELS,
-        caption_column: str | None = None,
-        tokenizer: str | os.PathLike[str] | None = None,
-        vocabulary: str | os.PathLike[str] | None = None,
-        bos: bool = False,
-        eos: bool = False,
+        strict: bool = False,
         num_threads: int | None = None,
         append: bool = False,
         overwrite: bool = False,
+        captions: Captions | None = None,
+        storage: ImageStorage | None = None,
     ) -> None:
         check_named(target=target)
+        storage = storage or ImageStorage()
+        if storage.shards:
+            raise ConfigError("shards cannot be counted before the samples of a writer are there")
         start = WriterStart.of(
             target,
-            container=format,
-            restarts=restarts,
+            container=container,
+            restarts=storage.restarts,
             classes=classes,
             keypoints=keypoints,
             ignore_index=ignore_index,
             append=append,
             overwrite=overwrite,
         )
-        captions = written_captions(
-            caption_column,
-            start.existing,
-            start.folder,
-            tokenizer=tokenizer,
-            vocabulary=vocabulary,
-            bos=bos,
-            eos=eos,
-        )
-        mode, height, width = parse_resize(resize)
-        options = WriterOptions(
+        arguments = ConvertArguments(
             container=start.container,
-            mode=mode,
-            height=height,
-            width=width,
+            resize=resize,
             encoding=encoding,
             quality=quality,
-            subsampling=subsampling,
-            restarts=start.restarts,
-            shard_bytes=shard_bytes(shard_size, shard_records, None),
-            shard_records=shard_records or 0,
-            max_pixels=max_pixels,
+            shard_size=shard_size,
             strict=strict,
-            captions=captions and captions.options,
+            storage=replace(storage, restarts=start.restarts),
+        )
+        written = written_captions(captions or Captions(), start.existing, start.folder)
+        options = replace(
+            WriterOptions.resolve(arguments, "folder"), captions=None if written is None else written.options
         )
         threads = check_threads(num_threads)
-        self._encoder = start.encoder(options, upper_box_format(box_format), captions)
+        self._encoder = start.encoder(options, upper_box_format(box_format), written)
         self._output = open_output(target, self._encoder, options, start.existing, overwrite=overwrite)
         self._begin(start.records, threads)
 

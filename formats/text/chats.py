@@ -22,6 +22,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError, optional_import
 
 from ..tokenization import token_text, tokenizer_settings
+from .options import Training
 
 _NAMED = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
@@ -141,7 +142,7 @@ def find_template(name_or_path: str | None, tokenizer: str) -> ChatTemplate:
         raise ConfigError(
             "the tokenizer has no chat template beside its file",
             path=tokenizer,
-            hint="name one with chat_template= (--chat-template): chatml, or the path of a Jinja file",
+            hint="Name one with chat_template: chatml, or the path of a Jinja file.",
         )
     return ChatTemplate(source, "tokenizer", tokens)
 
@@ -280,13 +281,10 @@ class FieldComposer:
 
 
 def find_composer(
-    fields: Sequence[str] | None,
-    messages: str | None,
-    chat_template: str | os.PathLike[str] | None,
-    train_on: str | None,
-    tokenizer: str | os.PathLike[str],
+    fields: Sequence[str] | None, training: Training, tokenizer: str | os.PathLike[str]
 ) -> ChatComposer | FieldComposer | None:
     """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
+    messages, chat_template, train_on = training.messages, training.chat_template, training.train_on
     if messages is not None:
         if fields is not None:
             raise ConfigError("messages and fields both say what the text is", hint="leave out one of them")
@@ -298,7 +296,7 @@ def find_composer(
     if chat_template is not None:
         raise ConfigError(
             "a chat template renders messages",
-            hint="name the value that has them with messages= (--messages)",
+            hint="Name the value that has them with messages.",
         )
     if train_on is None:
         return None
@@ -307,7 +305,7 @@ def find_composer(
     if len(names) < 2 or not set(trained) < set(names):
         raise ConfigError(
             f"train_on must name some of several fields, and is {train_on!r} of {', '.join(names)}",
-            hint="give both: --fields question,answer --train-on answer; or --messages for chats",
+            hint="Give both: fields=('question', 'answer') and train_on='answer'; or messages for chats.",
         )
     return FieldComposer(names, trained)
 

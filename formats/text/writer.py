@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from stoker.urls import is_url
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
-from ..conversion.options import shard_options
+from ..conversion.options import Share, Storage
 from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
-from ..sources.classes import check_classes
-from ..tokenization import TokenizerChoice
 from .convert import check_fields, convert_listing
 from .listing import RowColumns
+from .options import TextArguments
 from .row_values import read_row_columns
 from .spool import TextSpool
 
@@ -48,16 +46,15 @@ class TextWriter(WriterContext):
         fields: Names of the sequences of a sample, such as ("source", "target") for translations.
         classes: Names of the classes, that of label 0 first. None takes the sorted names of the labels that
             are written.
-        format: Container of the shards: ``tfrecord`` or ``lmdb``.
+        container: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the calls.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
-        shard_records: Records of a shard, instead of a size.
-        shards: Number of shards of each split, instead of a size.
         val: Share of the samples that becomes a validation dataset: ``0.1`` or ``10%``.
         test: Share that becomes a test dataset.
         strict: Whether a text without tokens is an error; else it is left out and counted.
         num_threads: Threads that tokenize; by default the cores that this process may use.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
+        storage: Further options of shards, see :class:`stoker.Storage`.
 
     Raises:
         ConfigError: An option has a value that it cannot have.
@@ -76,30 +73,23 @@ class TextWriter(WriterContext):
         eos: bool = False,
         fields: Sequence[str] = ("text",),
         classes: Sequence[str] | None = None,
-        format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
+        container: str = DEFAULT_CONTAINER,
         seed: int | None = None,
         shard_size: str | int | None = None,
-        shard_records: int | None = None,
-        shards: int | None = None,
-        val: str | float | Fraction = 0,
-        test: str | float | Fraction = 0,
+        val: Share = 0,
+        test: Share = 0,
         strict: bool = False,
         num_threads: int | None = None,
         overwrite: bool = False,
+        storage: Storage | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if value is not None}
+        del given["self"], given["target"]
         _check_is_local(target)
         self._fields = list_of_names("fields", fields)
         check_fields(self._fields)
-        self._classes = check_classes(classes)
+        self._arguments = TextArguments(**given, processes=0)
         self._labelled: bool | None = None
-        self._options: dict[str, Any] = {
-            "choice": TokenizerChoice(tokenizer, vocabulary, bos, eos),
-            "shards": shard_options(
-                format, seed, shard_size, shard_records, shards, val, test, strict=strict
-            ),
-            "num_threads": num_threads,
-            "overwrite": overwrite,
-        }
         self._folder = Path(target)
         self._held = ExitStack()
         check_target(self._folder)
@@ -174,10 +164,10 @@ class TextWriter(WriterContext):
         self._check_usable(self._folder)
         try:
             with self._lock:
-                wanted = RowColumns(_LABEL if self._labelled else None, classes=self._classes)
+                wanted = RowColumns.of(_LABEL if self._labelled else None, None, self._arguments.classes)
                 listing = read_row_columns(self._spool.listing(), wanted)
                 self._held.close()  # the conversion takes the lock itself
-                self._summary = convert_listing(listing, self._folder, **self._options)
+                self._summary = convert_listing(listing, self._folder, self._arguments)
         finally:
             self.abandon()
         return self._summary

@@ -102,6 +102,5 @@ void bind_pool(nb::module_& m);
 void bind_restarts(nb::module_& m);
 void bind_tokens(nb::module_& m);
 void bind_transcode(nb::module_& m);
-void bind_words(nb::module_& m);
 
 }  // namespace stoker

@@ -92,5 +92,4 @@ NB_MODULE(_native, m) {
     bind_restarts(m);
     bind_tokens(m);
     bind_transcode(m);
-    bind_words(m);
 }

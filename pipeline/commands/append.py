@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import fields
+from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.changes.append import append as run
+from stoker.formats.conversion.options import ConvertArguments
+from stoker.formats.dataset.versions import ChangeSummary
+from stoker.formats.options import gather_options
+from stoker.formats.sources.options import SourceOptions
+from stoker.formats.text.options import TextArguments
+
 from .console import count, out, print_skipped, progress
-from .options import (
-    Classes,
-    Columns,
-    Images,
-    Instances,
-    Masks,
-    Parallel,
-    Strict,
-    Suffix,
-    Threads,
-    Unlabelled,
-    parse_columns,
-)
+from .options import Columns, parse_columns, takes_options
 
-if TYPE_CHECKING:
-    from stoker.formats.dataset.versions import ChangeSummary
+_OPTIONS = {"classes", "strict", "num_threads", "parallel", *(item.name for item in fields(SourceOptions))}
+_AS_THE_DATASET = {"mask_map", "ignore_index"}
 
 
+@takes_options(TextArguments, ConvertArguments, only=_OPTIONS - _AS_THE_DATASET)
 def append(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
     sources: Annotated[
@@ -34,33 +31,9 @@ def append(
             help="Source that stoker convert takes, or text files that stoker convert-text takes.",
         ),
     ],
-    classes: Classes = None,
-    source_format: Annotated[
-        str | None,
-        typer.Option(help="Format of the source, as for stoker convert; by default it is detected."),
-    ] = None,
-    images: Images = None,
-    masks: Masks = None,
-    instances: Instances = None,
-    class_depth: Annotated[
-        int | None, typer.Option(help="Number of directory levels that name a class.")
-    ] = None,
-    unlabelled: Unlabelled = False,
-    path_column: Annotated[str | None, typer.Option(help="Column of a list with the paths.")] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of a list with the labels.")] = None,
-    suffix: Suffix = None,
-    image: Annotated[
-        str | None,
-        typer.Option(help="Suffixes of the images in a tar, or the column of the images in Parquet."),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="Member of a tar with the class, or the column of the labels in Parquet."),
-    ] = None,
     column: Columns = None,
-    parallel: Parallel = False,
-    strict: Strict = False,
-    threads: Threads = None,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Add samples to a dataset: its next version.
 
@@ -73,32 +46,16 @@ def append(
       stoker append shards/text more.jsonl
       stoker append shards/coco new.json --images new
     """
-    from stoker.formats.changes.append import append as run
-    from stoker.formats.sources.classes import parse_class_names
-
-    fields = {"image": image, "label": label, **(parse_columns(column) or {})}
-    options: dict[str, Any] = {
-        "source_format": source_format,
-        "images": images,
-        "masks": masks,
-        "instances": instances,
-        "class_depth": class_depth,
-        "unlabelled": unlabelled or None,
-        "path_column": path_column,
-        "label_column": label_column,
-        "suffix": suffix,
-        "parallel": parallel or None,
-        "strict": strict or None,
-        "fields": {part: name for part, name in fields.items() if name is not None} or None,
-    }
+    if columns := parse_columns(column):
+        options["fields"] = {part: name for name, part in columns.items()}
+    parallel = options.pop("parallel", False)
     with progress("converting", "samples", resumes=True) as show:
         summary = run(
             dataset,
             sources[0] if len(sources) == 1 else sources,
-            classes=None if classes is None else parse_class_names(classes),
-            num_threads=threads,
+            parallel=parallel,
             progress=lambda done, total, _bytes, _stage: show(done, total),
-            **{name: value for name, value in options.items() if value is not None},
+            **gather_options(ConvertArguments, options),
         )
     print_change(summary)
 

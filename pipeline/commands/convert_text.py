@@ -6,34 +6,19 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from stoker.formats.containers.registry import DEFAULT_CONTAINER
+from stoker.formats.options import gather_options
+from stoker.formats.text.convert import convert_text as run
+from stoker.formats.text.options import TextArguments
 
 from .console import print_summary, progress
-from .options import (
-    TOKENIZERS,
-    Bos,
-    Classes,
-    Container,
-    Eos,
-    Overwrite,
-    Parallel,
-    ShardRecords,
-    Shards,
-    ShardSize,
-    Strict,
-    Target,
-    Test,
-    Threads,
-    Val,
-    Vocabulary,
-    split_names,
-)
+from .options import Target, takes_options
 
 
+@takes_options(TextArguments)
 def convert_text(
     sources: Annotated[
         list[str],
@@ -43,63 +28,8 @@ def convert_text(
         ),
     ],
     target: Target,
-    tokenizer: Annotated[str | None, typer.Option(help=f"{TOKENIZERS}.")] = None,
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            "--fields",
-            "--text",
-            help="Fields of the JSON lines, or names for parallel files, with commas between.",
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Value of the JSON lines that is the class of a sample.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Further values of the JSON lines that become columns of the index, with commas between."
-        ),
-    ] = None,
-    classes: Classes = None,
-    messages: Annotated[
-        str | None,
-        typer.Option(help="Value of the JSON lines with the messages of a chat, instead of --fields."),
-    ] = None,
-    chat_template: Annotated[
-        str | None, typer.Option(help="chatml, or a Jinja file; by default that of the tokenizer.")
-    ] = None,
-    train_on: Annotated[
-        str | None,
-        typer.Option(
-            help="What a model is trained on. For chats: assistant (default), last or all. For fields: some "
-            "of them, with commas between; all fields then form one sequence."
-        ),
-    ] = None,
-    vocabulary: Vocabulary = None,
-    bos: Bos = False,
-    eos: Eos = False,
-    parallel: Parallel = False,
-    container: Container = DEFAULT_CONTAINER,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of a shuffle; without it, the lines keep their order.")
-    ] = None,
-    shard_size: ShardSize = None,
-    shard_records: ShardRecords = None,
-    shards: Shards = None,
-    val: Val = "0",
-    test: Test = "0",
-    strict: Strict = False,
-    overwrite: Overwrite = False,
-    threads: Threads = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Number of processes that make token ids; 0 uses threads. By default chats of 4 MB or more "
-            "have one process for each thread, and other texts have none.",
-        ),
-    ] = None,
+    *,
+    options: dict[str, Any],
 ) -> None:
     """Convert text into shards of token ids.
 
@@ -107,33 +37,28 @@ def convert_text(
     continues where it stopped. The same command always writes the same bytes.
 
     Examples:
-      stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
+      stoker convert-text gsm8k.jsonl shards/gsm8k --tokenizer bytes --fields question,answer --seed 0
       stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
-      stoker convert-text 'data/train-*.parquet' shards/corpus --fields text
-      stoker convert-text reviews.jsonl shards/reviews --text review --label stars --columns score
+      stoker convert-text 'data/train-*.parquet' shards/corpus --tokenizer bytes --fields text
+      stoker convert-text reviews.jsonl shards/reviews --tokenizer bytes --fields review --label stars
       stoker convert-text chats.jsonl shards/chats --messages messages --tokenizer tokenizer.json
-      stoker convert-text gsm8k.jsonl shards/sft --fields question,answer --train-on answer
+      stoker convert-text gsm8k.jsonl shards/sft --tokenizer bytes --fields question,answer --train-on answer
       stoker convert-text val.txt shards/val --vocabulary shards/train --eos
-      stoker convert-text - shards/web < web.jsonl
-      stoker convert-text train.en train.de shards/pairs --parallel
+      stoker convert-text - shards/web --tokenizer bytes < web.jsonl
+      stoker convert-text train.en train.de shards/pairs --tokenizer bytes --parallel
     """
-    options = dict(locals())  # first, so that they are the arguments; most have the same names there
-    from stoker.formats.sources.classes import parse_class_names
-    from stoker.formats.text.convert import convert_text as run
-
-    options |= {"dst": options.pop("target"), "format": options.pop("container")}
-    options |= {"num_threads": options.pop("threads")}
-    options |= {"fields": split_names(fields), "columns": split_names(columns)}
-    if classes is not None:
-        options["classes"] = parse_class_names(classes)
-    del options["sources"]
+    arguments = gather_options(TextArguments, options)
     with (
         tempfile.TemporaryDirectory(prefix="stoker-text-") as scratch,
         progress("converting", "samples", resumes="-" not in sources) as show,
     ):
         files = [_standard_input(Path(scratch)) if source == "-" else source for source in sources]
-        options["src"] = files[0] if len(files) == 1 else files
-        summary = run(progress=lambda done, total, _bytes, _stage: show(done, total), **options)
+        summary = run(
+            files[0] if len(files) == 1 else files,
+            target,
+            progress=lambda done, total, _bytes, _stage: show(done, total),
+            **arguments,
+        )
     print_summary(summary, "sample")
 
 

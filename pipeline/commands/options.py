@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import Field
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from stoker.errors import ConfigError
-from stoker.formats.containers.registry import writable
+from stoker.formats.options import Declaration, flat_declarations, option_groups
+
+Command = Callable[..., Any]
 
 Dataset = Annotated[
     str,
@@ -19,19 +25,6 @@ Dataset = Annotated[
 Target = Annotated[
     str, typer.Argument(help="Folder or URL to write. With --val or --test it holds a folder for each split.")
 ]
-Container = Annotated[str, typer.Option("--format", help=f"Format of the shards: {' or '.join(writable())}.")]
-ShardSize = Annotated[
-    str | None, typer.Option(help="Approximate size of a shard, such as 500MB; by default 256MB.")
-]
-ShardRecords = Annotated[
-    int | None, typer.Option(help="Largest number of samples in a shard, instead of --shard-size.")
-]
-Shards = Annotated[int | None, typer.Option(help="Number of shards, instead of --shard-size.")]
-Val = Annotated[
-    str, typer.Option(help="Share of the samples of each class to hold out for validation, such as 10%.")
-]
-TOKENIZERS = "bytes, or a file of Hugging Face tokenizers (.json)"
-Vocabulary = Annotated[str | None, typer.Option(help="Folder of another dataset, whose tokenizer to use.")]
 MinVisible = Annotated[
     float,
     typer.Option(
@@ -47,13 +40,6 @@ MinSize = Annotated[
         help="Least width and height of an object's box, in pixels after transforms; a loader's min_size.",
     ),
 ]
-Bos = Annotated[
-    bool, typer.Option("--bos", help="Begin each sequence with the tokenizer's special token for it.")
-]
-Eos = Annotated[
-    bool, typer.Option("--eos", help="End each sequence with the tokenizer's special token for it.")
-]
-Test = Annotated[str, typer.Option(help="Share of the samples of each class to hold out for testing.")]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -74,34 +60,6 @@ Columns = Annotated[
 Unlabelled = Annotated[
     bool, typer.Option("--unlabelled", help="Take all images of a folder as samples without labels.")
 ]
-Suffix = Annotated[str | None, typer.Option(help="Text to append to every path of a list, such as .jpg.")]
-Images = Annotated[
-    str | None,
-    typer.Option(
-        help="Folder or URL of the images that a list or a file of annotations names; by default the "
-        "folder of that file."
-    ),
-]
-Masks = Annotated[
-    str | None,
-    typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
-]
-Instances = Annotated[
-    str | None,
-    typer.Option(
-        help="Folder or URL with a mask for each image. Its values number the objects: class * 1000 + n "
-        "as in Cityscapes, or plain numbers if --masks has the classes. For Open Images, the folder with "
-        "a mask for each object."
-    ),
-]
-Parallel = Annotated[
-    bool,
-    typer.Option(
-        "--parallel", help="The text files are parallel: the lines with the same number form one sample."
-    ),
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dataset in the target folder.")]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Number of threads; by default one for each core that this process may use."),
@@ -110,6 +68,68 @@ JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write all figures to this file as JSON, in addition.")
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def takes_options(*tables: type, only: Collection[str] | None = None) -> Callable[[Command], Command]:
+    """Give a command the options that tables declare; it gets them as ``options``, those that were given."""
+
+    def decorate(command: Command) -> Command:
+        found = {item.name: (item, said) for table in tables for item, said in flat_declarations(table)}
+        declared = {
+            name: (item, said)
+            for name, (item, said) in found.items()
+            if said.on_command_line and (only is None or name in only)
+        }
+        own = inspect.signature(command, eval_str=True).parameters
+        types = {name: hint for table in tables for name, hint in _hints(table).items()}
+        added = [_parameter(name, types[name], item, said) for name, (item, said) in declared.items()]
+
+        @wraps(command)
+        def run(**values: Any) -> Any:
+            options = {}
+            for name, (item, said) in declared.items():
+                value = values.pop(name)
+                if value != item.default and value is not None:
+                    options[name] = said.parse(value) if said.parse else value
+            return command(**values, options=options)
+
+        parameters = [parameter for name, parameter in own.items() if name != "options"]
+        run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _hints(table: type) -> dict[str, Any]:
+    hints = get_type_hints(table)
+    for further in option_groups(table).values():
+        hints |= get_type_hints(further)
+    return hints
+
+
+def _parameter(name: str, hint: Any, item: Field[Any], said: Declaration) -> inspect.Parameter:
+    """The parameter of a command for an option: a switch, a number, or a text."""
+    kinds = {part for part in (get_args(hint) or (hint,)) if part is not type(None)}
+    flags = list(said.flags) or [f"--{name.replace('_', '-')}"]
+    if bool in kinds:
+        kind: Any = bool if item.default is not None else bool | None
+        if item.default is not False:  # a switch that can be set off
+            flags = [f"{flags[0]}/--no-{flags[0].removeprefix('--')}"]
+    elif said.repeatable:
+        kind = list[str] | None
+    elif kinds == {int}:
+        kind = int | None
+    else:
+        kind = str | None
+    default = item.default if item.default is None or isinstance(item.default, (bool, int, str)) else None
+    if kind not in (bool, bool | None, int | None) and default is not None:
+        default = str(default)
+    information = typer.Option(
+        *flags, help=said.help.replace("``", ""), metavar=said.metavar, rich_help_panel=said.group
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, information]
+    )
 
 
 def split_names(text: str | None) -> list[str] | None:
@@ -125,6 +145,6 @@ def parse_columns(options: list[str] | None) -> dict[str, str] | None:
     for option in options:
         name, equals, part = option.partition("=")
         if not (name and equals and part):
-            raise ConfigError(f"--column must be a name and a part such as caption=txt, not {option!r}")
+            raise ConfigError(f"--column must be a name and a part such as caption=txt, found {option!r}")
         columns[name] = part
     return columns

@@ -55,11 +55,15 @@ if TYPE_CHECKING:
     from stoker.formats.changes.append import append
     from stoker.formats.changes.merge import merge
     from stoker.formats.changes.remove import remove
+    from stoker.formats.conversion.captions import Captions
     from stoker.formats.conversion.convert import convert
+    from stoker.formats.conversion.options import ImageStorage, Selection, Storage
     from stoker.formats.conversion.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.sources.options import SourceOptions
     from stoker.formats.text.convert import convert_text
+    from stoker.formats.text.options import Training
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verify import verify
     from stoker.pipeline.cluster.ray_workers import RayWorkers
@@ -97,12 +101,14 @@ __all__ = [
     "BlockShuffle",
     "Buckets",
     "Cache",
+    "Captions",
     "ClassBalanced",
     "DaliOptions",
     "Dataset",
     "ImageLoader",
     "MaxLength",
     "MaxTokens",
+    "ImageStorage",
     "Mixture",
     "Objects",
     "Packing",
@@ -118,9 +124,13 @@ __all__ = [
     "Samples",
     "Seeds",
     "Streams",
+    "Selection",
+    "SourceOptions",
+    "Storage",
     "TextLoader",
     "TextWriter",
     "Tokens",
+    "Training",
     "Weighted",
     "Writer",
     "append",
@@ -138,6 +148,12 @@ __all__ = [
 ]
 
 _HOME = {
+    "Training": "stoker.formats.text.options",
+    "SourceOptions": "stoker.formats.sources.options",
+    "Storage": "stoker.formats.conversion.options",
+    "Selection": "stoker.formats.conversion.options",
+    "ImageStorage": "stoker.formats.conversion.options",
+    "Captions": "stoker.formats.conversion.captions",
     "AspectBuckets": "stoker.pipeline.images.planners",
     "BadSamples": "stoker.pipeline.options",
     "BlockShuffle": "stoker.pipeline.order.orders",

@@ -149,46 +149,6 @@ def take_lists(
         ValueError: Starts are not ascending positions in the values.
     """
 
-# native/words
-
-class WordIds:
-    """The ids of words, for texts whose tokens are the words that ``str.split`` returns.
-
-    Args:
-        words: The words; the id of each is its position. Id 0 also stands for all other words.
-    """
-
-    def __init__(self, words: Sequence[str]) -> None: ...
-    def encode(
-        self, texts: Sequence[str], with_offsets: bool = False
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return the ids of the words of N texts; it releases the GIL.
-
-        Returns:
-            Ids of all T words, end to end, (T,), and the number of words of each text, (N,). With
-            ``with_offsets`` also the first character of each word in its text, and its end, (T,) each; empty
-            otherwise.
-
-        Raises:
-            UnicodeEncodeError: A text has half of a surrogate pair.
-        """
-
-class WordCounts:
-    """Frequencies of words; several threads may add texts at once."""
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Count the words that ``str.split`` returns for each text; it releases the GIL.
-
-        Raises:
-            UnicodeEncodeError: A text has half of a surrogate pair.
-        """
-
-    def frequent(self, least: int, most: int) -> list[str]:
-        """Return at most ``most`` words that occur at least ``least`` times, the most frequent ones first.
-
-        Equally frequent words are in the order of their code points. It releases the GIL.
-        """
-
 # native/decode
 
 DECODED_CODECS: tuple[int, ...]
