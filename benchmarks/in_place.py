@@ -48,7 +48,7 @@ class Rate:
 
 
 def _own_shards(photographs: Path, work: Path) -> Path:
-    stoker.convert(photographs, work / "own", shards=_SHARDS, overwrite=True)
+    stoker.convert(photographs, work / "own", overwrite=True, storage=stoker.ImageStorage(shards=_SHARDS))
     return work / "own"
 
 

@@ -76,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         folder = Path(scratch)
         write_numbered_images(folder / "images", args.images)
-        stoker.convert(folder / "images", folder / "shards", seed=0, shards=_SHARDS)
+        stoker.convert(
+            folder / "images", folder / "shards", seed=0, storage=stoker.ImageStorage(shards=_SHARDS)
+        )
         source = open_source(folder / "shards", folder)
         what = "half an epoch, and the other half"
         results = measure_each(args, what, lambda name: measure(source, name), records=source.records)

@@ -16,7 +16,9 @@ import numpy.typing as npt
 import stoker
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.conversion.options import ConvertArguments
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.options import gather_options
 
 from ..peers.base import MEAN, STD, PeerSource
 from .photographs import enlarge, make_imagenet_like, replicate
@@ -209,6 +211,12 @@ def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
         photographs = folder / f"{workload.name}-remade"
         make_imagenet_like(source, photographs)
     replicate(photographs, files, workload.copies)
-    stoker.convert(files, target, seed=0, shards=8, overwrite=True, **workload.options)
+    stoker.convert(
+        files,
+        target,
+        seed=0,
+        overwrite=True,
+        **gather_options(ConvertArguments, {"shards": 8, **workload.options}),
+    )
     shutil.rmtree(files)
     return target

@@ -39,7 +39,7 @@ def measure_conversion(files: Path, scratch: Path, rounds: int) -> dict[bool, Da
             target = scratch / str(restarts)
             shutil.rmtree(target, ignore_errors=True)
             began = time.perf_counter()
-            stoker.convert(files, target, restarts=restarts)
+            stoker.convert(files, target, storage=stoker.ImageStorage(restarts=restarts))
             taken.append(time.perf_counter() - began)
     datasets = {restarts: stoker.open(scratch / str(restarts)) for restarts in seconds}
     payloads = {restarts: int(one.column("length").sum()) for restarts, one in datasets.items()}

@@ -253,7 +253,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             images, dataset = Path(folder) / "images", Path(folder) / "shards"
             encode(args.photos, _KINDS[name], images)
-            stoker.convert(images, dataset, unlabelled=True)
+            stoker.convert(images, dataset, source_options=stoker.SourceOptions(unlabelled=True))
             runs = prepare(dataset, images, _KINDS[name], args.threads, whole=args.whole)
             result[name] = compare(runs, args.rounds)
     print(json.dumps(result, indent=2))

@@ -83,9 +83,8 @@ def make_annotated(source: Path, target: Path, copies: int = _COPIES, *, restart
         target,
         seed=0,
         overwrite=True,
-        images=scratch / "images",
-        masks=scratch / "masks",
-        restarts=restarts,
+        source_options=stoker.SourceOptions(images=scratch / "images", masks=scratch / "masks"),
+        storage=stoker.ImageStorage(restarts=restarts),
     )
     shutil.rmtree(scratch)
     return target

@@ -46,7 +46,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     """Return the median costs of a sample, by what makes its views, after an untimed turn of each."""
     threads = len(allowed_cores())
     for name in ("photographs", "restarts"):
-        stoker.convert(photographs, work / name, restarts=name == "restarts")
+        stoker.convert(photographs, work / name, storage=stoker.ImageStorage(restarts=name == "restarts"))
     turns: dict[str, Iterable[Any]] = {
         f"{folder}: {name}": _loader(work / folder, transforms, threads)
         for folder in ("photographs", "restarts")

@@ -23,6 +23,8 @@ import numpy as np
 
 import stoker
 from stoker.benchmarks.comparison.usage import peak_rss
+from stoker.formats.options import gather_options
+from stoker.formats.text.options import TextArguments
 
 from ..measuring import make_parser, run_module, write_json
 
@@ -88,7 +90,7 @@ def convert(case: str, source: Path, target: str) -> None:
     if options["tokenizer"] != "bytes":
         options["tokenizer"] = source.parent / options["tokenizer"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
-    stoker.convert_text(source, target, **{"num_threads": 2, **options})
+    stoker.convert_text(source, target, **gather_options(TextArguments, {"num_threads": 2, **options}))
     peak = peak_rss(os.getpid()) / 1e6  # getrusage would count the memory of the parent process
     wall, seconds = time.monotonic() - began, processor_time() - before
     own = time.process_time() - own_before

@@ -42,7 +42,11 @@ def main(shards: str = "shards/described", epochs: str = "8") -> None:
     photos = Path(__file__).absolute().parents[1].glob("photos/train/*/*.jpg")
     lines = [f"{photo},this is {photo.parent.name}" for photo in sorted(photos)]
     Path("described.csv").write_text("\n".join(["path,text", *lines]))
-    stoker.convert("described.csv", shards, caption_column="text", tokenizer="bytes", bos=True, eos=True)
+    stoker.convert(
+        "described.csv",
+        shards,
+        captions=stoker.Captions(caption_column="text", tokenizer="bytes", bos=True, eos=True),
+    )
     sizes, caption = stoker.Patches(size=8, most=64, row=256), stoker.Tokens(40, form="packed", row=80)
     options: Any = {"transforms": [Normalize()], "shuffle": True, "output": "torch"}
     loader = stoker.ImageLoader(shards, batch_size=4, sizes=sizes, caption=caption, **options)

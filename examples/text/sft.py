@@ -35,7 +35,9 @@ class Transformer(nn.Module):
 
 def main(shards: str = "shards/sft", epochs: str = "3", length: int = 256) -> None:
     fields = ["question", "answer"]
-    stoker.convert_text(TEXT, shards, fields=fields, train_on="answer", tokenizer="bytes", eos=True)
+    stoker.convert_text(
+        TEXT, shards, fields=fields, tokenizer="bytes", eos=True, training=stoker.Training(train_on="answer")
+    )
     loader = stoker.TextLoader(
         stoker.open(shards).select(f"text_length <= {length}"),
         batch_size=4, pack=length, shuffle=True, seed=0, output="torch",

@@ -16,7 +16,7 @@ from stoker.urls import is_url
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
-from ..conversion.options import Share, Storage
+from ..conversion.options import ShardOptions, Share, Storage, resolve_shards
 from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
@@ -89,6 +89,9 @@ class TextWriter(WriterContext):
         self._fields = list_of_names("fields", fields)
         check_fields(self._fields)
         self._arguments = TextArguments(**given, processes=0)
+        ShardOptions(
+            **resolve_shards(self._arguments, self._arguments.storage)
+        )  # checks them before any text
         self._labelled: bool | None = None
         self._folder = Path(target)
         self._held = ExitStack()

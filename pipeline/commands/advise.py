@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from stoker.errors import ConfigError
+from stoker.formats.conversion.options import ImageStorage
 from stoker.formats.files import parse_byte_size
 from stoker.formats.open import open as open_dataset
 
@@ -122,7 +123,7 @@ def _conclusion(advice: list[Advice], demand: Demand) -> str:
 
 
 TRAINING_FORMS: Mapping[str, Mapping[str, Any]] = {
-    "stoker convert --restarts": {"restarts": True},
+    "stoker convert --restarts": {"storage": ImageStorage(restarts=True)},
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
     "stoker convert --resize shorter=256 --encoding raw": {"resize": "shorter=256", "encoding": "raw"},
 }

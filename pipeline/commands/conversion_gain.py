@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.conversion.options import ImageStorage
 from stoker.formats.conversion.writer import Writer
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
@@ -25,7 +26,7 @@ _IMAGES = 192
 _ROUNDS = 3
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert": {},
-    "stoker convert --restarts": {"restarts": True},
+    "stoker convert --restarts": {"storage": ImageStorage(restarts=True)},
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
 }
 AS_THEY_ARE = "as they are"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, StokerError, with_details
 from stoker.formats.options import Declaration, flat_declarations, option_groups
 
 Command = Callable[..., Any]
@@ -91,13 +92,33 @@ def takes_options(*tables: type, only: Collection[str] | None = None) -> Callabl
                 value = values.pop(name)
                 if value != item.default and value is not None:
                     options[name] = said.parse(value) if said.parse else value
-            return command(**values, options=options)
+            try:
+                return command(**values, options=options)
+            except StokerError as error:
+                raise _with_flags(error, declared) from error.__cause__
 
         parameters = [parameter for name, parameter in own.items() if name != "options"]
         run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
         return run
 
     return decorate
+
+
+def _with_flags(error: StokerError, declared: Mapping[str, tuple[Field[Any], Declaration]]) -> StokerError:
+    """The error, which also says how the options that it names are written on the command line."""
+    named = [
+        name
+        for name in declared
+        if "_" in name and re.search(rf"\b{name}\b", f"{error.message} {error.hint}")
+    ]
+    if not named:
+        return error
+    flags = ", ".join(f"{name} is {_flags(name, declared[name][1])[0]}" for name in named)
+    return with_details(error, hint=f"{error.hint or ''} On the command line {flags}.".strip())
+
+
+def _flags(name: str, said: Declaration) -> list[str]:
+    return list(said.flags) or [f"--{name.replace('_', '-')}"]
 
 
 def _hints(table: type) -> dict[str, Any]:
@@ -110,7 +131,7 @@ def _hints(table: type) -> dict[str, Any]:
 def _parameter(name: str, hint: Any, item: Field[Any], said: Declaration) -> inspect.Parameter:
     """The parameter of a command for an option: a switch, a number, or a text."""
     kinds = {part for part in (get_args(hint) or (hint,)) if part is not type(None)}
-    flags = list(said.flags) or [f"--{name.replace('_', '-')}"]
+    flags = _flags(name, said)
     if bool in kinds:
         kind: Any = bool if item.default is not None else bool | None
         if item.default is not False:  # a switch that can be set off

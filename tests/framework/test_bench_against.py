@@ -16,7 +16,7 @@ INSTALLED = [name for name, library in LIBRARIES.items() if importlib.util.find_
 @pytest.mark.skipif(not INSTALLED, reason="none of the libraries is installed")
 def test_every_installed_loader_reads_raw_pixels(tmp_path: Path) -> None:
     folder = tmp_path / "val"
-    stoker.convert(PHOTOGRAPHS, folder, shards=2, encoding="raw")
+    stoker.convert(PHOTOGRAPHS, folder, encoding="raw", storage=stoker.ImageStorage(shards=2))
     found = run_bench(
         folder, INSTALLED, rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, engines=()
     )
@@ -26,7 +26,7 @@ def test_every_installed_loader_reads_raw_pixels(tmp_path: Path) -> None:
 @pytest.mark.skipif(not INSTALLED, reason="none of the libraries is installed")
 def test_all_compares_every_loader_that_is_installed(tmp_path: Path) -> None:
     folder = tmp_path / "val"
-    stoker.convert(PHOTOGRAPHS, folder, shards=2)
+    stoker.convert(PHOTOGRAPHS, folder, storage=stoker.ImageStorage(shards=2))
     found = run_bench(
         folder, ["all"], rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, device="cpu"
     )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.data.shards.external_shards import example, write_tfrecord
 from helpers.data.shards.tar_shards import write_samples
 from helpers.loaders.flat import image_arguments
@@ -71,7 +72,9 @@ def photos(s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local(photos: Path) -> Path:
-    stoker.convert(photos, photos.parent / "shards", shards=3, seed=0, resize="shorter=48")
+    stoker.convert(
+        photos, photos.parent / "shards", seed=0, resize="shorter=48", storage=stoker.ImageStorage(shards=3)
+    )
     return photos.parent / "shards"
 
 
@@ -100,17 +103,17 @@ def check_same(here: Any, there: Any, **cache: Any) -> None:
 
 def test_a_conversion_from_or_to_s3_writes_the_same_shards(s3: Any, photos: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"shards": 2, "seed": 5, "val": "25%"}
-    here = stoker.convert(photos, tmp_path / "local", **options)
-    there = stoker.convert(photos, "s3://data/out", **options)
+    here = stoker.convert(photos, tmp_path / "local", **convert_options(options))
+    there = stoker.convert(photos, "s3://data/out", **convert_options(options))
     assert stored(s3, "data/out") == read_files(tmp_path / "local")
     assert there.written == here.written == 48
-    stoker.convert("s3://data/photos", tmp_path / "from", **options)
+    stoker.convert("s3://data/photos", tmp_path / "from", **convert_options(options))
     for split in ("train", "val"):
         found, expected = (stoker.open(tmp_path / name / split).manifest for name in ("from", "local"))
         assert found.shards == expected.shards
-    assert stoker.convert(photos, "s3://data/out", **options).already
+    assert stoker.convert(photos, "s3://data/out", **convert_options(options)).already
     with pytest.raises(DatasetError, match="there is a dataset already"):
-        stoker.convert(photos, "s3://data/out", **{**options, "seed": 6})
+        stoker.convert(photos, "s3://data/out", **convert_options({**options, "seed": 6}))
 
 
 def test_an_image_is_requested_once(s3: Any, photos: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +173,7 @@ def test_annotations_and_images_are_converted_as_local_ones_are(
         options = {"source_format": "pairs", "masks": f"{root}/masks"} if masked else {}
         source = f"{root}/images" if masked else root
         out = tmp_path / f"out-{len(shards)}"
-        stoker.convert(source, out, shards=1, **options)
+        stoker.convert(source, out, **convert_options({"shards": 1, **options}))
         shards.append(stoker.open(out).manifest.shards)
     assert shards[0] == shards[1]
     assert stoker.open(out).tasks == ({"segmentation"} if masked else {"boxes"})

@@ -73,7 +73,9 @@ def test_views_of_files_with_restart_markers_are_those_without(
     for file in photographs[:6]:
         shutil.copy(file, tmp_path / "source" / "class")
     for name in ("plain", "marked"):
-        stoker.convert(tmp_path / "source", tmp_path / name, restarts=name == "marked")
+        stoker.convert(
+            tmp_path / "source", tmp_path / name, storage=stoker.ImageStorage(restarts=name == "marked")
+        )
     low = {"low": Views(3, [RandomResizedCrop(24, scale=(0.02, 0.1))])}
     options: dict[str, Any] = {"transforms": low, "batch_size": 6, "shuffle": False, "engine": engine}
     plain, marked = (

@@ -13,13 +13,19 @@ from pathlib import Path
 import pytest
 from helpers.data.chats import FOLDER, make_chats
 from helpers.data.file_trees import read_files
+from helpers.data.options import text_options
 from helpers.processes.waiting import wait_until
 
 import stoker
 
 OPTIONS = {"messages": "messages", "tokenizer": str(FOLDER / "tokenizer.json"), "shard_size": "256KB"}
-TEXT = f"stoker.convert_text(sys.argv[1], sys.argv[2], processes=2, **{OPTIONS})"
-SAMPLES = "stoker.convert(range(10**9), sys.argv[2], make=wait, num_threads=2)"
+TEXT = (
+    "stoker.convert_text(sys.argv[1], sys.argv[2], processes=2, training=stoker.Training('messages'), "
+    f"tokenizer={OPTIONS['tokenizer']!r}, shard_size='256KB')"
+)
+SAMPLES = (
+    "stoker.convert(range(10**9), sys.argv[2], num_threads=2, source_options=stoker.SourceOptions(make=wait))"
+)
 PROGRAM = """
 import sys, time, stoker
 def wait(number):
@@ -90,6 +96,6 @@ def test_a_killed_or_interrupted_conversion_leaves_no_process_and_resumes(
     wait_until(lambda: not parents().keys() & set(workers), seconds=30)
     assert not (target / "dataset.json").exists()
     if call is TEXT:
-        stoker.convert_text(source, target, processes=2, **OPTIONS)  # type: ignore[arg-type]  # of several types
-        stoker.convert_text(source, tmp_path / "whole", **OPTIONS)  # type: ignore[arg-type]
+        stoker.convert_text(source, target, processes=2, **text_options(OPTIONS))  # type: ignore[arg-type]  # of several types
+        stoker.convert_text(source, tmp_path / "whole", **text_options(OPTIONS))  # type: ignore[arg-type]
         assert read_files(target) == read_files(tmp_path / "whole")

@@ -17,7 +17,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """156 small photographs in four shards, about 600 kB."""
     folder = tmp_path_factory.mktemp("source") / "dataset"
     photos = Path(__file__).parents[3] / "examples" / "photos"
-    stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
+    stoker.convert(photos, folder, resize="shorter=64", seed=0, storage=stoker.ImageStorage(shards=4))
     return folder
 
 
@@ -27,5 +27,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("text")
     lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % 30)) for i in range(200)]
     (folder / "text.txt").write_text("\n".join(lines))
-    stoker.convert_text(folder / "text.txt", folder / "dataset", tokenizer="bytes", shards=3, seed=1)
+    stoker.convert_text(
+        folder / "text.txt", folder / "dataset", tokenizer="bytes", seed=1, storage=stoker.Storage(shards=3)
+    )
     return folder / "dataset"

@@ -25,7 +25,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two datasets of the same 156 small photographs in different orders."""
     folder = tmp_path_factory.mktemp("sources")
     for name, seed in (("a", 0), ("b", 1)):
-        stoker.convert(PHOTOS, folder / name, shards=3, resize="shorter=64", seed=seed)
+        stoker.convert(
+            PHOTOS, folder / name, resize="shorter=64", seed=seed, storage=stoker.ImageStorage(shards=3)
+        )
     return folder
 
 

@@ -26,7 +26,8 @@ def write_durably(path, content):
         os.kill(os.getpid(), signal.SIGKILL)
     real(path, content)
 shard.write_durably = write_durably
-stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=1, tokenizer=sys.argv[3])
+stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, storage=stoker.Storage(shards=6), num_threads=1,
+                    tokenizer=sys.argv[3])
 """
 
 
@@ -44,25 +45,25 @@ def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: P
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     assert 0 < len(list((target / ".stoker-convert").glob("[0-9]*.json"))) < 6
     assert not (target / "dataset.json").exists()
-    stoker.convert_text(source, target, seed=5, shards=6, tokenizer=WORDS)
-    stoker.convert_text(source, tmp_path / "whole", seed=5, shards=6, tokenizer=WORDS)
+    stoker.convert_text(source, target, seed=5, tokenizer=WORDS, storage=stoker.Storage(shards=6))
+    stoker.convert_text(source, tmp_path / "whole", seed=5, tokenizer=WORDS, storage=stoker.Storage(shards=6))
     assert read_files(target) == read_files(tmp_path / "whole")
 
 
 def test_a_source_that_changed_is_not_mixed_with_finished_shards(tmp_path: Path, source: Path) -> None:
     with full_disk(), pytest.raises(WriteError, match="disk is full"):
-        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=3))
     source.write_text(source.read_text().replace("w1 ", "w2 "))
     with pytest.raises(DatasetError, match="unfinished conversion"):
-        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=3))
 
 
 def test_a_full_disk_leaves_no_dataset_and_the_next_run_completes_it(tmp_path: Path, source: Path) -> None:
     with full_disk(1), pytest.raises(WriteError, match="disk is full") as error:
-        stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
+        stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=3))
     assert "resumes" in str(error.value)
     assert not (tmp_path / "d" / "dataset.json").exists()
-    stoker.convert_text(source, tmp_path / "d", shards=3, tokenizer=WORDS)
+    stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=3))
     assert stoker.verify(tmp_path / "d").ok
 
 

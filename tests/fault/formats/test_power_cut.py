@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.formats.dataset import versions as history
@@ -123,19 +124,21 @@ def test_a_conversion_and_its_replacement_are_whole_or_absent(
         {"shards": 2, "val": "50%", "format": "tfrecord", "overwrite": True},
     ]
     for number, options in enumerate(conversions):
-        stoker.convert(photos, tmp_path / f"reference-{number}", **options)
+        stoker.convert(photos, tmp_path / f"reference-{number}", **convert_options(options))
     out = tmp_path / "out"
     versions = {
         split: [read_files(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
     }
     with watched({out / split: some for split, some in versions.items()}) as disk:
         for number, options in enumerate(conversions):
-            stoker.convert(photos, out, **options)
+            stoker.convert(photos, out, **convert_options(options))
             assert read_files(tmp_path / f"reference-{number}").items() <= disk.holds(out).items()
 
 
 def write(target: Path, container: str, first: int) -> None:
-    with stoker.Writer(target, format=container, shard_records=2, append=True) as writer:
+    with stoker.Writer(
+        target, container=container, append=True, storage=stoker.ImageStorage(shard_records=2)
+    ) as writer:
         for i in range(first, first + 5):
             writer.write(np.full((4, 4, 3), i, np.uint8), label=i, vector=np.arange(i))
 
@@ -172,7 +175,7 @@ def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Pat
                     assert sure.get(file.name) == file.read_bytes()
 
     with disk.watched(check):
-        stoker.convert(photos, tmp_path / "out", shards=3)
+        stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=3))
     assert len(results) == 3
 
 
@@ -180,7 +183,7 @@ def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Pat
 def test_an_external_index_and_a_staged_copy_are_whole_or_absent(
     photos: Path, tmp_path: Path, container: Any
 ) -> None:
-    stoker.convert(photos, tmp_path / "shards", shards=2, format=container)
+    stoker.convert(photos, tmp_path / "shards", container=container, storage=stoker.ImageStorage(shards=2))
     shards = sorted((tmp_path / "shards").glob(f"*.{container}"))
     actions: list[Callable[[Path], object]] = [
         lambda into: external_index.index(shards, into),

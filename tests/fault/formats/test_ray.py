@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.cluster.ray_tasks import RayTasks
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError
@@ -23,8 +24,10 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("ray")
 def test_shards_have_the_bytes_of_a_local_conversion(photos: Path, tmp_path: Path) -> None:
-    summary = stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4, seed=5)
-    local = stoker.convert(photos, tmp_path / "local", shards=4, seed=5)
+    summary = stoker.convert(
+        photos, tmp_path / "ray", engine="ray", seed=5, storage=stoker.ImageStorage(shards=4)
+    )
+    local = stoker.convert(photos, tmp_path / "local", seed=5, storage=stoker.ImageStorage(shards=4))
     assert (summary.written, summary.shards) == (local.written, local.shards)
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
@@ -40,8 +43,8 @@ def test_shards_of_tables_have_the_bytes_of_a_local_conversion(
         table = pa.table({"image": images[number::2], "score": [0.5] * len(images[number::2])})
         pq.write_table(table, tmp_path / "tables" / f"{number}.parquet", row_group_size=3)
     options = {"shards": 4, "seed": seed}
-    summary = stoker.convert(tmp_path / "tables", tmp_path / "ray", engine="ray", **options)
-    stoker.convert(tmp_path / "tables", tmp_path / "local", **options)
+    summary = stoker.convert(tmp_path / "tables", tmp_path / "ray", engine="ray", **convert_options(options))
+    stoker.convert(tmp_path / "tables", tmp_path / "local", **convert_options(options))
     assert summary.written == len(images)
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
@@ -51,9 +54,9 @@ def test_a_shard_whose_workers_die_is_an_error_and_the_next_run_resumes(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", RayTasks(lost=2))
     with pytest.raises(EngineError, match="could not make a shard: the worker died"):
-        stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4)
-    stoker.convert(photos, tmp_path / "ray", shards=4)
-    stoker.convert(photos, tmp_path / "local", shards=4)
+        stoker.convert(photos, tmp_path / "ray", engine="ray", storage=stoker.ImageStorage(shards=4))
+    stoker.convert(photos, tmp_path / "ray", storage=stoker.ImageStorage(shards=4))
+    stoker.convert(photos, tmp_path / "local", storage=stoker.ImageStorage(shards=4))
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.options import convert_options
 from helpers.data.pictures import encode, exif, noise
 from helpers.data.shards.tar_shards import write_samples
 
@@ -145,7 +146,7 @@ def test_a_conversion_fetches_tables_and_archives_about_once(
         table = pa.table({"image": images, "label": list(range(_SAMPLES))})
         pq.write_table(table, tmp_path / "served" / f"{shard}.parquet", row_group_size=1)
     options = {"num_threads": 1, "shard_records": 4, "seed": seed}
-    stoker.convert(f"{served.url}/{{0..1}}.parquet", tmp_path / "table", **options)
+    stoker.convert(f"{served.url}/{{0..1}}.parquet", tmp_path / "table", **convert_options(options))
     assert fetched(served, tmp_path / "served") < 1.5
 
 

@@ -36,8 +36,18 @@ def test_a_list_at_an_unreliable_server_gives_the_records_of_a_local_one(
         file.write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
     server = serve(tmp_path)
     server.faults = faults
-    here = stoker.convert(file, tmp_path / "here", shards=1, allow_loss=1)
-    there = stoker.convert(f"{server.url}/{file.name}", tmp_path / "there", shards=1, allow_loss=1)
+    here = stoker.convert(
+        file,
+        tmp_path / "here",
+        storage=stoker.ImageStorage(shards=1),
+        selection=stoker.Selection(allow_loss=1),
+    )
+    there = stoker.convert(
+        f"{server.url}/{file.name}",
+        tmp_path / "there",
+        storage=stoker.ImageStorage(shards=1),
+        selection=stoker.Selection(allow_loss=1),
+    )
     assert here.skipped == there.skipped == {"unreadable": 1}
     shards = [stoker.open(tmp_path / side).manifest.shards for side in ("here", "there")]
     assert shards[0] == shards[1]

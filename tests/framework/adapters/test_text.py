@@ -23,7 +23,12 @@ def shards(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     lines = [" ".join(f"w{(i * j) % 11}" for j in range(1 + i % 23)) for i in range(150)]
     (folder / "t.txt").write_text("\n".join(lines))
     stoker.convert_text(
-        folder / "t.txt", folder / "d", seed=2, shards=2, format=request.param, tokenizer=WORDS
+        folder / "t.txt",
+        folder / "d",
+        seed=2,
+        container=request.param,
+        tokenizer=WORDS,
+        storage=stoker.Storage(shards=2),
     )
     return folder / "d"
 

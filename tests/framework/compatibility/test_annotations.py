@@ -68,7 +68,9 @@ def read_with_tensorflow(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> None:
-    stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks")
+    stoker.convert(
+        source / "x.json", tmp_path / "out", source_options=stoker.SourceOptions(masks=source / "masks")
+    )
     dataset = stoker.open(tmp_path / "out")
     rows = read_with_tensorflow(dataset.data_files)
     assert len(rows) == 3
@@ -97,7 +99,12 @@ def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> Non
 
 @needs_dali
 def test_readers_caffe_passes_over_masks(source: Path, tmp_path: Path) -> None:
-    stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks", format="lmdb")
+    stoker.convert(
+        source / "x.json",
+        tmp_path / "out",
+        container="lmdb",
+        source_options=stoker.SourceOptions(masks=source / "masks"),
+    )
     dataset = stoker.open(tmp_path / "out")
     rows = read_caffe([dataset.data_files[0].parent], samples=3)
     assert [bytes(encoded) for encoded, _, _ in rows] == [dataset.read(i) for i in range(3)]

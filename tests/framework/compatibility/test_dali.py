@@ -29,7 +29,7 @@ def test_readers_tfrecord_reads_our_shards_by_our_index(
 def test_readers_read_shards_with_arrays(
     make_jpeg: Callable[..., bytes], tmp_path: Path, container: str
 ) -> None:
-    with stoker.Writer(tmp_path / "out", format=container) as writer:
+    with stoker.Writer(tmp_path / "out", container=container) as writer:
         for i in range(6):
             writer.write(make_jpeg(i), label=i, depth=[i / 3] * i)
     (file,) = stoker.open(tmp_path / "out").data_files

@@ -52,7 +52,7 @@ def test_one_of_several_labels_must_be_named(tmp_path: Path, make_jpeg: Callable
     source = dataset(make_jpeg, coarse=hf.ClassLabel(names=["no", "yes"]))
     with pytest.raises(ConfigError, match="the dataset has several labels: animal, coarse"):
         stoker.convert(source, tmp_path / "out")
-    stoker.convert(source, tmp_path / "out", fields={"coarse": "label"})
+    stoker.convert(source, tmp_path / "out", source_options=stoker.SourceOptions(fields={"coarse": "label"}))
     converted = stoker.open(tmp_path / "out")
     assert (converted.classes, converted.column("animal").tolist()) == (("no", "yes"), [0, 1, 1, 0])
 

@@ -54,7 +54,9 @@ def scores(source: Path, transforms: Any, kinds: tuple[str, ...], resize: str | 
     """The scores of the ground truth that a loader of a resized conversion shows, brought back."""
     shards = source / str(resize).replace("=", "-")
     if not shards.exists():
-        stoker.convert(source / "objects.json", shards, images=source, resize=resize)
+        stoker.convert(
+            source / "objects.json", shards, resize=resize, source_options=stoker.SourceOptions(images=source)
+        )
     found = predictions(shards, transforms, with_masks="segm" in kinds)
     truth = json.loads((source / "objects.json").read_text())
     return {kind: f"{average_precision(truth, found, kind):.3f}" for kind in kinds}

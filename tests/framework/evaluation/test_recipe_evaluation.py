@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_folders import BOXES, CLASSES, FOLDERS, SIZES, truth
+from helpers.data.options import convert_options
 from helpers.transforms.recipes import OF_ONE_SAMPLE
 
 import stoker
@@ -181,7 +182,7 @@ def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scene of the COCO file, converted."""
     folder = tmp_path_factory.mktemp("scene")
     source = FOLDERS["coco"](folder / "source")
-    stoker.convert(source.src, folder / "shards", **source.options)
+    stoker.convert(source.src, folder / "shards", **convert_options(source.options))
     return folder / "shards"
 
 
@@ -205,7 +206,7 @@ def test_ground_truth_scores_one_through_every_recipe_and_back(coco: Path, recip
 def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
     source = FOLDERS[kind](tmp_path / "source")
-    datasets = stoker.convert(source.src, tmp_path / "shards", **source.options).datasets
+    datasets = stoker.convert(source.src, tmp_path / "shards", **convert_options(source.options)).datasets
     (shards,) = datasets.values()
     tasks = stoker.open(shards).tasks
     tasks_of = {"bbox": "boxes", "segm": "instances", "keypoints": "keypoints"}
@@ -225,6 +226,6 @@ def test_ground_truth_of_every_kind_of_folder_scores_one(kind: str, tmp_path: Pa
 def test_ground_truth_of_resized_conversions_scores_one(resize: str, tmp_path: Path) -> None:
     """With ``crop=`` the stored image is a crop itself, and does not show all objects."""
     source = FOLDERS["coco"](tmp_path / "source")
-    stoker.convert(source.src, tmp_path / "shards", resize=resize, **source.options)
+    stoker.convert(source.src, tmp_path / "shards", resize=resize, **convert_options(source.options))
     shown = show(tmp_path / "shards", load_recipe("coco-ssd"), has_keypoints=True, has_masks=False)
     assert formatted(shown, ("bbox", "keypoints")) == {"bbox": "1.000", "keypoints": "1.000"}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID, MaskSource
+from helpers.data.options import convert_options
 from helpers.transforms.recipes import OF_ONE_SAMPLE
 
 import stoker
@@ -70,7 +71,7 @@ def test_masks_of_classes_score_one_through_every_recipe_and_back(tmp_path: Path
     chains = {"letterbox": [Letterbox(320)], "shrunk": [Resize((30, 40)), RandomHorizontalFlip()]}
     needs_boxes = recipe in ("coco-ssd", "coco-ssdlite")
     source = MASK_FOLDERS["coco polygons" if needs_boxes else "voc SegmentationClass"](tmp_path / "source")
-    stoker.convert(source.src, tmp_path / "shards", **source.options)
+    stoker.convert(source.src, tmp_path / "shards", **convert_options(source.options))
     score, _ = round_trip(tmp_path / "shards", source, chains.get(recipe) or load_recipe(recipe), 4)
     if recipe in SHRINKING:
         assert 0.8 < score < 1
@@ -82,7 +83,7 @@ def test_masks_of_classes_score_one_through_every_recipe_and_back(tmp_path: Path
 def test_masks_of_classes_of_every_kind_of_folder_score_one(kind: str, tmp_path: Path) -> None:
     """Through a recipe with crops."""
     source = MASK_FOLDERS[kind](tmp_path / "source")
-    stoker.convert(source.src, tmp_path / "shards", **source.options)
+    stoker.convert(source.src, tmp_path / "shards", **convert_options(source.options))
     score, seen = round_trip(tmp_path / "shards", source, load_recipe("ade20k-train"), 2)
     assert seen == {*source.classes, *([VOID] if source.has_void else [])}
     assert f"{score:.3f}" == "1.000"

@@ -34,6 +34,6 @@ Path("boxes/boxes.txt").write_text(f"{photos[0].name} b 1 2 30 40\n{photos[1].na
 sys.modules["stoker.formats.sources.box_list"] = SimpleNamespace(list_box_list=list_box_list)
 is_box_list = lambda source: source.folder.has("boxes.txt")
 registry.SOURCE_FORMATS = (SourceFormat("box_list", is_box_list, "box_list.list_box_list"), *registry.SOURCE_FORMATS)
-stoker.convert("boxes", "converted", allow_loss=0.2)
+stoker.convert("boxes", "converted", selection=stoker.Selection(allow_loss=0.2))
 assert stoker.open("converted").classes == ("a", "b")
 assert stoker.open("converted").annotations([0]).boxes.tolist() == [[1, 2, 30, 40]]

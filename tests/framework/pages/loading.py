@@ -11,7 +11,7 @@ for name in ("train", "val", "a", "b"):
     with stoker.Writer(f"shards/{name}", classes=names) as writer:
         for number, photo in enumerate(sorted(Path("examples/photos/val").rglob("*.jpg"))):
             writer.write(photo, label=number % 12, key=f"n{number:02}", score=1 + number)
-with stoker.Writer("shards/pairs", caption_column="captions", tokenizer="bytes") as writer:
+with stoker.Writer("shards/pairs", captions=stoker.Captions(caption_column="captions", tokenizer="bytes")) as writer:
     for photo in sorted(Path("examples/photos/val").rglob("*.jpg"))[:4]:
         writer.write(photo, captions=["a photograph", "the same photograph"])
 command("convert examples/objects.json shards/coco --images examples/photos/train")

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 command("convert examples/photos/val shards/train")
-with stoker.Writer("shards/pairs", caption_column="captions", tokenizer="bytes") as writer:
+with stoker.Writer("shards/pairs", captions=stoker.Captions(caption_column="captions", tokenizer="bytes")) as writer:
     for photo in sorted(Path("examples/photos/val").rglob("*.jpg")):
         writer.write(photo, captions=["a photograph", "the same photograph"])
 # [the page]

@@ -10,7 +10,7 @@ for number, photo in enumerate(photos[:9]):
     shutil.copy(photo, folder)
 classes = sorted({photo.parent.name for photo in photos[:9]})
 for name in ("train", "more"):
-    stoker.convert(Path("photos", name), Path("shards", name), classes=classes, allow_missing_classes=True)
+    stoker.convert(Path("photos", name), Path("shards", name), classes=classes, selection=stoker.Selection(allow_missing_classes=True))
 icon = Path("photos/new", classes[0], "icon.png")
 icon.parent.mkdir(exist_ok=True)
 Image.new("RGB", (32, 32)).save(icon)

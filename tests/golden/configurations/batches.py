@@ -97,7 +97,7 @@ def mixed(sandbox: Sandbox) -> dict[str, Any]:
 def bad_samples(sandbox: Sandbox) -> dict[str, Any]:
     """Batches of a damaged dataset, whose bad samples are skipped or replaced, and the counts of these."""
     folder = sandbox.removed("sets/damaged")
-    stoker.convert(sandbox.small_source, folder, shards=2)
+    stoker.convert(sandbox.small_source, folder, storage=stoker.ImageStorage(shards=2))
     damage(folder, (3, 4, 20, 55, 56, 57, 58))
     results: dict[str, Any] = {}
     for engine in ("native", "reference"):

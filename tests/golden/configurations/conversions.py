@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.options import convert_options
 from PIL import Image
 
 import stoker
@@ -82,7 +83,7 @@ def prefixed(prefix: str, results: dict[str, Any]) -> dict[str, Any]:
 def convert(sandbox: Sandbox, name: str, source: Any, *, kept: bool = True, **options: Any) -> dict[str, Any]:
     """Converts a source and returns the files, the content and the summary of the dataset."""
     folder = sandbox.removed(f"converted/{name}")
-    summary = stoker.convert(source, folder, **{"allow_loss": 1, **options})
+    summary = stoker.convert(source, folder, **convert_options({"allow_loss": 1, **options}))
     results = {**files(sandbox, folder, kept=kept), **prefixed(name, content(folder, kept=kept))}
     return {**results, f"{name}/summary": [summary.written, summary.skipped, summary.shards]}
 
@@ -100,7 +101,14 @@ def keep_lmdb(sandbox: Sandbox) -> dict[str, Any]:
 def classes_and_splits(sandbox: Sandbox) -> dict[str, Any]:
     """Held-out shares, classes in another order and classes of the first folder."""
     folder = sandbox.removed("converted/splits")
-    stoker.convert(sandbox.small_source, folder, val="20%", test=0.1, seed=5, shard_records=9)
+    stoker.convert(
+        sandbox.small_source,
+        folder,
+        val="20%",
+        test=0.1,
+        seed=5,
+        storage=stoker.ImageStorage(shard_records=9),
+    )
     results = files(sandbox, folder)
     for split in ("train", "val", "test"):
         results |= prefixed(split, content(folder / split))

@@ -34,7 +34,9 @@ def indexed(sandbox: Sandbox) -> dict[str, Any]:
     """Indexes of external shards, which are shards of a conversion without their index."""
     for kind in ("tfrecord", "lmdb"):
         folder = sandbox.removed(f"foreign/{kind}")
-        stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2, seed=8)
+        stoker.convert(
+            sandbox.mixed_source, folder, container=kind, seed=8, storage=stoker.ImageStorage(shards=2)
+        )
         for name in ("index.arrow", "dataset.json", "skipped.jsonl"):
             (folder / name).unlink()
     shards = sorted(sandbox.root.glob("foreign/tfrecord/*.tfrecord"))
@@ -56,7 +58,9 @@ def verified(sandbox: Sandbox) -> dict[str, Any]:
     for name, damages in (("intact", ()), ("damaged", (2, 5))):
         for kind in ("tfrecord", "lmdb"):
             folder = sandbox.removed(f"verified/{name}-{kind}")
-            stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2)
+            stoker.convert(
+                sandbox.mixed_source, folder, container=kind, storage=stoker.ImageStorage(shards=2)
+            )
             damage(folder, damages)
             report = stoker.verify(folder, decode=True, num_threads=1)
             problems = [(problem.shard, problem.record, problem.key) for problem in report.problems]

@@ -91,7 +91,12 @@ def samplers(sandbox: Sandbox) -> dict[str, Any]:
 def mixtures(sandbox: Sandbox) -> dict[str, Any]:
     """Mixtures of two and three datasets with classes of their own."""
     other = sandbox.removed("sets/other")
-    stoker.convert(sandbox.small_source, other, classes=("wasp", "cow", "bee", "ant"), shard_records=20)
+    stoker.convert(
+        sandbox.small_source,
+        other,
+        classes=("wasp", "cow", "bee", "ant"),
+        storage=stoker.ImageStorage(shard_records=20),
+    )
     parts = [(sandbox.small, 0.6), (stoker.open(other).select("label > 0"), 0.3), (sandbox.squares, 0.1)]
     results: dict[str, Any] = {}
     for name, mixture in (

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.options import text_options
 from helpers.data.words import count_words
 
 import stoker
@@ -132,7 +133,7 @@ class Sandbox:
     @cached_property
     def small(self) -> Path:
         """A dataset of ``small_source`` in its order."""
-        stoker.convert(self.small_source, self.path("sets/small"), shards=2)
+        stoker.convert(self.small_source, self.path("sets/small"), storage=stoker.ImageStorage(shards=2))
         return self.root / "sets/small"
 
     @cached_property
@@ -155,7 +156,7 @@ class Sandbox:
     @cached_property
     def squares(self) -> Path:
         """A dataset of ``square_source``."""
-        stoker.convert(self.square_source, self.path("sets/squares"), shards=2)
+        stoker.convert(self.square_source, self.path("sets/squares"), storage=stoker.ImageStorage(shards=2))
         return self.root / "sets/squares"
 
     @cached_property
@@ -167,7 +168,11 @@ class Sandbox:
     def coco(self) -> Path:
         """A dataset of ``coco_source``."""
         stoker.convert(
-            self.coco_source, self.path("sets/coco"), images=self.root / "coco/images", shards=2, allow_loss=1
+            self.coco_source,
+            self.path("sets/coco"),
+            source_options=stoker.SourceOptions(images=self.root / "coco/images"),
+            storage=stoker.ImageStorage(shards=2),
+            selection=stoker.Selection(allow_loss=1),
         )
         return self.root / "sets/coco"
 
@@ -187,7 +192,12 @@ class Sandbox:
     def pairs(self) -> Path:
         """A dataset of ``pairs_source``."""
         images, masks = self.pairs_source
-        stoker.convert(images, self.path("sets/pairs"), masks=masks, allow_loss=1)
+        stoker.convert(
+            images,
+            self.path("sets/pairs"),
+            source_options=stoker.SourceOptions(masks=masks),
+            selection=stoker.Selection(allow_loss=1),
+        )
         return self.root / "sets/pairs"
 
     @cached_property
@@ -213,7 +223,7 @@ class Sandbox:
         fields = ("question", "answer")
         words = self.words("sets", self.questions, fields)
         options = {"tokenizer": words, "fields": fields, "seed": 2, "shards": 2}
-        stoker.convert_text(self.questions, self.path("sets/text"), **options)
+        stoker.convert_text(self.questions, self.path("sets/text"), **text_options(options))
         return self.root / "sets/text"
 
 

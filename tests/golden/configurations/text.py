@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from helpers.data.options import text_options
 from helpers.loaders.flat import text_arguments
 
 import stoker
@@ -53,7 +54,7 @@ def text_shards(sandbox: Sandbox) -> dict[str, Any]:
         folder = sandbox.removed(f"texts/{name}")
         if "tokenizer" not in options:
             options["tokenizer"] = sandbox.words(name, source, options["fields"])
-        summary = stoker.convert_text(source, folder, **options)
+        summary = stoker.convert_text(source, folder, **text_options(options))
         results |= {**files(sandbox, folder), **prefixed(name, content(folder))}
         results[f"{name}/summary"] = [summary.written, summary.skipped, summary.shards]
     folder = sandbox.removed("texts/splits")

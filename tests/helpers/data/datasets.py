@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from helpers.data.options import convert_options
 from helpers.data.pictures import encode, noise
 
 import stoker
@@ -133,7 +134,7 @@ def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Pa
 
 def converted(source: Any, target: Path, **options: Any) -> Dataset:
     """The dataset that a conversion of the source makes."""
-    stoker.convert(source, target, **options)
+    stoker.convert(source, target, **convert_options(options))
     return stoker.open(target)
 
 

@@ -34,7 +34,9 @@ def convert_marked(folder: Path) -> dict[bool, Dataset]:
         image.save(folder / "source" / "one" / f"{number}.{suffix}", **({} if number == PNG else options))
     datasets = {}
     for restarts in (False, True):
-        stoker.convert(folder / "source", folder / str(restarts), restarts=restarts)
+        stoker.convert(
+            folder / "source", folder / str(restarts), storage=stoker.ImageStorage(restarts=restarts)
+        )
         datasets[restarts] = stoker.open(folder / str(restarts))
     return datasets
 

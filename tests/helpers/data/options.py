@@ -15,7 +15,9 @@ def _grouped(table: type, options: Mapping[str, Any]) -> dict[str, Any]:
     if "format" in values:
         values["container"] = values.pop("format")
     declared = {item.name for item, _ in flat_declarations(table)}
-    return {name: value for name, value in values.items() if name not in declared} | gather_options(table, values)
+    return {name: value for name, value in values.items() if name not in declared} | gather_options(
+        table, values
+    )
 
 
 def convert_options(options: Mapping[str, Any]) -> dict[str, Any]:

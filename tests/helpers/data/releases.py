@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.options import writer_options
 from PIL import Image
 
 import stoker
@@ -47,8 +48,8 @@ def write_images(folder: Path) -> None:
         path = source / ("cat", "dog")[number % 2] / f"{number}.{('png', 'jpg')[number % 4 > 1]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture(number)).save(path)
-    stoker.convert(source, folder / "images", seed=1, shards=2, restarts=True)
-    stoker.convert(source, folder / "images-lmdb", seed=1, format="lmdb")
+    stoker.convert(source, folder / "images", seed=1, storage=stoker.ImageStorage(shards=2, restarts=True))
+    stoker.convert(source, folder / "images-lmdb", seed=1, container="lmdb")
     for path in sorted(source.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     source.rmdir()
@@ -59,7 +60,7 @@ def write_objects(folder: Path) -> None:
     names = ["cat", "dog"]
     for append in (False, True):
         options = {"append": True} if append else {"classes": names}
-        with stoker.Writer(folder / "objects", **options) as writer:
+        with stoker.Writer(folder / "objects", **writer_options(options)) as writer:
             for number in range(4):
                 writer.write(
                     picture(number),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.options import convert_options
 from helpers.loaders.flat import image_arguments
 
 import stoker
@@ -19,7 +20,7 @@ def convert_images(root: Path, files: Mapping[str, bytes], **options: Any) -> Pa
     folder.mkdir(parents=True)
     for name, data in files.items():
         (folder / name).write_bytes(data)
-    stoker.convert(root / "images", root / "shards", **options)
+    stoker.convert(root / "images", root / "shards", **convert_options(options))
     return root / "shards"
 
 

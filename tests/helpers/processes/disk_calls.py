@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.processes.programs import die
 
 import stoker
@@ -112,7 +113,7 @@ class FailingConversion:
 
     def _run(self, out: Path, fault: DiskFault) -> None:
         with fault.installed():
-            stoker.convert(self._photos, out, num_threads=2, **self._options)
+            stoker.convert(self._photos, out, num_threads=2, **convert_options(self._options))
 
     def fails_and_resumes(self, number: int, kind: str | None = None) -> bool:
         """Runs with the fault in a call, then without, and returns whether there is such a call."""

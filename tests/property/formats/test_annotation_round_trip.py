@@ -65,7 +65,13 @@ def test_annotations_of_a_dataset_are_those_of_the_coco_file(
         "categories": [{"id": i, "name": str(i)} for i in (11, 2, 5)],
     }
     (folder / "x.json").write_text(json.dumps(dict(reversed(document.items())) if backwards else document))
-    stoker.convert(folder / "x.json", folder / "out", seed=seed, shard_records=2, overwrite=True)
+    stoker.convert(
+        folder / "x.json",
+        folder / "out",
+        seed=seed,
+        overwrite=True,
+        storage=stoker.ImageStorage(shard_records=2),
+    )
     dataset = stoker.open(folder / "out")
     assert stoker.verify(folder / "out").ok
     stored = dataset.annotations(range(5))

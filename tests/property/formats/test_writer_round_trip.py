@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.options import writer_options
 from helpers.loaders.flat import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,7 +53,7 @@ def test_a_dataset_and_a_loader_return_the_columns_that_were_written(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = {"format": container, "shard_records": records, "num_threads": 1}
-        with stoker.Writer(Path(folder) / "out", **options) as writer:
+        with stoker.Writer(Path(folder) / "out", **writer_options(options)) as writer:
             for sample in samples:
                 writer.write(PICTURE, **sample)
         dataset = stoker.open(Path(folder) / "out")

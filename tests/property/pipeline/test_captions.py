@@ -33,7 +33,9 @@ FORMS: dict[str, dict[str, Any]] = {
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of one colour each, with one to three captions of different lengths."""
     root: Path = tmp_path_factory.mktemp("captions")
-    with stoker.Writer(root / "d", caption_column="texts", tokenizer="bytes") as writer:
+    with stoker.Writer(
+        root / "d", captions=stoker.Captions(caption_column="texts", tokenizer="bytes")
+    ) as writer:
         for n in range(N):
             texts = [chr(48 + n) * (1 + (n + k) % 7) + "abc"[k] for k in range(1 + n % 3)]
             writer.write(np.full((8, 4 + 4 * (n % 2), 3), 3 * n, np.uint8), texts=texts)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 
 import stoker
 
@@ -55,6 +56,7 @@ def init(**options):
 ray.init = init
 
 source, target, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+options["storage"] = stoker.ImageStorage(shards=options.pop("shards"))
 shown = []
 summary = stoker.convert(
     source, target, engine="ray", num_threads=2, progress=lambda *state: shown.append(state), **options
@@ -68,7 +70,7 @@ print(json.dumps([summary.written, summary.shards, shown[-1]]))
 
 def test_a_conversion_survives_a_killed_worker(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    local = stoker.convert(PHOTOGRAPHS, tmp_path / "local", **OPTIONS)
+    local = stoker.convert(PHOTOGRAPHS, tmp_path / "local", **convert_options(OPTIONS))
     (tmp_path / "sitecustomize.py").write_text(DIES)
     # Names of sockets are short: there is no room for pytest's folder in them.
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as temporary:
@@ -102,7 +104,8 @@ def make(number):
     picture = np.full((8, 8, 3), number, np.uint8)
     return {"image": picture, "label": number % 2, "vector": np.arange(number % 3)}
 
-stoker.convert(range(40), sys.argv[1], make=make, engine=sys.argv[2], num_threads=2, shard_records=9)
+stoker.convert(range(40), sys.argv[1], source_options=stoker.SourceOptions(make=make), engine=sys.argv[2],
+    num_threads=2, storage=stoker.ImageStorage(shard_records=9))
 """
 
 

@@ -115,7 +115,9 @@ def test_arrays_have_statistics_of_each_channel(tmp_path: Path, dtype: str, whit
     (tmp_path / "tiles").mkdir()
     for i, array in enumerate(arrays):
         np.save(tmp_path / "tiles" / f"{i}.npy", array)
-    stoker.convert(tmp_path / "tiles", tmp_path / "shards", unlabelled=True)
+    stoker.convert(
+        tmp_path / "tiles", tmp_path / "shards", source_options=stoker.SourceOptions(unlabelled=True)
+    )
     found = pixel_statistics(stoker.open(tmp_path / "shards"), mean_image_size=(4, 6))
     flat = np.concatenate([array.reshape(-1, 5) for array in arrays]).astype(np.float64) / white
     np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-6)
@@ -136,6 +138,8 @@ def test_an_array_of_another_form_than_the_first_is_named(tmp_path: Path) -> Non
     (tmp_path / "tiles").mkdir()
     for i, channels in enumerate((4, 5)):
         np.save(tmp_path / "tiles" / f"{i}.npy", np.zeros((3, 3, channels), np.uint8))
-    stoker.convert(tmp_path / "tiles", tmp_path / "shards", unlabelled=True)
+    stoker.convert(
+        tmp_path / "tiles", tmp_path / "shards", source_options=stoker.SourceOptions(unlabelled=True)
+    )
     with pytest.raises(DecodeError, match=r"the array has 5 channels of uint8, and the first image 4.*1.npy"):
         pixel_statistics(stoker.open(tmp_path / "shards"))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.chats import FOLDER
+from helpers.data.options import text_options
 from helpers.data.words import WORDS, write_words
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +69,9 @@ def test_arguments_that_name_no_tokenizer_are_refused(
     if "chat_template" in options:
         pytest.importorskip("jinja2")
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text([{"text": "a", "m": []}], tmp_path / "d", **{"tokenizer": WORDS, **options})
+        stoker.convert_text(
+            [{"text": "a", "m": []}], tmp_path / "d", **text_options({"tokenizer": WORDS, **options})
+        )
 
 
 def test_a_file_that_is_not_a_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -116,7 +119,13 @@ def test_bos_begins_and_eos_ends_each_sequence_even_one_that_is_truncated(
 def test_eos_after_a_trained_field_is_trained_and_bos_is_not(tmp_path: Path) -> None:
     pairs = [{"q": "one ", "a": "two"}, {"q": "three", "a": " four five"}]
     stoker.convert_text(
-        pairs, tmp_path / "d", fields=["q", "a"], train_on="a", eos=True, bos=True, tokenizer=WORDS
+        pairs,
+        tmp_path / "d",
+        fields=["q", "a"],
+        eos=True,
+        bos=True,
+        tokenizer=WORDS,
+        training=stoker.Training(train_on="a"),
     )
     (batch,) = stoker.TextLoader(tmp_path / "d", batch_size=2, buckets=None, columns=("labels",))
     ids = ids_of(tmp_path / "d")

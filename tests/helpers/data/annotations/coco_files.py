@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.options import convert_options
 from PIL import Image
 
 import stoker
@@ -60,7 +61,9 @@ def write(folder: Path, content: dict[str, Any]) -> Path:
 
 def convert(folder: Path, content: dict[str, Any], name: str = "out", **options: Any) -> stoker.Dataset:
     options = {"allow_loss": 1, **options}  # tests look at the skipped parts
-    stoker.convert(write(folder, content), folder / name, images=folder / "images", **options)
+    stoker.convert(
+        write(folder, content), folder / name, **convert_options({"images": folder / "images", **options})
+    )
     return stoker.open(folder / name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from helpers.data.options import text_options
 from helpers.data.words import WORDS
 from helpers.loaders.flat import text_arguments
 
@@ -18,7 +19,9 @@ def write(folder: Path, name: str, number: int, **options: Any) -> Path:
     ]
     (folder / f"{name}.txt").write_text("\n".join(lines))
     arguments = {"tokenizer": "bytes", "shards": 2, **options}
-    stoker.convert_text(folder / f"{name}.txt", folder / name, **{"tokenizer": WORDS, **arguments})
+    stoker.convert_text(
+        folder / f"{name}.txt", folder / name, **text_options({"tokenizer": WORDS, **arguments})
+    )
     return folder / name
 
 

@@ -19,7 +19,9 @@ def write_shards(folder: Path) -> Path:
         lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % period)) for i in range(N)]
         (folder / f"t.{name}").write_text("\n".join(lines))
     files = [folder / "t.q", folder / "t.a"]
-    stoker.convert_text(files, folder / "d", parallel=True, tokenizer="bytes", shards=3, seed=1)
+    stoker.convert_text(
+        files, folder / "d", parallel=True, tokenizer="bytes", seed=1, storage=stoker.Storage(shards=3)
+    )
     return folder / "d"
 
 

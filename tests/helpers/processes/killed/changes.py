@@ -32,7 +32,7 @@ def prepare(folder: Path) -> None:
             path = folder / name / "ab"[number % 2] / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(path)
-    stoker.convert(folder / "first", folder / "base", shards=2)
+    stoker.convert(folder / "first", folder / "base", storage=stoker.ImageStorage(shards=2))
     stoker.convert(folder / "second", folder / "other")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.processes.disk_calls import DiskFault, deadly_faults
 from helpers.processes.programs import die, end_of, fork
 
@@ -36,7 +37,7 @@ class Conversions:
         self._options |= {"num_threads": 2, "resize": "shorter=8"}
         self.calls = DiskFault(0, die)
         with self.calls.installed():
-            stoker.convert(source, folder / "reference", **self._options)
+            stoker.convert(source, folder / "reference", **convert_options(self._options))
         self._expected = read_files(folder / "reference")
 
     def start(self, target: Path, fault: DiskFault) -> int:
@@ -44,7 +45,7 @@ class Conversions:
 
         def work() -> None:
             with fault.installed():
-                stoker.convert(self._source, target, **self._options)
+                stoker.convert(self._source, target, **convert_options(self._options))
 
         return fork(work)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from helpers.data.file_trees import read_files
+from helpers.data.options import writer_options
 from helpers.processes.disk_calls import DiskFault, deadly_faults
 from helpers.processes.programs import die, end_of, fork
 
@@ -29,7 +30,7 @@ SAMPLES = 5
 def write(target: Path, container: str, fault: DiskFault, *, append: bool = False) -> None:
     """Writes a dataset of three shards, or three more."""
     options = {"format": container, "shard_records": 2, "num_threads": 1, "classes": ["a", "b"]}
-    with fault.installed(), stoker.Writer(target, append=append, **options) as writer:
+    with fault.installed(), stoker.Writer(target, append=append, **writer_options(options)) as writer:
         for i in range(SAMPLES):
             writer.write(np.full((4, 4, 3), i, np.uint8), label=i % 2, number=i, vector=np.arange(i))
 

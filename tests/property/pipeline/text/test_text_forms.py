@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.chats import FOLDER, make_chats
+from helpers.data.options import text_options
 from helpers.data.shards.text_shards import make, read_sequences, write_shards
 from helpers.data.words import WORDS
 from hypothesis import given, settings
@@ -68,7 +69,9 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     for name, (samples, given_options) in options.items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, samples)))
-        stoker.convert_text(folder / f"{name}.jsonl", folder / name, **{"tokenizer": WORDS, **given_options})
+        stoker.convert_text(
+            folder / f"{name}.jsonl", folder / name, **text_options({"tokenizer": WORDS, **given_options})
+        )
     return {"texts": write_shards(folder), **{name: folder / name for name in options}}
 
 

@@ -24,7 +24,7 @@ def ready(source: dict[str, Any]) -> PeerWorker:
 
 def test_stoker_goes_on_with_exactly_the_other_half(tmp_path: Path) -> None:
     write_numbered_images(tmp_path / "images", 64, height=48, width=64)
-    stoker.convert(tmp_path / "images", tmp_path / "shards", shards=2)
+    stoker.convert(tmp_path / "images", tmp_path / "shards", storage=stoker.ImageStorage(shards=2))
     source = open_source(tmp_path / "shards", tmp_path).to_json()
     before = ready(source).do_state(str(tmp_path), steps=2)
     after = ready(source).do_resume(before["state"], steps=2, rest=2)

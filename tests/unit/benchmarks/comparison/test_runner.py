@@ -28,7 +28,7 @@ CORES = sorted(os.sched_getaffinity(0))
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench") / "val"
-    stoker.convert(PHOTOGRAPHS, folder, shards=2)
+    stoker.convert(PHOTOGRAPHS, folder, storage=stoker.ImageStorage(shards=2))
     return folder
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.options import writer_options
 
 import stoker
 
@@ -30,7 +31,9 @@ def write_objects(tmp_path: Path, without_waiting_for_the_disk: None) -> Callabl
     """``write_objects(name, numbers, classes)``: a dataset of objects with masks, columns and arrays."""
 
     def write(name: str, numbers: range, classes: tuple[str, ...] = ("cat", "dog"), **options: Any) -> Path:
-        with stoker.Writer(tmp_path / name, classes=classes, shard_records=3, **options) as writer:
+        with stoker.Writer(
+            tmp_path / name, classes=classes, **writer_options({"shard_records": 3, **options})
+        ) as writer:
             for number in numbers:
                 writer.write(**_sample(number, classes))
         return tmp_path / name

@@ -97,7 +97,7 @@ def test_a_merged_dataset_keeps_the_restart_markers_of_some_images(
 ) -> None:
     for name, restarts in (("plain", False), ("marked", True)):
         items = ({"image": file, "key": file.name} for file in photographs[:2])
-        stoker.convert(items, tmp_path / name, restarts=restarts)
+        stoker.convert(items, tmp_path / name, storage=stoker.ImageStorage(restarts=restarts))
     stoker.merge([tmp_path / "plain", tmp_path / "marked"], tmp_path / "all")
     dataset = stoker.open(tmp_path / "all")
     assert (dataset.lists("jpeg_bands", range(4)).counts > 0).tolist() == [False, False, True, True]

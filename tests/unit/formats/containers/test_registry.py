@@ -57,7 +57,7 @@ def batch(folder: Path) -> list[Any]:
 @pytest.mark.usefixtures("toys")
 def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, tmp_path: Path) -> None:
     for name in ("toy", "tfrecord"):
-        stoker.convert(photos, tmp_path / name, format=name, shards=2)
+        stoker.convert(photos, tmp_path / name, container=name, storage=stoker.ImageStorage(shards=2))
     shards = sorted(path.name for path in (tmp_path / "toy").iterdir() if path.name.startswith("shard"))
     assert shards == [
         f"shard-0000{number}-of-00002{suffix}" for number in (0, 1) for suffix in (".ranges", ".toy")
@@ -75,15 +75,17 @@ def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, 
 
 @pytest.mark.usefixtures("toys")
 def test_converting_again_replaces_shards_and_sidecars(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "out", format="toy", shards=3)
-    stoker.convert(photos, tmp_path / "out", format="tfrecord", shards=1, overwrite=True)
+    stoker.convert(photos, tmp_path / "out", container="toy", storage=stoker.ImageStorage(shards=3))
+    stoker.convert(
+        photos, tmp_path / "out", container="tfrecord", overwrite=True, storage=stoker.ImageStorage(shards=1)
+    )
     assert not [path for path in (tmp_path / "out").iterdir() if path.suffix in (".toy", ".ranges")]
 
 
 @pytest.mark.usefixtures("read_only")
 def test_a_container_that_is_only_read_is_refused_for_writing(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can be written, tfrecord or lmdb, found 'read-only'"):
-        stoker.convert(photos, tmp_path / "out", format="read-only")
+        stoker.convert(photos, tmp_path / "out", container="read-only")
 
 
 @pytest.mark.usefixtures("read_only")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options, text_options
 from helpers.data.pictures import encode
 from helpers.data.words import WORDS
 from PIL import Image
@@ -27,9 +28,9 @@ def test_the_same_call_changes_no_file_and_returns_the_same_counts(
     (photos / "cat" / "notes.txt").write_text("no image")
     (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
     options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
-    first = stoker.convert(photos, tmp_path / "out", **options)
+    first = stoker.convert(photos, tmp_path / "out", **convert_options(options))
     before = read_files(tmp_path / "out")
-    second = stoker.convert(photos, tmp_path / "out", **options, num_threads=3)
+    second = stoker.convert(photos, tmp_path / "out", num_threads=3, **convert_options(options))
     assert (first.already, second.already) == (False, True)
     for name in ("written", "skipped", "bytes", "shards", "datasets"):
         assert getattr(second, name) == getattr(first, name)
@@ -117,7 +118,7 @@ def test_a_dataset_of_other_options_is_not_already_converted(
 ) -> None:
     stoker.convert(photos, tmp_path / "out")
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert(photos, tmp_path / "out", **option)
+        stoker.convert(photos, tmp_path / "out", **convert_options(option))
 
 
 def test_a_list_with_another_label_or_column_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
@@ -145,10 +146,15 @@ def test_text_without_a_column_is_not_already_converted(tmp_path: Path) -> None:
     (tmp_path / "lines.jsonl").write_text('{"text": "one", "score": 1}\n')
     options: dict[str, Any] = {"fields": ("text",), "tokenizer": "bytes"}
     stoker.convert_text(
-        tmp_path / "lines.jsonl", tmp_path / "out", columns=("score",), **{"tokenizer": WORDS, **options}
+        tmp_path / "lines.jsonl",
+        tmp_path / "out",
+        columns=("score",),
+        **text_options({"tokenizer": WORDS, **options}),
     )
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert_text(tmp_path / "lines.jsonl", tmp_path / "out", **{"tokenizer": WORDS, **options})
+        stoker.convert_text(
+            tmp_path / "lines.jsonl", tmp_path / "out", **text_options({"tokenizer": WORDS, **options})
+        )
 
 
 def test_a_list_with_other_names_of_classes_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
@@ -180,12 +186,14 @@ def test_a_source_with_a_changed_mask_is_not_already_converted(photos: Path, tmp
     masks.mkdir()
     for i in range(10):
         (masks / f"{i}.png").write_bytes(encode(Image.new("L", (32, 24)), "PNG"))
-    stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
-    assert stoker.convert(photos / "cat", tmp_path / "a", masks=masks).already
+    stoker.convert(photos / "cat", tmp_path / "a", source_options=stoker.SourceOptions(masks=masks))
+    assert stoker.convert(
+        photos / "cat", tmp_path / "a", source_options=stoker.SourceOptions(masks=masks)
+    ).already
     later = (tmp_path / "a" / "dataset.json").stat().st_mtime_ns + 1  # the clock of files is coarse
     os.utime(masks / "3.png", ns=(later, later))
     with pytest.raises(DatasetError, match="already"):
-        stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
+        stoker.convert(photos / "cat", tmp_path / "a", source_options=stoker.SourceOptions(masks=masks))
 
 
 def test_a_source_with_objects_is_not_already_converted_as_they_cannot_be_compared(

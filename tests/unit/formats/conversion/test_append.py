@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.options import writer_options
 from helpers.data.pictures import noise
 
 import stoker
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def write(target: Path, numbers: range, **options: Any) -> None:
-    with stoker.Writer(target, shard_records=3, **options) as writer:
+    with stoker.Writer(target, **writer_options({"shard_records": 3, **options})) as writer:
         for i in numbers:
             writer.write(
                 noise(i),

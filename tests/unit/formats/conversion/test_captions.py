@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.command_line import run
+from helpers.data.options import convert_options
 from helpers.data.pictures import encode
 from helpers.data.shards.tar_shards import write_samples
 from helpers.data.words import write_words
@@ -78,10 +79,10 @@ def test_all_captions_of_an_image_become_token_ids_and_an_image_without_one_is_l
     kind: str, folder: Path, tmp_path: Path
 ) -> None:
     source, options = _source(kind, folder, tmp_path)
-    summary = stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    summary = stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
     assert _captions(tmp_path / "out") == KEPT
     assert summary.skipped == {"no caption": 1}
-    again = stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    again = stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
     assert again.already
 
 
@@ -92,10 +93,14 @@ def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(
     options = {"caption_column": "txt", "eos": True}
     tokenizer = write_words(tmp_path / "words.json", ("a", "cat", "red"))
     stoker.convert(
-        write_samples(tmp_path / "t.tar", train), tmp_path / "train", tokenizer=tokenizer, **options
+        write_samples(tmp_path / "t.tar", train),
+        tmp_path / "train",
+        **convert_options({"tokenizer": tokenizer, **options}),
     )
     stoker.convert(
-        write_samples(tmp_path / "v.tar", val), tmp_path / "val", vocabulary=tmp_path / "train", **options
+        write_samples(tmp_path / "v.tar", val),
+        tmp_path / "val",
+        **convert_options({"vocabulary": tmp_path / "train", **options}),
     )
     words = {"[UNK]": 0, "[EOS]": 3, "a": 4, "cat": 5, "red": 6}
     ids = stoker.open(tmp_path / "val").lists("caption_ids", [0]).values.tolist()
@@ -104,7 +109,9 @@ def test_captions_of_validation_data_have_the_vocabulary_of_the_training_data(
 
 def test_a_writer_tokenizes_captions_and_appends_with_the_same_tokenizer(tmp_path: Path) -> None:
     pixels = np.zeros((8, 8, 3), np.uint8)
-    with stoker.Writer(tmp_path / "out", caption_column="texts", tokenizer="bytes") as writer:
+    with stoker.Writer(
+        tmp_path / "out", captions=stoker.Captions(caption_column="texts", tokenizer="bytes")
+    ) as writer:
         for texts in (CAPTIONS[0], "dogs, three"):
             writer.write(pixels, texts=texts)
     with stoker.Writer(tmp_path / "out", append=True) as writer:
@@ -117,8 +124,7 @@ def test_captions_of_a_dataset_in_python_become_token_ids(tmp_path: Path) -> Non
     summary = stoker.convert(
         [{"image": pixels, "texts": texts} for texts in KEPT],
         tmp_path / "out",
-        caption_column="texts",
-        tokenizer="bytes",
+        captions=stoker.Captions(caption_column="texts", tokenizer="bytes"),
     )
     assert summary.written == 3
     assert _captions(tmp_path / "out") == KEPT
@@ -126,7 +132,11 @@ def test_captions_of_a_dataset_in_python_become_token_ids(tmp_path: Path) -> Non
 
 def test_append_tokenizes_captions_as_those_of_the_dataset(folder: Path, tmp_path: Path) -> None:
     rows = [{"path": f"{n}.png", "text": f"photo {n}"} for n in range(2)]
-    stoker.convert(_jsonl(folder, rows), tmp_path / "out", caption_column="text", tokenizer="bytes")
+    stoker.convert(
+        _jsonl(folder, rows),
+        tmp_path / "out",
+        captions=stoker.Captions(caption_column="text", tokenizer="bytes"),
+    )
     more = _jsonl(folder, [{"path": "2.png", "text": "photo 2"}])
     stoker.append(tmp_path / "out", more)
     assert _captions(tmp_path / "out") == [["photo 0"], ["photo 1"], ["photo 2"]]
@@ -158,25 +168,27 @@ def test_captions_that_cannot_be_read_are_refused(
     rows: list[dict[str, Any]], options: dict[str, Any], message: str, folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
-        stoker.convert(_jsonl(folder, rows), tmp_path / "out", **options)
+        stoker.convert(_jsonl(folder, rows), tmp_path / "out", **convert_options(options))
 
 
 def test_a_writer_refuses_captions_without_a_tokenizer_and_samples_without_captions(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(ConfigError, match="need a tokenizer"):
-        stoker.Writer(tmp_path / "a", caption_column="text")
+        stoker.Writer(tmp_path / "a", captions=stoker.Captions(caption_column="text"))
     with pytest.raises(ConfigError, match="bos is for captions"):
-        stoker.Writer(tmp_path / "a", bos=True)
+        stoker.Writer(tmp_path / "a", captions=stoker.Captions(bos=True))
     with (
         pytest.raises(ConfigError, match="text is missing"),
-        stoker.Writer(tmp_path / "b", caption_column="text", tokenizer="bytes") as writer,
+        stoker.Writer(
+            tmp_path / "b", captions=stoker.Captions(caption_column="text", tokenizer="bytes")
+        ) as writer,
     ):
         writer.write(np.zeros((8, 8, 3), np.uint8))
 
 
 def test_info_states_the_number_of_captions_and_tokens(folder: Path, tmp_path: Path) -> None:
     source, options = _source("jsonl", folder, tmp_path)
-    stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    stoker.convert(source, tmp_path / "out", **convert_options({"tokenizer": "bytes", **options}))
     printed = " ".join(run("info", tmp_path / "out").split())
     assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.data.words import WORDS
 
 import stoker
@@ -16,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def test_a_dataset_is_not_replaced_without_overwrite(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "out", shards=3)
+    stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=3))
     before = read_files(tmp_path / "out")
     with pytest.raises(DatasetError, match="overwrite"):
-        stoker.convert(photos, tmp_path / "out", shards=2)
+        stoker.convert(photos, tmp_path / "out", storage=stoker.ImageStorage(shards=2))
     assert read_files(tmp_path / "out") == before
 
 
@@ -39,20 +40,20 @@ def test_a_foreign_file_is_not_replaced_without_overwrite(photos: Path, tmp_path
 def test_overwrite_replaces_the_dataset_and_no_other_file(
     photos: Path, tmp_path: Path, container: Any
 ) -> None:
-    stoker.convert(photos, tmp_path / "out", shards=5, format=container)
+    stoker.convert(photos, tmp_path / "out", container=container, storage=stoker.ImageStorage(shards=5))
     (tmp_path / "out/notes.txt").write_text("kept")
-    stoker.convert(photos, tmp_path / "out", shards=2, overwrite=True)
-    stoker.convert(photos, tmp_path / "fresh", shards=2)
+    stoker.convert(photos, tmp_path / "out", overwrite=True, storage=stoker.ImageStorage(shards=2))
+    stoker.convert(photos, tmp_path / "fresh", storage=stoker.ImageStorage(shards=2))
     assert read_files(tmp_path / "out") == {**read_files(tmp_path / "fresh"), "notes.txt": b"kept"}
 
 
 def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "source", shards=1)
+    stoker.convert(photos, tmp_path / "source", storage=stoker.ImageStorage(shards=1))
     (tmp_path / "out").mkdir()
     shard = tmp_path / "out" / "external.tfrecord"
     before = (tmp_path / "source/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
     external_index.index([shard], tmp_path / "out")
-    stoker.convert(photos, tmp_path / "out", shards=1, seed=1, overwrite=True)
+    stoker.convert(photos, tmp_path / "out", seed=1, overwrite=True, storage=stoker.ImageStorage(shards=1))
     assert stoker.verify(tmp_path / "out").ok
     assert shard.read_bytes() == before
 
@@ -60,7 +61,9 @@ def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: 
 @pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
 def test_a_missing_source_is_refused(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
-        stoker.convert(tmp_path / "nowhere", tmp_path / "out", source_format=kind)
+        stoker.convert(
+            tmp_path / "nowhere", tmp_path / "out", source_options=stoker.SourceOptions(source_format=kind)
+        )
     assert caught.value.path == str(tmp_path / "nowhere")
 
 
@@ -101,7 +104,7 @@ def test_no_split_may_lie_in_the_source(photos: Path, tmp_path: Path) -> None:
         ({"shard_size": "1MB", "shards": 2}, "shards are made by one of"),
         ({"val": 1.5}, "val must be a share"),
         ({"resize": "big"}, "resize must be"),
-        ({"shards": 0}, "shards are made by one of"),
+        ({"shards": 0}, "shards must be at least 1"),
     ],
     ids=str,
 )
@@ -109,7 +112,7 @@ def test_invalid_options_are_refused(
     photos: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert(photos, tmp_path / "out", **options)
+        stoker.convert(photos, tmp_path / "out", **convert_options(options))
     assert not (tmp_path / "out").exists()
 
 
@@ -123,7 +126,9 @@ def test_an_option_under_its_former_name_is_refused_with_the_new_one(photos: Pat
 def test_class_depth_is_refused_for_a_list(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nphotos/cat/1.jpg,a\n")
     with pytest.raises(ConfigError, match="class_depth"):
-        stoker.convert(tmp_path / "list.csv", tmp_path / "out", class_depth=1)
+        stoker.convert(
+            tmp_path / "list.csv", tmp_path / "out", source_options=stoker.SourceOptions(class_depth=1)
+        )
 
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
@@ -136,9 +141,9 @@ def test_a_class_without_an_image_is_refused(photos: Path, tmp_path: Path, kind:
     source = photos if kind == "folder" else photos / "list.csv"
     with pytest.raises(SourceError, match="classes without an image: fox") as caught:
         stoker.convert(source, tmp_path / "out")
-    assert "--allow-missing-classes" in str(caught.value.hint)
+    assert "allow_missing_classes" in str(caught.value.hint)
     assert not (tmp_path / "out").exists()
-    stoker.convert(source, tmp_path / "out", allow_missing_classes=True)
+    stoker.convert(source, tmp_path / "out", selection=stoker.Selection(allow_missing_classes=True))
     assert "fox" not in stoker.open(tmp_path / "out").classes
 
 
@@ -155,7 +160,9 @@ def test_links_in_a_source_can_be_left_out(photos: Path, tmp_path: Path) -> None
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "cat").symlink_to(photos / "cat")
     with pytest.raises(SourceError, match="no image in a class folder"):
-        stoker.convert(tmp_path / "links", tmp_path / "out", follow_links=False)
+        stoker.convert(
+            tmp_path / "links", tmp_path / "out", source_options=stoker.SourceOptions(follow_links=False)
+        )
 
 
 @pytest.mark.parametrize("option", [{"quality": 80}, {"subsampling": "444"}])
@@ -164,10 +171,10 @@ def test_options_of_jpegs_are_refused_where_no_jpeg_is_encoded(
 ) -> None:
     for encoding in ({}, {"encoding": "png"}, {"encoding": "raw", "resize": "squash=8x8"}):
         with pytest.raises(ConfigError, match="is for JPEGs that are encoded anew"):
-            stoker.convert(photos, tmp_path / "out", **option, **encoding)
+            stoker.convert(photos, tmp_path / "out", **convert_options({**option, **encoding}))
     assert not (tmp_path / "out").exists()
-    stoker.convert(photos, tmp_path / "resized", resize="shorter=8", **option)
-    stoker.convert(photos, tmp_path / "jpeg", encoding="jpeg", **option)
+    stoker.convert(photos, tmp_path / "resized", resize="shorter=8", **convert_options(option))
+    stoker.convert(photos, tmp_path / "jpeg", encoding="jpeg", **convert_options(option))
 
 
 class TestStrict:

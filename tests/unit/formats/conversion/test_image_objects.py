@@ -15,6 +15,7 @@ import pytest
 from helpers.command_line import run
 from helpers.data.datasets import rewrite_index
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.data.pictures import exif, png
 from helpers.processes.disk_calls import full_disk
 from hypothesis import example, given
@@ -31,7 +32,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.sources.options import SourceOptions
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
-from stoker.pipeline.commands.summary import class_table, facts
+from stoker.pipeline.commands.summary import class_table, summary_rows
 
 MODES: list[tuple[Any, int, int]] = [
     ("shorter", 40, 40),
@@ -358,7 +359,7 @@ def test_verification_finds_wrong_objects_in_the_index(
 
 
 def test_info_describes_annotations(dataset: stoker.Dataset) -> None:
-    shown = dict(facts(dataset))
+    shown = dict(summary_rows(dataset))
     assert shown["tasks"] == "boxes, instances"
     assert shown["objects"] == "2, 1 of them crowds"
     assert shown["objects per image"] == "2 to 2, mean 2.0"
@@ -366,7 +367,7 @@ def test_info_describes_annotations(dataset: stoker.Dataset) -> None:
     assert shown["side of objects"].startswith("7 px, 7 px, 7 px")
     assert class_table(dataset).columns[2].header == "objects"
     assert list(class_table(dataset).columns[2].cells) == ["2"]
-    assert "objects" not in dict(facts(dataset.select([])))
+    assert "objects" not in dict(summary_rows(dataset.select([])))
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
@@ -383,7 +384,9 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(tmp_path: Path, con
 
     def convert(name: str) -> dict[str, bytes]:
         options: dict[str, Any] = {"format": container, "shard_records": 2, "num_threads": 1, "seed": 1}
-        stoker.convert(tmp_path / "x.json", tmp_path / name, masks=tmp_path / "masks", **options)
+        stoker.convert(
+            tmp_path / "x.json", tmp_path / name, **convert_options({"masks": tmp_path / "masks", **options})
+        )
         return read_files(tmp_path / name)
 
     whole = convert("whole")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from helpers.command_line import run
 from helpers.data.annotations.coco_files import document, write, write_images
+from helpers.data.options import convert_options
 from helpers.processes.disk_calls import full_disk
 
 import stoker
@@ -25,7 +26,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def convert(folder: Path, **options: Any) -> stoker.Dataset:
-    stoker.convert(folder / "instances.json", folder / "out", images=folder / "images", **options)
+    stoker.convert(
+        folder / "instances.json", folder / "out", **convert_options({"images": folder / "images", **options})
+    )
     return stoker.open(folder / "out")
 
 
@@ -39,7 +42,8 @@ def test_the_command_refuses_a_source_whose_images_are_missing_unless_the_loss_i
         run(*command)
     text = str(refused.value)
     assert "3 of 5 images and objects would be left out, more than 1%: 3 x unreadable" in text
-    assert "--allow-loss 60%" in text
+    assert "allow_loss=0.6" in text
+    assert "allow_loss is --allow-loss" in text
     assert not (folder / "out").exists()
     run(*command, "--allow-loss", "60%")
     assert stoker.open(folder / "out").keys([0]) == ["a.png"]
@@ -59,7 +63,7 @@ def test_a_folder_of_classes_may_lose_any_share_by_default(tmp_path: Path, make_
     for number in range(3):
         (tmp_path / "src" / "cat" / f"{number}.jpg").write_bytes(make_jpeg(number)[: None if number else 200])
     with pytest.raises(SourceError, match="1 of 3 images and objects"):
-        stoker.convert(tmp_path / "src", tmp_path / "out", allow_loss=0.1)
+        stoker.convert(tmp_path / "src", tmp_path / "out", selection=stoker.Selection(allow_loss=0.1))
     stoker.convert(tmp_path / "src", tmp_path / "out")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import convert_options
 from helpers.data.pictures import noise
 from PIL import Image
 
@@ -105,7 +106,7 @@ def test_fields_are_named_renamed_and_left_out(tmp_path: Path) -> None:
         return {"picture": noise(i), "fine": i % 2, "uuid": f"u{i}", "junk": object()}
 
     fields = {"picture": "image", "fine": "label", "uuid": "key", "junk": None}
-    stoker.convert(MapStyle(item), tmp_path / "out", fields=fields)
+    stoker.convert(MapStyle(item), tmp_path / "out", source_options=stoker.SourceOptions(fields=fields))
     dataset = stoker.open(tmp_path / "out")
     assert dataset.keys(range(2)) == ["u0", "u1"]
     assert "junk" not in dataset.columns
@@ -181,9 +182,21 @@ def end_process(number: int) -> Any:
 
 
 def test_a_function_makes_the_same_samples_in_any_number_of_processes(tmp_path: Path) -> None:
-    summary = stoker.convert(range(40), tmp_path / "two", make=make_sample, num_threads=2, shard_records=9)
+    summary = stoker.convert(
+        range(40),
+        tmp_path / "two",
+        num_threads=2,
+        source_options=stoker.SourceOptions(make=make_sample),
+        storage=stoker.ImageStorage(shard_records=9),
+    )
     assert (summary.written, summary.skipped) == (39, {"left out by make": 1})
-    stoker.convert(range(40), tmp_path / "one", make=make_sample, num_threads=1, shard_records=9)
+    stoker.convert(
+        range(40),
+        tmp_path / "one",
+        num_threads=1,
+        source_options=stoker.SourceOptions(make=make_sample),
+        storage=stoker.ImageStorage(shard_records=9),
+    )
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
     dataset = stoker.open(tmp_path / "one")
     assert dataset.keys([0, 12, 13]) == ["n0", "n12", "n14"]
@@ -193,13 +206,20 @@ def test_a_function_makes_the_same_samples_in_any_number_of_processes(tmp_path: 
 
 def test_an_error_of_the_function_names_its_input_and_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="make raised ZeroDivisionError for input 5"):
-        stoker.convert(range(40), tmp_path / "out", make=raise_for_five, num_threads=2)
+        stoker.convert(
+            range(40),
+            tmp_path / "out",
+            num_threads=2,
+            source_options=stoker.SourceOptions(make=raise_for_five),
+        )
     assert not (tmp_path / "out").exists()
 
 
 def test_the_death_of_a_process_is_an_error_and_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="a process that makes samples has died"):
-        stoker.convert(range(40), tmp_path / "out", make=end_process, num_threads=1)
+        stoker.convert(
+            range(40), tmp_path / "out", num_threads=1, source_options=stoker.SourceOptions(make=end_process)
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -235,4 +255,4 @@ def test_sources_and_options_that_do_not_fit_are_refused(
     tmp_path: Path, source: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
-        stoker.convert(source, tmp_path / "out", **options)
+        stoker.convert(source, tmp_path / "out", **convert_options(options))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import writer_options
 from helpers.data.pictures import noise, png
 from helpers.loaders.flat import image_arguments
 from helpers.processes.disk_calls import full_disk
@@ -32,7 +33,12 @@ def load(dataset: Any, **options: Any) -> list[Any]:
 def test_samples_are_read_back_as_they_were_written(
     tmp_path: Path, make_jpeg: Callable[..., bytes], container: str
 ) -> None:
-    with stoker.Writer(tmp_path / "out", classes=["cat", "dog"], format=container, shard_records=3) as writer:
+    with stoker.Writer(
+        tmp_path / "out",
+        classes=["cat", "dog"],
+        container=container,
+        storage=stoker.ImageStorage(shard_records=3),
+    ) as writer:
         for i in range(8):
             writer.write(
                 make_jpeg(i),
@@ -60,8 +66,10 @@ def test_samples_are_read_back_as_they_were_written(
 def test_a_writer_makes_the_bytes_of_a_conversion_but_for_the_options_in_the_manifest(
     photos: Path, tmp_path: Path
 ) -> None:
-    stoker.convert(photos, tmp_path / "converted", shard_records=10)
-    with stoker.Writer(tmp_path / "written", classes=["cat", "dog", "eel"], shard_records=10) as writer:
+    stoker.convert(photos, tmp_path / "converted", storage=stoker.ImageStorage(shard_records=10))
+    with stoker.Writer(
+        tmp_path / "written", classes=["cat", "dog", "eel"], storage=stoker.ImageStorage(shard_records=10)
+    ) as writer:
         for file in sorted(photos.rglob("*.jpg")):
             writer.write(file, label=file.parent.name, key=file.relative_to(photos).as_posix())
     converted, written = read_files(tmp_path / "converted"), read_files(tmp_path / "written")
@@ -225,7 +233,7 @@ def test_a_column_with_a_name_of_the_index_is_refused(tmp_path: Path, name: str)
 def test_the_error_for_a_broken_image_names_its_key_and_all_others_are_kept(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
-    writer = stoker.Writer(tmp_path / "out", num_threads=1)
+    writer = stoker.Writer(tmp_path / "out", num_threads=1, strict=True)
     writer.write(make_jpeg(0))
     writer.write(make_jpeg(1)[:-30], key="broken")
 
@@ -254,7 +262,7 @@ def test_a_writer_that_is_not_strict_counts_broken_images(
 
 def test_there_is_no_dataset_before_the_end_or_after_an_error(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    writer = stoker.Writer(target, shard_records=2)
+    writer = stoker.Writer(target, storage=stoker.ImageStorage(shard_records=2))
     for i in range(100):
         writer.write(noise(i))
     with pytest.raises(DatasetError):
@@ -310,7 +318,7 @@ def test_a_writer_without_references_releases_its_folder(tmp_path: Path) -> None
 
 
 def test_threads_can_share_a_writer(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "out", shard_records=7) as writer:
+    with stoker.Writer(tmp_path / "out", storage=stoker.ImageStorage(shard_records=7)) as writer:
         threads = [
             threading.Thread(target=lambda i=i: [writer.write(noise(0), thread=i) for _ in range(20)])
             for i in range(4)
@@ -325,7 +333,7 @@ def test_threads_can_share_a_writer(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_writer_and_leaves_no_file(tmp_path: Path) -> None:
-    writer = stoker.Writer(tmp_path / "out", shard_records=2)
+    writer = stoker.Writer(tmp_path / "out", storage=stoker.ImageStorage(shard_records=2))
     for i in range(3):
         writer.write(noise(i))
     with full_disk(), pytest.raises(WriteError, match="the disk is full"):
@@ -339,7 +347,9 @@ def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
 ) -> None:
     memory.mkdir("/bucket")
     for target in (tmp_path / "out", "memory://bucket/out"):
-        with stoker.Writer(target, shard_records=2, format=container) as writer:
+        with stoker.Writer(
+            target, container=container, storage=stoker.ImageStorage(shard_records=2)
+        ) as writer:
             for i in range(5):
                 writer.write(noise(i), label=("cat", "dog")[i % 2], depth=np.full((2, i), i))
     memory.get("/bucket/out", str(tmp_path / "copy"), recursive=True)
@@ -348,7 +358,7 @@ def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
 
 def test_there_is_no_dataset_at_a_url_before_the_end_or_after_abandoning(memory: Any) -> None:
     memory.mkdir("/bucket")
-    writer = stoker.Writer("memory://bucket/out", shard_records=1)
+    writer = stoker.Writer("memory://bucket/out", storage=stoker.ImageStorage(shard_records=1))
     for i in range(4):
         writer.write(noise(i))
     assert not memory.exists("/bucket/out/dataset.json")
@@ -388,4 +398,4 @@ def test_a_dataset_at_a_url_is_replaced_only_with_overwrite(tmp_path: Path, memo
 )
 def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.Writer(**{"target": tmp_path / "out", **options})
+        stoker.Writer(**writer_options({"target": tmp_path / "out", **options}))

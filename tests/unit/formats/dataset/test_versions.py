@@ -119,10 +119,10 @@ def test_every_version_of_a_dataset_has_the_sha256_of_its_files(
     photos: Path, tmp_path: Path, container: str
 ) -> None:
     first, more, merged = tmp_path / "first", tmp_path / "more", tmp_path / "merged"
-    stoker.convert(photos, first, shards=2, format=container)
+    stoker.convert(photos, first, container=container, storage=stoker.ImageStorage(shards=2))
     assert stored(first) == computed(first)
     written = stoker.open(first)
-    with stoker.Writer(more, classes=written.classes, format=container) as writer:
+    with stoker.Writer(more, classes=written.classes, container=container) as writer:
         writer.write(image=written.read(0), label=0, key="new")
     stoker.merge([first, more], merged)
     assert stored(merged) == computed(merged)

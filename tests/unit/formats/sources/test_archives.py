@@ -154,8 +154,13 @@ def archives(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("source", ["", "{0..1}.tar", "*.tar"])
 def test_archives_are_converted_without_unpacking(archives: Path, tmp_path: Path, source: str) -> None:
-    assert stoker.convert(archives / source, tmp_path / "target", shards=1).written == 6
-    assert stoker.convert(archives / source, tmp_path / "target", shards=1).already
+    assert (
+        stoker.convert(archives / source, tmp_path / "target", storage=stoker.ImageStorage(shards=1)).written
+        == 6
+    )
+    assert stoker.convert(
+        archives / source, tmp_path / "target", storage=stoker.ImageStorage(shards=1)
+    ).already
     dataset = stoker.open(tmp_path / "target")
     assert dataset.keys(range(6)) == [f"../{shard}/{i}" for shard in range(2) for i in range(3)]
     assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
@@ -181,10 +186,14 @@ def test_a_member_without_a_field_is_left_out(archives: Path, tmp_path: Path) ->
 
 def test_fields_that_do_not_fit_the_source_are_refused(archives: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
-        stoker.convert(archives, tmp_path / "none", fields={"txt": "crc"})
+        stoker.convert(
+            archives, tmp_path / "none", source_options=stoker.SourceOptions(fields={"txt": "crc"})
+        )
     (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
     with pytest.raises(ConfigError, match="fields is for sources of the format table or mds or webdataset"):
-        stoker.convert(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
+        stoker.convert(
+            tmp_path / "list.csv", tmp_path / "none", source_options=stoker.SourceOptions(fields={"a": "b"})
+        )
 
 
 def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:

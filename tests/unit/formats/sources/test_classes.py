@@ -13,6 +13,7 @@ import pytest
 from helpers.command_line import run
 from helpers.data.annotations.coco_files import convert, document
 from helpers.data.datasets import converted
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
@@ -84,7 +85,9 @@ def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Call
 
 def test_classes_of_a_source_without_labels_are_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this source has none"):
-        stoker.convert(photos, tmp_path / "out", masks=photos, classes=["cat"])
+        stoker.convert(
+            photos, tmp_path / "out", classes=["cat"], source_options=stoker.SourceOptions(masks=photos)
+        )
 
 
 @pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
@@ -149,7 +152,9 @@ def test_small_classes_are_left_out_and_large_ones_cut(pets: Path, tmp_path: Pat
     }
     lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
     assert [json.loads(line)["key"].split("/")[0] for line in lines] == ["cat", "cat", "dog", "dog"]
-    assert stoker.convert(pets, dataset.path, min_per_class=3, max_per_class=4, seed=1).already
+    assert stoker.convert(
+        pets, dataset.path, seed=1, selection=stoker.Selection(min_per_class=3, max_per_class=4)
+    ).already
 
 
 def test_the_seed_and_the_keys_choose_the_images_of_a_large_class(pets: Path, tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_chosen_classes_have_the_numbers_of_the_given_names(pets: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_per_class": 0}, "min_per_class must be 1 or more"),
+        ({"min_per_class": 0}, "min_per_class must be at least 1"),
         ({"min_per_class": 3, "max_per_class": 2}, "at most max_per_class, found 3 and 2"),
         ({"skip_other_classes": True}, "skip_other_classes needs classes"),
         ({"min_per_class": 7}, "no sample is left: class with fewer than 7 images"),
@@ -188,14 +193,14 @@ def test_limits_that_leave_no_sample_or_contradict_each_other_are_refused(
     pets: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ConfigError, SourceError), match=message):
-        stoker.convert(pets, tmp_path / "none", **options)
+        stoker.convert(pets, tmp_path / "none", **convert_options(options))
 
 
 def test_limits_for_samples_of_several_labels_are_refused(pets: Path, tmp_path: Path) -> None:
     file = pets / "list.json"
     file.write_text(json.dumps([{"path": "cat/0.jpg", "labels": [1, 2]}]))
     with pytest.raises(ConfigError, match="one label each, and these have several"):
-        stoker.convert(file, tmp_path / "none", max_per_class=1)
+        stoker.convert(file, tmp_path / "none", selection=stoker.Selection(max_per_class=1))
 
 
 def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> None:
@@ -249,7 +254,10 @@ def test_classes_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> No
         (tmp_path / "src" / name).mkdir(parents=True)
         (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
     stoker.convert(
-        tmp_path / "src", tmp_path / "out", class_map=["cat:pet", "dog:pet"], classes=["eel", "pet"]
+        tmp_path / "src",
+        tmp_path / "out",
+        classes=["eel", "pet"],
+        selection=stoker.Selection(class_map=["cat:pet", "dog:pet"]),
     )
     assert stoker.open(tmp_path / "out").labels.tolist() == [1, 1, 0]
 

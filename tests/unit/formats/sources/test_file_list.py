@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.errors import SourceError
@@ -221,7 +222,12 @@ def test_a_list_of_caffe_has_paths_and_numbers(folder: Path, tmp_path: Path) -> 
     (tmp_path / "train.txt").write_text("0.jpg 1\n\n1.jpg\t0\r\nno file.jpg 1\n")
     (tmp_path / "labels.txt").write_text("cat\ndog\n")
     classes = parse_class_names(str(tmp_path / "labels.txt"))
-    stoker.convert(tmp_path / "train.txt", tmp_path / "out", images=folder / "images", classes=classes)
+    stoker.convert(
+        tmp_path / "train.txt",
+        tmp_path / "out",
+        classes=classes,
+        source_options=stoker.SourceOptions(images=folder / "images"),
+    )
     dataset = stoker.open(tmp_path / "out")
     assert dataset.keys([0, 1]) == ["0.jpg", "1.jpg"]
     assert (dataset.labels.tolist(), dataset.classes) == ([1, 0], ("cat", "dog"))
@@ -237,13 +243,13 @@ def test_options_name_the_columns_and_the_suffix_of_paths(folder: Path, suffix: 
     file = folder / f"train{suffix}"
     file.write_text("\n".join(lines))
     columns = {"path_column": "id", "label_column": "breed", "suffix": ".jpg"}
-    stoker.convert(file, folder / "target", images=folder / "images", **columns)
+    stoker.convert(file, folder / "target", **convert_options({"images": folder / "images", **columns}))
     dataset = stoker.open(folder / "target")
     assert dataset.keys([0, 1]) == ["0.jpg", "1.jpg"]
     assert [dataset.classes[label] for label in dataset.labels] == ["pug", "cur"]
     assert dataset.column("age").tolist() == [3, 4]
     with pytest.raises(SourceError, match="has no path: it has id, label"):
-        stoker.convert(file, folder / "none", label_column="breed")
+        stoker.convert(file, folder / "none", source_options=stoker.SourceOptions(label_column="breed"))
 
 
 @pytest.fixture

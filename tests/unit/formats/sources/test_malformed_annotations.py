@@ -173,7 +173,7 @@ def _picture(path: Path) -> None:
 
 
 def _skips(folder: Path, source: Path) -> list[dict[str, str]]:
-    stoker.convert(source, folder / "out", allow_loss=1)
+    stoker.convert(source, folder / "out", selection=stoker.Selection(allow_loss=1))
     return [json.loads(line) for line in (folder / "out" / "skipped.jsonl").read_text().splitlines()]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.options import convert_options
 from helpers.data.pictures import decode, encode
 from PIL import Image
 
@@ -50,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
     options = {"allow_loss": 1, **options}  # tests look at the skipped parts
-    stoker.convert(root / "images", root / name, masks=root / "masks", **options)
+    stoker.convert(root / "images", root / name, **convert_options({"masks": root / "masks", **options}))
     return stoker.open(root / name)
 
 
@@ -124,7 +125,7 @@ def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
     convert(root)
     (said,) = caplog.messages
     assert "masks such as a/ADE_train_0.png are taken as classes as they are, so class 0 is" in said
-    assert "--mask-map ade20k" in said
+    assert "mask_map='ade20k'" in said
     (root / "classes.txt").write_text("\n".join(map(str, range(151))))
     convert(root, "named")
     assert caplog.messages == [said]
@@ -139,14 +140,14 @@ def test_masks_of_cityscapes_are_found_by_their_endings(tmp_path: Path) -> None:
         for seed, ending in enumerate(("color", "instanceIds", "labelIds", "labelTrainIds")[: 4 - i]):
             path = tmp_path / "gtFine/train/ulm" / f"ulm_{i}_gtFine_{ending}.png"
             path.write_bytes(png(Image.fromarray(values(seed))))
-    folders = {"src": tmp_path / "leftImg8bit", "masks": tmp_path / "gtFine"}
+    folders = {"source": tmp_path / "leftImg8bit", "masks": tmp_path / "gtFine"}
     with pytest.raises(
         ConfigError, match=r"ulm_1_gtFine_labelIds.png are Cityscapes' labelIds, which are not"
     ):
-        stoker.convert(dst=tmp_path / "out", **folders)
+        stoker.convert(target=tmp_path / "out", **convert_options(folders))
     with pytest.raises(ConfigError, match=r"ulm_0_gtFine_labelTrainIds.png are the training classes already"):
-        stoker.convert(dst=tmp_path / "out", **folders, mask_map="cityscapes")
-    stoker.convert(dst=tmp_path / "out", **folders, mask_map="none")
+        stoker.convert(target=tmp_path / "out", **convert_options({"mask_map": "cityscapes", **folders}))
+    stoker.convert(target=tmp_path / "out", **convert_options({"mask_map": "none", **folders}))
     dataset = stoker.open(tmp_path / "out")
     np.testing.assert_array_equal(decode(dataset.mask(0)), values(3))
     np.testing.assert_array_equal(decode(dataset.mask(1)), values(2))
@@ -199,7 +200,12 @@ def test_objects_stay_with_their_images_if_an_image_has_no_mask(root: Path) -> N
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{i} 0.5 0.5 0.5 0.5\n")
     (root / "masks" / "a" / "0.png").unlink()
-    stoker.convert(root / "images", root / "out", masks=root / "masks", source_format="yolo", allow_loss=1)
+    stoker.convert(
+        root / "images",
+        root / "out",
+        source_options=stoker.SourceOptions(masks=root / "masks", source_format="yolo"),
+        selection=stoker.Selection(allow_loss=1),
+    )
     dataset = stoker.open(root / "out")
     keys = dataset.keys(range(3))
     assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
@@ -207,7 +213,9 @@ def test_objects_stay_with_their_images_if_an_image_has_no_mask(root: Path) -> N
 
 def test_a_list_with_labels_may_have_masks(root: Path) -> None:
     (root / "list.csv").write_text("path,label\nimages/a/0.jpg,x\nimages/b/1.jpg,y\nimages/b/3.jpg,y\n")
-    stoker.convert(root / "list.csv", root / "out", masks=root / "masks", val="50%")
+    stoker.convert(
+        root / "list.csv", root / "out", val="50%", source_options=stoker.SourceOptions(masks=root / "masks")
+    )
     train, val = (stoker.open(root / "out" / split) for split in ("train", "val"))
     assert train.tasks == val.tasks == {"label", "segmentation"}
     assert len(train) + len(val) == 3
@@ -247,16 +255,20 @@ def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="ignore_index"):
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
-        stoker.convert(root / "images", root / "out", source_format="pairs")
+        stoker.convert(
+            root / "images", root / "out", source_options=stoker.SourceOptions(source_format="pairs")
+        )
     message = "images is for sources of the format list or coco or open_images"
     with pytest.raises(ConfigError, match=message):
-        stoker.convert(root / "images", root / "out", images=root)
+        stoker.convert(root / "images", root / "out", source_options=stoker.SourceOptions(images=root))
 
 
 def test_a_folder_without_masks_is_refused(root: Path) -> None:
     (root / "none").mkdir()
     with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
-        stoker.convert(root / "images", root / "out", masks=root / "none")
+        stoker.convert(
+            root / "images", root / "out", source_options=stoker.SourceOptions(masks=root / "none")
+        )
 
 
 def test_masks_of_no_image_are_ignored(root: Path) -> None:

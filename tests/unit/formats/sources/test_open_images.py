@@ -89,7 +89,12 @@ def test_a_malformed_object_is_left_out_with_its_reason(
     source = WRITE[name](tmp_path / "source", malformed)
     masks = source.parent / "masks"
     instances = masks if masks.exists() else None
-    summary = stoker.convert(source, tmp_path / "out", instances=instances, allow_loss=1)
+    summary = stoker.convert(
+        source,
+        tmp_path / "out",
+        source_options=stoker.SourceOptions(instances=instances),
+        selection=stoker.Selection(allow_loss=1),
+    )
     assert dict(summary.skipped) == {reason: 1}
 
 
@@ -113,7 +118,9 @@ def test_open_images_has_names_of_classes_groups_and_flags(tmp_path: Path) -> No
 
 def test_open_images_has_masks_of_objects_in_the_size_of_the_image(tmp_path: Path) -> None:
     source = open_images_masks(tmp_path / "a")
-    stoker.convert(source, tmp_path / "out", instances=tmp_path / "a" / "masks")
+    stoker.convert(
+        source, tmp_path / "out", source_options=stoker.SourceOptions(instances=tmp_path / "a" / "masks")
+    )
     found = stoker.open(tmp_path / "out").annotations([0])
     np.testing.assert_allclose(found.boxes, [[3, 2, 15, 10]])
     assert found.runs is not None
@@ -127,13 +134,19 @@ def test_masks_are_given_if_and_only_if_the_csv_names_them(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"the folder of the masks is not given(?s:.)*instances"):
         stoker.convert(source, tmp_path / "other")
     with pytest.raises(ConfigError, match="the CSV names no instance masks"):
-        stoker.convert(open_images(tmp_path / "b"), tmp_path / "other", instances=tmp_path / "a" / "masks")
+        stoker.convert(
+            open_images(tmp_path / "b"),
+            tmp_path / "other",
+            source_options=stoker.SourceOptions(instances=tmp_path / "a" / "masks"),
+        )
 
 
 def test_open_images_without_its_images_or_columns_is_refused(tmp_path: Path) -> None:
     source = open_images(tmp_path / "o")
     with pytest.raises(SourceError, match=r"(?s)not one of the 1 images that x.csv names is there.*images"):
-        stoker.convert(source, tmp_path / "out", images=tmp_path)
+        stoker.convert(source, tmp_path / "out", source_options=stoker.SourceOptions(images=tmp_path))
     source.write_text("ImageID,LabelName\na,b\n")
     with pytest.raises(SourceError, match="the CSV has no column XMax, XMin, YMax, YMin"):
-        stoker.convert(source, tmp_path / "out", source_format="open_images")
+        stoker.convert(
+            source, tmp_path / "out", source_options=stoker.SourceOptions(source_format="open_images")
+        )

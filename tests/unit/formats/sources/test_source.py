@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.options import convert_options
 from PIL import Image
 
 import stoker
@@ -106,7 +107,12 @@ def test_urls_give_the_records_of_a_disk(
         given = {} if masks is None else {"masks": f"{root}/{masks}"}
         assert find_format(Source(f"{root}/{name}", SourceOptions(**given))).name == expected
         summaries.append(
-            stoker.convert(f"{root}/{name}", tmp_path / side, shards=2, seed=1, allow_loss=1, **given)
+            stoker.convert(
+                f"{root}/{name}",
+                tmp_path / side,
+                seed=1,
+                **convert_options({"shards": 2, "allow_loss": 1, **given}),
+            )
         )
     assert summaries[0].written == summaries[1].written > 0
     assert summaries[0].skipped == summaries[1].skipped
@@ -134,7 +140,7 @@ def test_a_conversion_lists_each_folder_of_a_url_once(
 
     # The storage in memory also lists a folder to look up named files, so its calls show no difference.
     monkeypatch.setattr(Store, "files", files)
-    stoker.convert(f"{urls['memory']}/{name}", tmp_path / "out", allow_loss=1)
+    stoker.convert(f"{urls['memory']}/{name}", tmp_path / "out", selection=stoker.Selection(allow_loss=1))
     assert listed
     assert len(set(listed)) == len(listed)
 
@@ -143,7 +149,12 @@ def test_images_at_a_url_may_have_masks_on_a_disk(
     sources: Path, urls: dict[str, str], tmp_path: Path
 ) -> None:
     images = f"{urls['memory']}/pairs/images"
-    stoker.convert(images, tmp_path / "out", allow_loss=1, masks=sources / "pairs" / "masks")
+    stoker.convert(
+        images,
+        tmp_path / "out",
+        selection=stoker.Selection(allow_loss=1),
+        source_options=stoker.SourceOptions(masks=sources / "pairs" / "masks"),
+    )
     dataset = stoker.open(tmp_path / "out")
     assert (len(dataset), dataset.manifest.annotations.mask_classes) == (2, ("sky", "sea"))
 
@@ -171,7 +182,9 @@ def test_the_error_about_a_missing_source_names_its_url(
     masks = {"masks": tmp_path} if kind == "pairs" else {}
     for root in urls.values():
         with pytest.raises((SourceError, StorageError)) as caught:
-            stoker.convert(f"{root}/nowhere", tmp_path / "out", source_format=kind, **masks)
+            stoker.convert(
+                f"{root}/nowhere", tmp_path / "out", **convert_options({"source_format": kind, **masks})
+            )
         assert str(caught.value.path).startswith(f"{root}/nowhere")
 
 

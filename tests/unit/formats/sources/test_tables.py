@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data.datasets import converted, read_all
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, SourceError
@@ -131,7 +132,9 @@ def test_columns_are_chosen_by_name(pictures: list[bytes], tmp_path: Path) -> No
     assert read_all(dataset) == pictures[::-1]
     assert dataset.keys([0, 6]) == ["0", "6"]
     with pytest.raises(ConfigError, match="no column 'middle'"):
-        stoker.convert(file, tmp_path / "other", fields={"middle": "image"})
+        stoker.convert(
+            file, tmp_path / "other", source_options=stoker.SourceOptions(fields={"middle": "image"})
+        )
 
 
 def test_a_file_cut_short_is_named(pictures: list[bytes], tmp_path: Path) -> None:
@@ -175,8 +178,8 @@ def check_same_as_a_folder(pictures: list[bytes], tmp_path: Path, **options: Any
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     table = write(tmp_path / "data.parquet", {"image": pictures}, row_group_size=3)
-    stoker.convert(tmp_path / "photos", tmp_path / "a", unlabelled=True, **options)
-    stoker.convert(table, tmp_path / "b", **options)
+    stoker.convert(tmp_path / "photos", tmp_path / "a", **convert_options({"unlabelled": True, **options}))
+    stoker.convert(table, tmp_path / "b", **convert_options(options))
     for split in ("train", "val") if "val" in options else ("",):
         of_folder, of_table = stoker.open(tmp_path / "a" / split), stoker.open(tmp_path / "b" / split)
         assert of_table.keys(range(len(of_table))) == of_folder.keys(range(len(of_folder)))
@@ -202,12 +205,12 @@ def test_a_conversion_goes_on_after_it_was_stopped(pictures: list[bytes], tmp_pa
     for seed in (None, 0):
         options: dict[str, Any] = {"seed": seed, "shards": 3}
         with pytest.raises(KeyboardInterrupt):
-            stoker.convert(file, tmp_path / f"{seed}", progress=stop, **options)
-        summary = stoker.convert(file, tmp_path / f"{seed}", **options)
+            stoker.convert(file, tmp_path / f"{seed}", progress=stop, **convert_options(options))
+        summary = stoker.convert(file, tmp_path / f"{seed}", **convert_options(options))
         assert summary.images_per_second == 0  # all shards were there
-        stoker.convert(file, tmp_path / f"whole{seed}", **options)
+        stoker.convert(file, tmp_path / f"whole{seed}", **convert_options(options))
         assert read_all(stoker.open(tmp_path / f"{seed}")) == read_all(stoker.open(tmp_path / f"whole{seed}"))
-        assert stoker.convert(file, tmp_path / f"{seed}", **options).already
+        assert stoker.convert(file, tmp_path / f"{seed}", **convert_options(options)).already
 
 
 def test_an_arrow_file_whose_offsets_lead_out_of_it_is_an_error(

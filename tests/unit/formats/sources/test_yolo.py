@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.datasets import converted
+from helpers.data.options import convert_options
 from PIL import Image
 
 import stoker
@@ -237,7 +238,7 @@ def _images(folder: Path, names: str, labels: Path | None = None) -> None:
 
 def _convert(file: Path, **options: Any) -> dict[str, list[str]]:
     """Convert a source, check that each image of each split has its object, and return the keys by split."""
-    summary = stoker.convert(file, file.parent / "shards", **options)
+    summary = stoker.convert(file, file.parent / "shards", **convert_options(options))
     found = {}
     for split, folder in summary.datasets.items():
         assert folder == file.parent / "shards" / split

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.options import text_options
 from helpers.data.words import WORDS, count_words
 
 import stoker
@@ -45,7 +46,12 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
     rows = [{"q": line, "a": line[::-1]} for line in LINES]
     source.write_text("\n".join(map(json.dumps, rows)))
     summary = stoker.convert_text(
-        source, tmp_path / "d", tokenizer="bytes", fields=("q", "a"), format=container, shards=3
+        source,
+        tmp_path / "d",
+        tokenizer="bytes",
+        fields=("q", "a"),
+        container=container,
+        storage=stoker.Storage(shards=3),
     )
     assert (summary.written, summary.shards, summary.skipped) == (50, 3, {})
     dataset = stoker.open(tmp_path / "d")
@@ -68,7 +74,13 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
 def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
     for name, threads in (("a", 1), ("b", 4)):
         stoker.convert_text(
-            source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=threads, tokenizer=WORDS
+            source,
+            tmp_path / name,
+            seed=3,
+            val="20%",
+            num_threads=threads,
+            tokenizer=WORDS,
+            storage=stoker.Storage(shard_records=7),
         )
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
 
@@ -120,8 +132,8 @@ def test_parts_of_a_corpus_become_one_dataset(tmp_path: Path) -> None:
         part.write_text("\n".join(LINES[16 * number : 16 * number + 16]))
     whole = tmp_path / "whole.txt"
     whole.write_text("\n".join(LINES[:48]))
-    stoker.convert_text(whole, tmp_path / "a", tokenizer="bytes", shards=2)
-    summary = stoker.convert_text(parts, tmp_path / "b", tokenizer="bytes", shards=2)
+    stoker.convert_text(whole, tmp_path / "a", tokenizer="bytes", storage=stoker.Storage(shards=2))
+    summary = stoker.convert_text(parts, tmp_path / "b", tokenizer="bytes", storage=stoker.Storage(shards=2))
     assert summary.written == 48
     assert list(ids_of(tmp_path / "b").values()) == list(ids_of(tmp_path / "a").values())
 
@@ -162,7 +174,7 @@ def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
     ("options", "message"),
     [
         ({"tokenizer": "wordpiece"}, "bytes or the path of a tokenizers JSON"),
-        ({"format": "zip"}, "format"),
+        ({"container": "zip"}, "container"),
         ({"num_threads": 0}, "num_threads"),
         ({"fields": "answer"}, "fields must be a list of names, found 'answer'"),
         ({"progress": True}, "progress must be a function, found True"),
@@ -175,7 +187,7 @@ def test_invalid_options_are_refused(
     tmp_path: Path, source: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
+        stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
     assert not (tmp_path / "d" / "dataset.json").exists()
 
 
@@ -198,9 +210,9 @@ def test_the_same_command_on_a_finished_target_says_so(tmp_path: Path, source: P
     options: dict[str, Any] = {"tokenizer": tokenizer, "shards": 3, "seed": 2, "val": "20%"}
     with gzip.open(source, "at") as file:
         file.write("\n \nlast\n")  # a line without words is skipped
-    first = stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
+    first = stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
     files = read_files(tmp_path / "d")
-    again = stoker.convert_text(source, tmp_path / "d", **{"tokenizer": WORDS, **options})
+    again = stoker.convert_text(source, tmp_path / "d", **text_options({"tokenizer": WORDS, **options}))
     assert again == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
     assert read_files(tmp_path / "d") == files
 
@@ -221,7 +233,7 @@ def test_a_changed_text_is_not_already_converted_even_if_its_time_is_the_same(
 
 
 def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path) -> None:
-    stoker.convert_text(source, tmp_path / "d", shards=4, tokenizer=WORDS)
+    stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS, storage=stoker.Storage(shards=4))
     with pytest.raises(DatasetError, match="already"):
         stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
     stoker.convert_text(source, tmp_path / "d", tokenizer="bytes", overwrite=True)

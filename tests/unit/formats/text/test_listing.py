@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.options import text_options
 from helpers.data.words import WORDS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -386,7 +387,9 @@ def test_labels_columns_and_classes_that_do_not_fit_the_source_are_refused(
 ) -> None:
     source = write_row_columns(tmp_path / "t.jsonl", ROWS)
     with pytest.raises(error, match=message):
-        stoker.convert_text(source, tmp_path / "d", fields=["review"], **{"tokenizer": WORDS, **options})
+        stoker.convert_text(
+            source, tmp_path / "d", fields=["review"], **text_options({"tokenizer": WORDS, **options})
+        )
 
 
 def test_a_label_of_plain_lines_is_refused(tmp_path: Path) -> None:

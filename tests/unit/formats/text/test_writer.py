@@ -27,8 +27,12 @@ def ids(target: Path, position: int) -> list[int]:
 @pytest.mark.parametrize("tokenizer", [WORDS, "bytes"])
 def test_written_texts_have_the_tokens_of_the_same_lines_in_a_file(tmp_path: Path, tokenizer: str) -> None:
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
-    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, shards=2)
-    with stoker.TextWriter(tmp_path / "out", tokenizer=tokenizer, fields=["tokens"], shards=2) as writer:
+    stoker.convert_text(
+        tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, storage=stoker.Storage(shards=2)
+    )
+    with stoker.TextWriter(
+        tmp_path / "out", tokenizer=tokenizer, fields=["tokens"], storage=stoker.Storage(shards=2)
+    ) as writer:
         for text in TEXTS:
             writer.write(text)
         assert len(writer) == 4
@@ -136,4 +140,6 @@ def test_a_writer_without_texts_or_with_contradicting_options_is_refused(tmp_pat
     with pytest.raises(SourceError, match="no text was written"):
         stoker.TextWriter(tmp_path / "empty", tokenizer=WORDS).close()
     with pytest.raises(ConfigError, match="shards are made by one of"):
-        stoker.TextWriter(tmp_path / "other", shards=2, shard_records=3, tokenizer=WORDS)
+        stoker.TextWriter(
+            tmp_path / "other", tokenizer=WORDS, storage=stoker.Storage(shards=2, shard_records=3)
+        )

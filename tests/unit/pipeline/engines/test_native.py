@@ -355,7 +355,7 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
         Image.fromarray(noise).save(
             photos / f"{i}.jpg", quality=60, subsampling=i % 2 * 2, exif=exif(6 if i == 7 else 1)
         )
-    stoker.convert(photos.parent, tmp_path / "out", restarts=True, shards=1)
+    stoker.convert(photos.parent, tmp_path / "out", storage=stoker.ImageStorage(restarts=True, shards=1))
     return stoker.open(tmp_path / "out")
 
 

@@ -487,7 +487,9 @@ def write(folder: Path, objects: Any = OBJECTS, names: int = 2) -> Path:
     categories += [{"id": 100 + extra, "name": f"class {extra}"} for extra in range(names - 2)]
     truth = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "objects.json").write_text(json.dumps(truth))
-    stoker.convert(folder / "objects.json", folder / "shards", images=folder)
+    stoker.convert(
+        folder / "objects.json", folder / "shards", source_options=stoker.SourceOptions(images=folder)
+    )
     return folder / "shards"
 
 

@@ -24,7 +24,7 @@ COLUMNS = ("row", "embedding", "points", "depth")
 
 
 def write(target: Path, container: str = "tfrecord", samples: range = range(10)) -> Path:
-    with stoker.Writer(target, format=container, shard_records=4) as writer:
+    with stoker.Writer(target, container=container, storage=stoker.ImageStorage(shard_records=4)) as writer:
         for i in samples:
             arrays: dict[str, Any] = {"embedding": EMBEDDINGS[i], "points": POINTS[i], "depth": DEPTHS[i]}
             writer.write(np.full((8, 8, 3), i, np.uint8), key=f"k{i}", number=i, **arrays)

@@ -23,7 +23,9 @@ TEXTS = [[f"{'x' * (n % 5)}{n} {k}" for k in range(1 + n % 3)] for n in range(N)
 def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images with one to three captions as bytes, and the first of them as a column of texts."""
     root: Path = tmp_path_factory.mktemp("captions")
-    with stoker.Writer(root / "d", caption_column="texts", tokenizer="bytes") as writer:
+    with stoker.Writer(
+        root / "d", captions=stoker.Captions(caption_column="texts", tokenizer="bytes")
+    ) as writer:
         for n in range(N):
             writer.write(np.full((8, 8, 3), n, np.uint8), texts=TEXTS[n], text=TEXTS[n][0], label=n % 2)
     return root / "d"
@@ -113,7 +115,9 @@ def test_a_column_of_texts_is_tokenized_by_the_tokenizer_that_is_given(captioned
 
 
 def test_a_mixture_draws_the_captions_of_each_dataset(captioned: Path, tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "b", caption_column="c", tokenizer="bytes") as writer:
+    with stoker.Writer(
+        tmp_path / "b", captions=stoker.Captions(caption_column="c", tokenizer="bytes")
+    ) as writer:
         writer.write(np.zeros((8, 8, 3), np.uint8), c=["other", "another"], label=0)
     drawn = _drawn(_loader(stoker.mix([(captioned, N), (tmp_path / "b", 1)])))
     assert drawn.pop(N) in ("other", "another")
@@ -121,7 +125,9 @@ def test_a_mixture_draws_the_captions_of_each_dataset(captioned: Path, tmp_path:
 
 
 def test_a_cut_caption_keeps_the_special_token_at_its_end(tmp_path: Path) -> None:
-    with stoker.Writer(tmp_path / "d", caption_column="c", tokenizer="bytes", eos=True) as writer:
+    with stoker.Writer(
+        tmp_path / "d", captions=stoker.Captions(caption_column="c", tokenizer="bytes", eos=True)
+    ) as writer:
         writer.write(np.zeros((8, 8, 3), np.uint8), c="abcdef")
     (batch,) = _loader(tmp_path / "d", caption=Tokens(4), columns=("caption",))
     assert batch.caption.tolist() == [[*b"abc", 258]]

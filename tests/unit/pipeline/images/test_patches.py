@@ -193,7 +193,9 @@ def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of different shapes with one to three captions of 0 to 14 bytes."""
     root: Path = tmp_path_factory.mktemp("packed")
     rng = np.random.default_rng(3)
-    with stoker.Writer(root / "d", caption_column="texts", tokenizer="bytes") as writer:
+    with stoker.Writer(
+        root / "d", captions=stoker.Captions(caption_column="texts", tokenizer="bytes")
+    ) as writer:
         for n in range(N):
             pixels = rng.integers(0, 255, (*rng.integers(9, 60, 2), 3)).astype(np.uint8)
             texts = [chr(97 + n % 26) * int(rng.integers(1, 15)) + str(k) for k in range(1 + n % 3)]

@@ -145,7 +145,7 @@ def test_a_certificate_with_wrong_entries_is_refused(thumbnails: Path) -> None:
 
 
 def test_a_conversion_stores_the_digests_of_its_shards(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "shards", shards=2)
+    stoker.convert(photos, tmp_path / "shards", storage=stoker.ImageStorage(shards=2))
     read = data_tree(stoker.open(tmp_path / "shards"), again=True)
     remote = stoker.open(f"file://{tmp_path}/shards", cache=tmp_path / "cache")
     assert data_tree(remote) == read

@@ -59,5 +59,9 @@ def segmented(tmp_path_factory):
         (folder / kind).mkdir()
         for name in ("a.png", "b.png"):
             Image.fromarray(content).save(folder / kind / name)
-    stoker.convert(folder / "images", folder / "shards", source_format="pairs", masks=folder / "masks")
+    stoker.convert(
+        folder / "images",
+        folder / "shards",
+        source_options=stoker.SourceOptions(source_format="pairs", masks=folder / "masks"),
+    )
     return folder / "shards"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import run
+from helpers.data.options import text_options
 
 import stoker
 from stoker.errors import ConfigError
@@ -23,7 +24,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root: Path = tmp_path_factory.mktemp("texts")
     (root / "t.jsonl").write_text("\n".join(map(json.dumps, PAIRS)))
     options = {"fields": ["q", "a"], "tokenizer": "bytes", "eos": True, "label": "kind"}
-    stoker.convert_text(root / "t.jsonl", root / "sft", train_on="a", **options)
+    stoker.convert_text(root / "t.jsonl", root / "sft", **text_options({"train_on": "a", **options}))
     stoker.convert_text(root / "t.jsonl", root / "words", fields=["q"], tokenizer="bytes")
     return root
 

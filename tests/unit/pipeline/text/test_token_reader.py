@@ -291,7 +291,11 @@ def test_rows_padded_while_reading_equal_rows_padded_by_numpy(tmp_path: Path, tr
     lines = [json.dumps({"q": "why " * (1 + i % 4), "a": "so " * (i % 9)}) for i in range(90)]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
     stoker.convert_text(
-        tmp_path / "t.jsonl", tmp_path / "d", fields=["q", "a"], train_on=train_on, tokenizer="bytes"
+        tmp_path / "t.jsonl",
+        tmp_path / "d",
+        fields=["q", "a"],
+        tokenizer="bytes",
+        training=stoker.Training(train_on=train_on),
     )
     dataset = stoker.open(tmp_path / "d")
     outputs: Any = ("input_ids", "attention_mask", "lengths", "position_ids", "labels")

@@ -37,5 +37,7 @@ def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
 
 def test_info_has_the_share_of_trained_tokens(tmp_path: Path) -> None:
     rows = [{"q": "one two three ", "a": "four"}] * 3
-    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], train_on="a", tokenizer=WORDS)
+    stoker.convert_text(
+        rows, tmp_path / "d", fields=["q", "a"], tokenizer=WORDS, training=stoker.Training(train_on="a")
+    )
     assert "trained, text 3, 25.0% of the tokens" in info(tmp_path / "d")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_folders import FOLDERS, AnnotatedSource, truth
+from helpers.data.options import convert_options
 
 import stoker
 from stoker.augment import Letterbox
@@ -27,7 +28,7 @@ def by_format(tmp_path: Path) -> dict[str, Path]:
 
 
 def convert(source: AnnotatedSource, target: Path) -> Path:
-    stoker.convert(source.src, target, **source.options)
+    stoker.convert(source.src, target, **convert_options(source.options))
     return target
 
 

@@ -250,6 +250,10 @@ def test_a_mask_comes_from_the_right_dataset(tmp_path: Path) -> None:
     folders = [tmp_path / "shards" / name for name in "ab"]
     for folder in folders:
         masks = tmp_path / "masks" / folder.name
-        stoker.convert(tmp_path / "images" / folder.name, folder, masks=masks, source_format="pairs")
+        stoker.convert(
+            tmp_path / "images" / folder.name,
+            folder,
+            source_options=stoker.SourceOptions(masks=masks, source_format="pairs"),
+        )
     mixture = mix([(folder, 1) for folder in folders])
     assert [int(decode(mixture.mask(position))[0, 0]) for position in range(3)] == [0, 1, 2]
