@@ -7,9 +7,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,30 @@ def skipped_lines(skipped: Iterable[Skip]) -> bytes:
     return "".join(json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped).encode()
 
 
+_RowsT = TypeVar("_RowsT", bound="_Rows")
+
+
 @dataclass(frozen=True)
-class ListedFiles:
+class _Rows:
+    """Columns of N rows: arrays, and values that have columns themselves; other values are of all rows."""
+
+    def take(self: _RowsT, rows: npt.NDArray[np.int64]) -> _RowsT:
+        """The rows at ``rows``, (M,) int64."""
+        return replace(self, **{one.name: _taken(getattr(self, one.name), rows) for one in fields(self)})
+
+
+def _taken(value: Any, rows: npt.NDArray[np.int64]) -> Any:
+    if isinstance(value, np.ndarray):
+        return value[rows]
+    if isinstance(value, pa.LargeStringArray):
+        return take_strings(value, rows)
+    if isinstance(value, Mapping):
+        return {name: _taken(column, rows) for name, column in value.items()}
+    return value.take(rows) if isinstance(value, (pa.Array, _Rows)) else value
+
+
+@dataclass(frozen=True)
+class ListedFiles(_Rows):
     """Files as columns, which take little more memory than their names."""
 
     root: Path | str  # Folder that keys are relative to, or its URL
@@ -60,23 +82,13 @@ class ListedFiles:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> ListedFiles:
-        """The files at ``rows``, (M,) int64."""
-        return ListedFiles(
-            self.root,
-            take_strings(self.keys, rows),
-            self.sizes[rows],
-            self.modified[rows],
-            follow_links=self.follow_links,
-        )
-
     def names(self) -> Iterator[str]:
         """The keys one after the other."""
         return each(self.keys)
 
 
 @dataclass(frozen=True)
-class FileRanges:
+class FileRanges(_Rows):
     """Byte ranges of images in larger files, such as archives."""
 
     files: tuple[str, ...]  # Path or URL of each file
@@ -86,14 +98,9 @@ class FileRanges:
     # (N,) int32, pieces in which each image lies in a RecordIO file; None where all lie in one
     pieces: npt.NDArray[np.int32] | None = None
 
-    def take(self, rows: npt.NDArray[np.int64]) -> FileRanges:
-        """The byte ranges of the images at ``rows``, (M,) int64."""
-        pieces = None if self.pieces is None else self.pieces[rows]
-        return replace(self, file=self.file[rows], offset=self.offset[rows], pieces=pieces)
-
 
 @dataclass(frozen=True)
-class ListedBlocks:
+class ListedBlocks(_Rows):
     """Blocks and rows of images, in files that are read in blocks.
 
     Blocks are row groups of Parquet and record batches of Arrow; a compressed shard of MDS is one block.
@@ -107,13 +114,9 @@ class ListedBlocks:
     row: npt.NDArray[np.int32]  # (N,) int32, its row in the block
     kind: Literal["table", "mds"] = "table"  # The form of the files
 
-    def take(self, rows: npt.NDArray[np.int64]) -> ListedBlocks:
-        """The blocks and rows of the images at ``rows``, (M,) int64."""
-        return replace(self, file=self.file[rows], block=self.block[rows], row=self.row[rows])
-
 
 @dataclass(frozen=True)
-class ListedObjects:
+class ListedObjects(_Rows):
     """Objects of the images of a source."""
 
     # Columns of the index, (N,) each, as ``OBJECT_COLUMNS`` of ``formats/dataset/columns`` lists them
@@ -122,18 +125,8 @@ class ListedObjects:
     # (N,) int32, height of each image in pixels by its annotations; 0 where they have none
     heights: npt.NDArray[np.int32]
     widths: npt.NDArray[np.int32]  # (N,) int32, width of each image in the same way
-    # Name of an object in messages, such as "annotation {} of instances.json". The first ``{}`` stands for
-    # its id
+    # Name of an object in messages, such as "annotation {} of instances.json"; the first {} stands for its id
     name: str
-
-    def take(self, rows: npt.NDArray[np.int64]) -> ListedObjects:
-        """The objects of the samples at ``rows``, (M,) int64."""
-        return replace(
-            self,
-            columns={name: column.take(rows) for name, column in self.columns.items()},
-            heights=self.heights[rows],
-            widths=self.widths[rows],
-        )
 
 
 @dataclass(frozen=True)
@@ -158,20 +151,6 @@ class Listing(ListedFiles):
     # (N,) int8, number of each image's split; None if the source names no splits
     split: npt.NDArray[np.int8] | None = None
     splits: tuple[str, ...] = ()  # Names of the splits, by number; empty if the source names none
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Listing:
-        """The samples at ``rows``, (M,) int64."""
-        return replace(
-            self,
-            **vars(super().take(rows)),
-            labels=None if self.labels is None else self.labels.take(rows),
-            columns={name: column.take(rows) for name, column in self.columns.items()},
-            objects=None if self.objects is None else self.objects.take(rows),
-            masks=None if self.masks is None else self.masks.take(rows),
-            ranges=None if self.ranges is None else self.ranges.take(rows),
-            blocks=None if self.blocks is None else self.blocks.take(rows),
-            split=None if self.split is None else self.split[rows],
-        )
 
     @property
     def multi_label(self) -> bool:

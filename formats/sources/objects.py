@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -56,36 +55,25 @@ def checked_box(left: float, top: float, right: float, bottom: float) -> Box:
     return box
 
 
-_Integers = Callable[[], "array[int]"]
-_bytes: _Integers = partial(array, "B")
-_int32: _Integers = partial(array, "i")
-_uint32: _Integers = partial(array, "I")
-_int64: _Integers = partial(array, "q")
-_float32 = cast("Callable[[], array[float]]", partial(array, "f"))
-
-
-@dataclass
 class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index."""
 
-    keypoints: int = 0  # K, the keypoints of every object. It may be set after all objects were added
-    image: array[int] = field(default_factory=_int64)  # Number of the image of each object
-    label: array[int] = field(default_factory=_int64)
-    box: array[float] = field(default_factory=_float32)
-    area: array[float] = field(default_factory=_float32)
-    crowd: array[int] = field(default_factory=_bytes)
-    id: array[int] = field(default_factory=_int64)
-    # x, y and visibility of all keypoints of all objects
-    keypoint_values: array[float] = field(default_factory=_float32)
-    # How many of these values each object has. If it is not 3K, the index stores none
-    keypoint_sizes: array[int] = field(default_factory=_int32)
-    # x and y of all vertices of all polygons of all objects
-    polygon_values: array[float] = field(default_factory=_float32)
-    polygon_sizes: array[int] = field(default_factory=_int32)  # Vertices of each polygon
-    polygon_counts: array[int] = field(default_factory=_int32)  # Polygons of each object
-    run_values: array[int] = field(default_factory=_uint32)  # Run lengths of all objects
-    run_counts: array[int] = field(default_factory=_int32)  # Run lengths of each object
-    extra: dict[str, array[int]] = field(default_factory=dict)  # Further columns, by name
+    def __init__(self, keypoints: int = 0) -> None:
+        self.keypoints = keypoints  # K, of every object; it may be set after all objects were added
+        self.image = array("q")  # Number of the image of each object
+        self.label = array("q")
+        self.box = array("f")
+        self.area = array("f")
+        self.crowd = array("B")
+        self.id = array("q")
+        self.keypoint_values = array("f")  # x, y and visibility of all keypoints of all objects
+        self.keypoint_sizes = array("i")  # Their number of each object; the index takes none if it is not 3K
+        self.polygon_values = array("f")  # x and y of all vertices of all polygons of all objects
+        self.polygon_sizes = array("i")  # Vertices of each polygon
+        self.polygon_counts = array("i")  # Polygons of each object
+        self.run_values = array("I")  # Run lengths of all objects
+        self.run_counts = array("i")  # Run lengths of each object
+        self.extra: dict[str, array[int]] = {}  # Further columns, by name
 
     def __len__(self) -> int:
         return len(self.image)
