@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -17,7 +18,7 @@ from ..containers.external import is_pattern
 from ..containers.registry import find_container
 from ..files import open_regular, read_at
 from ..remote.store import Store
-from .image_files import holds_alone, holds_without_images
+from .image_files import has_image_suffix
 from .json_stream import unpacked
 from .source import NAMES_FILE, Source, SourceFolder, split_at_folder
 
@@ -62,7 +63,21 @@ def _is_folder_of(source: Source, suffix: str) -> bool:
             return False
         there = any("/" not in name for name in source.folder.names(suffix))
         return there and not len(source.folder.images()[0])
-    return Path(source.path).is_dir() and holds_without_images(source.path, suffix)
+    return _holds(source, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
+
+
+def _holds(source: Source, suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]) -> bool:
+    """Whether a source is a folder with files of a suffix, and only entries that may lie beside them."""
+    if not Path(source.path).is_dir():
+        return False
+    found = False
+    with os.scandir(source.path) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                if not may_lie_there(entry):
+                    return False
+                found = found or entry.name.endswith(suffix)
+    return found
 
 
 def is_table(source: Source) -> bool:
@@ -81,7 +96,7 @@ def is_recordio(source: Source) -> bool:
     if _is_named(source, (".rec",)):
         return True
     if not is_url(source.path):
-        return Path(source.path).is_dir() and holds_alone(source.path, ".rec", beside)
+        return _holds(source, ".rec", lambda entry: entry.name.endswith((".rec", *beside)))
     names = source.folder.names("") if _is_folder_at_url(source) else []
     return any(name.endswith(".rec") for name in names) and all(
         name.endswith((".rec", *beside)) for name in names

@@ -9,7 +9,7 @@ import os
 import posixpath
 import stat
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,11 +31,14 @@ from .source_reader import looks_like_image
 
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
+EMPTY = "empty folder"
 _OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
+_SORTED = 10_000  # entries of a folder that are sorted at a time
+_MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
 
 
 def has_image_suffix(key: str) -> bool:
-    """Whether the name of a file is that of an image in a format that Stoker reads."""
+    """Whether a file has the name of an image in a format that Stoker reads."""
     return key.lower().endswith(IMAGE_SUFFIXES)
 
 
@@ -44,165 +47,24 @@ def is_array_name(key: str) -> bool:
     return key.lower().endswith(".npy")
 
 
-def why_no_image(key: str) -> str:
-    """The reason to leave out a file that is not an image by name or content."""
+def may_be_image(skip: Skip) -> bool:
+    """Whether a file that was left out may be an image, so that a strict conversion must stop."""
+    if skip.reason == "not an image":
+        return has_image_suffix(skip.key)
+    return skip.reason not in ("hidden", EMPTY)
+
+
+def _not_an_image(key: str) -> Skip:
     known = key.lower().endswith(_OTHER_IMAGES)
-    return "image of a format that is not read" if known else "not an image"
+    return Skip(printable_name(key), "image of a format that is not read" if known else "not an image")
 
 
-def holds_without_images(folder: str | os.PathLike[str], suffix: str) -> bool:
-    """Whether a folder has files with a suffix, and neither images nor folders; hidden ones do not count."""
-    return _holds(folder, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
-
-
-def holds_alone(folder: str | os.PathLike[str], suffix: str, others: tuple[str, ...]) -> bool:
-    """Whether a folder has files with a suffix, and no others but hidden ones and those with ``others``."""
-    return _holds(folder, suffix, lambda entry: entry.name.endswith((suffix, *others)))
-
-
-def _holds(
-    folder: str | os.PathLike[str], suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]
-) -> bool:
-    has_suffix = False
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if not may_lie_there(entry):
-                return False
-            has_suffix = has_suffix or entry.name.endswith(suffix)
-    return has_suffix
-
-
-EMPTY = "empty folder"
-
-_SORTED = 10_000  # entries of a folder that are sorted at a time
-_MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
-
-
-class FileEntry(NamedTuple):
-    """A file, or anything else that is not a folder."""
-
-    key: str  # Its path in the source
-    entry: os.DirEntry[str]  # Its entry in its folder
-
-
-class SkippedFolder(NamedTuple):
-    """A folder that is left out, so that a class may be missing."""
-
-    skip: Skip  # The folder and the reason
-    files: tuple[Skip, ...] = ()  # The files in it, where they can be listed
-
-    @property
-    def skips(self) -> tuple[Skip, ...]:
-        """The files in it; the folder itself where they are not known."""
-        return self.files or (self.skip,)
-
-
-class _Folder(NamedTuple):
-    """A folder to walk."""
+class FoundFile(NamedTuple):
+    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
 
     key: str
-    path: str  # on the disk, without links
-    links: tuple[str, ...] = ()  # paths of the folders that hold the links that lead to it
-
-
-def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
-    """Everything under ``root``, a resolved folder, in the order of keys; links may lead anywhere.
-
-    A link to a folder that holds the link is not followed, so the walk ends. A name that starts with a dot is
-    hidden. A folder of more than :data:`_SORTED` entries is sorted only in part, so that memory stays small.
-    """
-    walked = [_entries(_Folder("", root), follow_links)]
-    while walked:
-        entry = next(walked[-1], None)
-        if entry is None:
-            walked.pop()
-        elif isinstance(entry, _Folder):
-            walked.append(_entries(entry, follow_links))
-        else:
-            yield entry
-
-
-def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntry | Skip | SkippedFolder]:
-    """The entries of a folder, in the order of the keys of the files in them."""
-    empty = True
-    try:
-        with os.scandir(folder.path) as entries:
-            while part := list(islice(entries, _SORTED)):
-                items = [_walked(entry, folder, follow_links) for entry in part]
-                empty = empty and all(entry.name.startswith(".") for entry in part)
-                part.clear()
-                items.sort(key=_order, reverse=True)
-                while items:
-                    yield items.pop()  # an entry whose status was asked takes several hundred bytes
-    except OSError as error:
-        if not folder.key:
-            raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
-        yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
-        return
-    if empty and folder.key:
-        yield SkippedFolder(Skip(folder.key, EMPTY))
-
-
-def _order(entry: _Folder | FileEntry | Skip | SkippedFolder) -> str:
-    """The key, with the character that follows it in the keys of files."""
-    if isinstance(entry, SkippedFolder):
-        return entry.skip.key
-    return f"{entry.key}/" if isinstance(entry, _Folder) else entry.key
-
-
-def _walked(
-    entry: os.DirEntry[str], folder: _Folder, follow_links: bool
-) -> _Folder | FileEntry | Skip | SkippedFolder:
-    """The entry of a folder, or the folder that it is or leads to."""
-    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
-    if entry.name.startswith("."):
-        return Skip(printable_name(key), "hidden")
-    path = f"{folder.path}/{entry.name}"
-    is_folder = entry.is_dir(follow_symlinks=False)
-    if not is_unicode(entry.name):
-        skip = Skip(printable_name(key), "name is not UTF-8")
-        return _skipped_folder(path, skip) if is_folder else skip
-    if is_folder:
-        return _Folder(key, path, folder.links)
-    return _walked_link(entry, key, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
-
-
-def _walked_link(
-    entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
-) -> _Folder | FileEntry | Skip | SkippedFolder:
-    path = f"{folder.path}/{entry.name}"
-    try:
-        leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
-    except OSError as error:
-        skip = Skip(key, "unreadable", error.strerror or "")
-        may_be_class = not folder.key and not has_image_suffix(key)
-        return SkippedFolder(skip) if may_be_class else skip
-    if not follow_links:
-        skip = Skip(key, "link")
-        return _skipped_folder(path, skip) if leads_to_folder else skip
-    return _linked_folder(path, key, folder) if leads_to_folder else FileEntry(key, entry)
-
-
-def _linked_folder(path: str, key: str, folder: _Folder) -> _Folder | SkippedFolder | Skip:
-    target = os.path.realpath(path)
-    links = (*folder.links, folder.path)
-    if any(holder == target or is_inside(holder, target) for holder in links):
-        return Skip(key, "link to a folder that holds it")
-    if len(links) > _MOST_LINKS:
-        return SkippedFolder(Skip(key, "link behind too many links"))
-    return _Folder(key, target, links)
-
-
-def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
-    try:
-        names = sorted(name for name in os.listdir(path) if not name.startswith("."))  # noqa: PTH208 - a text
-    except OSError:
-        names = []
-    return SkippedFolder(
-        skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
-    )
+    size: int
+    modified: int
 
 
 class FileTable:
@@ -245,26 +107,125 @@ class FileTable:
         return ListedFiles(root, names, sizes, modified, follow_links=follow_links), order
 
 
-def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
-    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips."""
-    table = FileTable()
-    skipped: list[Skip] = []
-    for entry in walk_images(root, follow_links=follow_links):
-        if isinstance(entry, Skip):
-            skipped.append(entry)
-        elif isinstance(entry, SkippedFolder):
-            skipped += entry.skips if entry.skip.reason != EMPTY else ()
-        else:
-            table.add(*entry)
-    return table.sorted(Path(root), follow_links=follow_links)[0], sorted(skipped)
+class FileEntry(NamedTuple):
+    """A file, or anything else that is not a folder."""
+
+    key: str  # Its path in the source
+    entry: os.DirEntry[str]
 
 
-class FoundFile(NamedTuple):
-    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
+class SkippedFolder(NamedTuple):
+    """A folder that is left out, so that a class may be missing."""
+
+    skip: Skip  # The folder and the reason
+    files: tuple[Skip, ...] = ()  # The files in it, where they can be listed
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """The files in it; the folder itself where they are not known."""
+        return self.files or (self.skip,)
+
+
+class _Folder(NamedTuple):
+    """A folder to walk."""
 
     key: str
-    size: int
-    modified: int
+    path: str  # on the disk, without links
+    links: tuple[str, ...] = ()  # paths of the folders that hold the links that lead to it
+
+
+Walked = FileEntry | Skip | SkippedFolder
+
+
+def walk_folder(root: str, *, follow_links: bool) -> Iterator[Walked]:
+    """Everything under ``root``, a resolved folder, in the order of keys; links may lead anywhere.
+
+    A link to a folder that holds the link is not followed, so the walk ends. A name that starts with a dot is
+    hidden. A folder of more than :data:`_SORTED` entries is sorted only in part, so that memory stays small.
+    """
+    walked = [_entries(_Folder("", root), follow_links)]
+    while walked:
+        entry = next(walked[-1], None)
+        if entry is None:
+            walked.pop()
+        elif isinstance(entry, _Folder):
+            walked.append(_entries(entry, follow_links))
+        else:
+            yield entry
+
+
+def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | Walked]:
+    """The entries of a folder, in the order of the keys of the files in them."""
+    empty = True
+    try:
+        with os.scandir(folder.path) as entries:
+            while part := list(islice(entries, _SORTED)):
+                items = [_walked(entry, folder, follow_links) for entry in part]
+                empty = empty and all(entry.name.startswith(".") for entry in part)
+                part.clear()
+                items.sort(key=_order, reverse=True)
+                while items:
+                    yield items.pop()  # an entry whose status was asked takes several hundred bytes
+    except OSError as error:
+        if not folder.key:
+            raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
+        yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
+        return
+    if empty and folder.key:
+        yield SkippedFolder(Skip(folder.key, EMPTY))
+
+
+def _order(entry: _Folder | Walked) -> str:
+    """The key, with the character that follows it in the keys of files."""
+    if isinstance(entry, SkippedFolder):
+        return entry.skip.key
+    return f"{entry.key}/" if isinstance(entry, _Folder) else entry.key
+
+
+def _walked(entry: os.DirEntry[str], folder: _Folder, follow_links: bool) -> _Folder | Walked:
+    """The entry of a folder, or the folder that it is or leads to."""
+    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
+    path = f"{folder.path}/{entry.name}"
+    if entry.name.startswith("."):
+        return Skip(printable_name(key), "hidden")
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if not is_unicode(entry.name):
+        skip = Skip(printable_name(key), "name is not UTF-8")
+        return _skipped_folder(path, skip) if is_folder else skip
+    if is_folder:
+        return _Folder(key, path, folder.links)
+    return _link(entry, key, path, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
+
+
+def _link(
+    entry: os.DirEntry[str], key: str, path: str, folder: _Folder, follow_links: bool
+) -> _Folder | Walked:
+    try:
+        leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
+    except OSError as error:
+        gone = Skip(key, "unreadable", error.strerror or "")
+        may_be_class = not folder.key and not has_image_suffix(key)
+        return SkippedFolder(gone) if may_be_class else gone
+    if not follow_links:
+        return _skipped_folder(path, Skip(key, "link")) if leads_to_folder else Skip(key, "link")
+    if not leads_to_folder:
+        return FileEntry(key, entry)
+    target, links = os.path.realpath(path), (*folder.links, folder.path)
+    if any(holder == target or is_inside(holder, target) for holder in links):
+        return Skip(key, "link to a folder that holds it")
+    if len(links) > _MOST_LINKS:
+        return SkippedFolder(Skip(key, "link behind too many links"))
+    return _Folder(key, target, links)
+
+
+def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))  # noqa: PTH208 - a text
+    except OSError:
+        names = []
+    return SkippedFolder(
+        skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
+    )
 
 
 def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip | SkippedFolder]:
@@ -296,16 +257,21 @@ def _image_or_skip(file: FileEntry, root: str, follow_links: bool, is_image: boo
     # Files with the names of images need not be opened here.
     if is_image is None:
         is_image = has_image_suffix(key) or looks_like_image(root, key, follow_links=follow_links)
-    if not is_image:
-        return Skip(key, why_no_image(key))
-    return FoundFile(key, status.st_size, status.st_mtime_ns)
+    return FoundFile(key, status.st_size, status.st_mtime_ns) if is_image else _not_an_image(key)
 
 
-def may_be_image(skip: Skip) -> bool:
-    """Whether a file that was left out may be an image, so that a strict conversion must stop."""
-    if skip.reason == "not an image":
-        return has_image_suffix(skip.key)
-    return skip.reason not in ("hidden", EMPTY)
+def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
+    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips."""
+    table = FileTable()
+    skipped: list[Skip] = []
+    for entry in walk_images(root, follow_links=follow_links):
+        if isinstance(entry, Skip):
+            skipped.append(entry)
+        elif isinstance(entry, SkippedFolder):
+            skipped += entry.skips if entry.skip.reason != EMPTY else ()
+        else:
+            table.add(*entry)
+    return table.sorted(Path(root), follow_links=follow_links)[0], sorted(skipped)
 
 
 def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
@@ -314,22 +280,20 @@ def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFil
     Opening each file would take a request; its content decides when the file is converted. Arrays are images
     where no file has the name of an image.
     """
-    table = FileTable()
-    skipped, arrays, images = [], [], False
+    table, arrays, skipped = FileTable(), [], []
     for file in files:
         if any(part.startswith(".") for part in file.name.split("/")):
             skipped.append(Skip(printable_name(file.name), "hidden"))
         elif is_array_name(file.name):
             arrays.append(file)
-        elif not has_image_suffix(file.name):
-            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
-        else:
+        elif has_image_suffix(file.name):
             table.add(*file)
-            images = True
-    for file in arrays:
-        if images:
-            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
         else:
+            skipped.append(_not_an_image(file.name))
+    if len(table):
+        skipped += [_not_an_image(file.name) for file in arrays]
+    else:
+        for file in arrays:
             table.add(*file)
     return table.sorted(url)[0], sorted(skipped)
 
@@ -356,7 +320,9 @@ def find_files(
     look: Callable[[str], FoundFile | Skip] = partial(_named_file, root, follow_links)
     if is_url(root):
         paths = list(paths)
-        look = _stored_file(Store(root), paths)
+        store = Store(root)
+        stored = {file.name: file for file in store.files({_key_at(root, path) for path in paths} - {""})}
+        look = partial(_stored_file, root, stored)
     table, entries = FileTable(), array("q")
     skipped: list[Skip] = []
     for number, path in enumerate(paths):
@@ -380,7 +346,8 @@ def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
     if is_url(path):
         return Skip(without_credentials(printable_name(path)), "URL in a list on a disk")
     key = os.path.normpath(path)
-    if not key.startswith("/") and leaves_folder(key):
+    is_relative = not key.startswith("/")
+    if is_relative and leaves_folder(key):
         return Skip(printable_name(key), "path that leaves the source")
     target = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer
     try:
@@ -390,35 +357,26 @@ def _named_file(root: str, follow_links: bool, path: str) -> FoundFile | Skip:
         return Skip(printable_name(key), "name is not UTF-8")
     except (OSError, ValueError) as error:
         return Skip(printable_name(key), "unreadable", getattr(error, "strerror", None) or str(error))
-    is_link = not follow_links and (stat.S_ISLNK(status.st_mode) or _is_linked(target, key))
+    # Folders on an absolute path may be links: they are its writer's choice.
+    is_link = not follow_links and (
+        stat.S_ISLNK(status.st_mode) or (is_relative and os.path.realpath(target) != target)
+    )
     if is_link or not is_regular(status):
         return Skip(printable_name(key), "link" if is_link else "not a regular file")
     return FoundFile(key, status.st_size, status.st_mtime_ns)
 
 
-def _is_linked(target: str, key: str) -> bool:
-    """Whether a folder on a relative path is a link; those of an absolute path are its writer's choice."""
-    return not key.startswith("/") and os.path.realpath(target) != target
+def _key_at(url: str, path: str) -> str:
+    """Name of a file in the folder at a URL; empty if the path leads out of it."""
+    relative = path.removeprefix(f"{url}/")
+    key = posixpath.normpath(relative)
+    return "" if key.startswith(("/", "../")) or "://" in relative else key
 
 
-def _stored_file(store: Store, paths: Sequence[str]) -> Callable[[str], FoundFile | Skip]:
-    """As :func:`_named_file` for a URL, whose storage is asked once for all paths."""
-
-    def key_of(path: str) -> str:
-        """Name in the store; empty if the path leads out of it."""
-        relative = path.removeprefix(f"{store.url}/")
-        key = posixpath.normpath(relative)
-        return "" if key.startswith(("/", "../")) or "://" in relative else key
-
-    files = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
-
-    def look_at(path: str) -> FoundFile | Skip:
-        key = key_of(path)
-        if not key:
-            return Skip(without_credentials(printable_name(path)), "path that leaves the source")
-        file = files.get(key)
-        if file is None:
-            return Skip(printable_name(key), "unreadable", "No such file or directory")
-        return FoundFile(key, file.size, file.modified)
-
-    return look_at
+def _stored_file(url: str, files: dict[str, StoredFile], path: str) -> FoundFile | Skip:
+    key = _key_at(url, path)
+    if not key:
+        return Skip(without_credentials(printable_name(path)), "path that leaves the source")
+    if key not in files:
+        return Skip(printable_name(key), "unreadable", "No such file or directory")
+    return FoundFile(*files[key])
