@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stoker.arguments import optional_number, whole_number
 from stoker.errors import ConfigError
 
 from .groups import Groups
@@ -114,31 +113,6 @@ def _log_ratios(sizes: Int64) -> Float:
     return np.asarray(np.log(sizes[:, 0] / sizes[:, 1]))
 
 
-@dataclass(frozen=True, eq=False)
-class ShapeBucketSampler(BatchSampler):
-    """Batches of images of one shape each; ``lengths`` are (N, 2), the heights and widths of the images.
-
-    Images that fill no batch of their shape move on to the next shape, which is a little higher and narrower.
-    """
-
-    shapes: Int64  # (K, 2), heights and widths, by ascending height over width
-    batch_sizes: Int64  # (K,), the samples of a full batch of each shape on one rank
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch_sizes.min() < 1 or len(self.batch_sizes) != len(self.shapes):
-            raise ConfigError(f"batch_sizes must be {len(self.shapes)} numbers from 1")
-
-    def cut(self, draw: Draw) -> Groups:
-        """Return groups of one shape."""
-        bucket = nearest_shapes(self.lengths, self.shapes).astype(np.uint16)
-        return self.cut_by_bucket(draw, bucket, self.batch_sizes)
-
-    def padded(self, groups: Groups) -> Int64:
-        """Return the shapes of the groups."""
-        return self.shapes[groups.runs]
-
-
 def ratio_groups(sizes: Int64, factor: int | None) -> Int64:
     """The group of each image, (N,), by ascending width over height.
 
@@ -154,26 +128,25 @@ def ratio_groups(sizes: Int64, factor: int | None) -> Int64:
 
 
 @dataclass(frozen=True, eq=False)
-class RatioGroupSampler(BatchSampler):
-    """Batches of images of one group of aspect ratios; ``lengths`` are (N, 2), heights and widths.
+class AspectSampler(BatchSampler):
+    """Image batches of similar aspect ratios; ``lengths`` are (N, 2), the heights and widths of the images.
 
-    Images that fill no batch of their group move on to the next one, which is a little wider.
+    Images that fill no batch of their group move on to the next one. So groups are numbered by aspect ratio.
     """
 
-    factor: int | None  # See ratio_groups
-    batch_size: int  # Samples of a full batch on one rank
+    groups: Int64  # (N,), the group of each image
+    batch_sizes: Int64  # (K,), the samples of a full batch of each group on one rank
+    shapes: Int64 | None = None  # (K, 2), heights and widths of batches; None: those of the largest images
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("batch_size", self.batch_size, 1)
-        optional_number("factor", self.factor, 0)
+        if self.batch_sizes.min() < 1:
+            raise ConfigError(f"batch_sizes must be numbers from 1, found {self.batch_sizes.min()}")
 
     def cut(self, draw: Draw) -> Groups:
-        """Return groups of similar aspect ratios."""
-        group = ratio_groups(self.lengths, self.factor).astype(np.uint16)
-        sizes = np.full(2 * (self.factor or 0) + 2, self.batch_size)
-        return self.cut_by_bucket(draw, group, sizes)
+        """Return groups of rows of one group of images each."""
+        return self.cut_by_bucket(draw, self.groups.astype(np.uint16), self.batch_sizes)
 
     def padded(self, groups: Groups) -> Int64:
-        """Return the largest heights and widths of stored images."""
-        return self.group_maxima(groups)
+        """Return the shapes of the groups, or the largest heights and widths in them."""
+        return self.group_maxima(groups) if self.shapes is None else self.shapes[groups.runs]

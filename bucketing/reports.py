@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from .aspect_shapes import RatioGroupSampler, ShapeBucketSampler, cropped_shares, ratio_groups
+from .aspect_shapes import AspectSampler, cropped_shares
 from .boundaries import as_lengths, bucket_boundaries
 from .packing import PackingPlan
 from .plan import BatchPlan
@@ -369,11 +369,23 @@ class ImageReport:
     shapes: tuple[ShapeNumbers, ...] = ()  # By ascending height over width
 
 
-def report_shapes(sampler: ShapeBucketSampler) -> ImageReport:
+def report_images(sampler: AspectSampler) -> ImageReport:
     """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
     members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
+    sizes = members.lengths
+    # Logarithms of height over width, as whole numbers
+    ratios = np.rint(_UNITS * np.log(sizes[:, 0] / sizes[:, 1])).astype(np.int64)
+    numbers = (*members.correlations(ratios), members.partners(later))
+    groups = len(np.unique(sampler.groups[members.rows]))
+    report = ImageReport(len(members.rows), len(members.sizes), groups, 0.0, 0.0, *numbers)
+    if sampler.shapes is None:
+        sides = sizes / sizes.min(axis=1, keepdims=True)
+        largest = np.zeros((int(members.batches.max()) + 1, 2))
+        np.maximum.at(largest, members.batches, sides)
+        padded = (largest.prod(axis=1) * np.bincount(members.batches, minlength=len(largest))).sum()
+        return replace(report, padding=float(100 * (1 - sides.prod(axis=1).sum() / padded)))
     chosen = members.padded[members.steps]
-    cropped = 100 * cropped_shares(members.lengths, chosen)
+    cropped = 100 * cropped_shares(sizes, chosen)
     used, which, samples = np.unique(chosen, axis=0, return_inverse=True, return_counts=True)
     means = np.bincount(which.reshape(-1), weights=cropped) / samples
     shapes = [
@@ -381,24 +393,4 @@ def report_shapes(sampler: ShapeBucketSampler) -> ImageReport:
         for (height, width), number, mean in zip(used.tolist(), samples.tolist(), means.tolist(), strict=True)
     ]
     shapes.sort(key=lambda one: one.shape[0] / one.shape[1])
-    report = _image_report(members, later, len(used))
-    return replace(report, cropped=float(cropped.mean()), shapes=tuple(shapes))
-
-
-def report_ratio_groups(sampler: RatioGroupSampler) -> ImageReport:
-    """Return the numbers of the first epoch of a sampler, and its randomness over the first two."""
-    members, later = (_Members.of(sampler.plan(epoch), sampler.lengths) for epoch in (0, 1))
-    sides = members.lengths / members.lengths.min(axis=1, keepdims=True)
-    largest = np.zeros((int(members.batches.max()) + 1, 2))
-    np.maximum.at(largest, members.batches, sides)
-    padded = (largest.prod(axis=1) * np.bincount(members.batches, minlength=len(largest))).sum()
-    groups = len(np.unique(ratio_groups(sampler.lengths, sampler.factor)))
-    padding = float(100 * (1 - sides.prod(axis=1).sum() / padded))
-    return replace(_image_report(members, later, groups), padding=padding)
-
-
-def _image_report(members: _Members, later: _Members, groups: int) -> ImageReport:
-    # Logarithms of height over width, as whole numbers
-    ratios = np.rint(_UNITS * np.log(members.lengths[:, 0] / members.lengths[:, 1])).astype(np.int64)
-    numbers = (*members.correlations(ratios), members.partners(later))
-    return ImageReport(len(members.rows), len(members.sizes), groups, 0.0, 0.0, *numbers)
+    return replace(report, groups=len(used), cropped=float(cropped.mean()), shapes=tuple(shapes))

@@ -27,7 +27,7 @@ from rich.console import Console
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.bucketing.aspect_shapes import ShapeBucketSampler, nearest_shapes
+from stoker.bucketing.aspect_shapes import AspectSampler, nearest_shapes
 
 from ..comparison.photographs import imagenet_like
 from ..measuring import (
@@ -75,7 +75,9 @@ def seconds_to_plan(images: int) -> float:
     sizes = np.random.default_rng(0).integers(200, 1200, (images, 2))
     began = time.perf_counter()
     shapes = stoker.AspectBuckets(512 * 512).shapes(sizes)
-    ShapeBucketSampler(sizes, shapes, np.full(len(shapes), 32), world_size=8).plan(0)
+    AspectSampler(sizes, nearest_shapes(sizes, shapes), np.full(len(shapes), 32), shapes, world_size=8).plan(
+        0
+    )
     return time.perf_counter() - began
 
 

@@ -21,19 +21,19 @@ from stoker.bucketing import (
 )
 from stoker.bucketing import pack as pack_rows
 from stoker.bucketing.aspect_shapes import (
-    RatioGroupSampler,
-    ShapeBucketSampler,
+    AspectSampler,
     best_shapes,
     candidate_shapes,
+    nearest_shapes,
+    ratio_groups,
 )
 from stoker.bucketing.boundaries import Method
 from stoker.bucketing.plots import plot_shapes
 from stoker.bucketing.reports import (
     ImageReport,
     RowReport,
-    report_ratio_groups,
+    report_images,
     report_rows,
-    report_shapes,
 )
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset as ImageDataset
@@ -239,14 +239,12 @@ def compare_shapes(
         "optimal": best_shapes(sizes, candidates, count),
         "all": candidates,
     }
-    return {
-        name: report_shapes(
-            ShapeBucketSampler(
-                sizes, shapes, np.full(len(shapes), batch_size), seed=seed, world_size=world_size
-            )
-        )
-        for name, shapes in chosen.items()
-    }
+    reports = {}
+    for name, shapes in chosen.items():
+        nearest, batch_sizes = nearest_shapes(sizes, shapes), np.full(len(shapes), batch_size)
+        sampler = AspectSampler(sizes, nearest, batch_sizes, shapes, seed=seed, world_size=world_size)
+        reports[name] = report_images(sampler)
+    return reports
 
 
 def fill_of_rows(dataset: ImageDataset, patches: Patches, caption: Tokens | None, seed: int) -> RowReport:
@@ -307,10 +305,12 @@ def compare_padded(
     sizes = _image_sizes(dataset)
     if png is not None:
         raise ConfigError("--png draws shapes of buckets", hint="Leave --png or --padded out.")
-    reports = {
-        name: report_ratio_groups(RatioGroupSampler(sizes, factor, batch_size, seed=seed, world_size=ranks))
-        for name, factor in _FACTORS.items()
-    }
+    reports = {}
+    for name, factor in _FACTORS.items():
+        groups = ratio_groups(sizes, factor)
+        batch_sizes = np.full(groups.max() + 1, batch_size)
+        sampler = AspectSampler(sizes, groups, batch_sizes, seed=seed, world_size=ranks)
+        reports[name] = report_images(sampler)
     rows = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "similar", "next", "partners")
     for name, report in reports.items():
         rows.add_row(

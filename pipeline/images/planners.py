@@ -15,8 +15,7 @@ from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.crops import CoverCrop
 from stoker.bucketing import BatchPlan, PackingPlan
 from stoker.bucketing.aspect_shapes import (
-    RatioGroupSampler,
-    ShapeBucketSampler,
+    AspectSampler,
     best_shapes,
     candidate_shapes,
     nearest_shapes,
@@ -152,9 +151,10 @@ class BucketPlanner(ImagePlanner):
     def prepared(self, transforms: Transforms) -> Transforms:
         return cover_by_default(transforms, random=self.shuffle)
 
-    def sampler(self, world_size: int, epoch: int) -> ShapeBucketSampler:
+    def sampler(self, world_size: int, epoch: int) -> AspectSampler:
         batch_sizes = np.array(self.batch_sizes)
-        return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
+        nearest, sampling = nearest_shapes(self.image_sizes, self.shapes), self.sampling(world_size)
+        return AspectSampler(self.image_sizes, nearest, batch_sizes, self.shapes, **sampling)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -200,9 +200,11 @@ class RatioGroupPlanner(ImagePlanner):
     def fitting(self) -> Fitting:
         return Fitting(ratio_groups(self.image_sizes, self._factor))
 
-    def sampler(self, world_size: int, epoch: int) -> RatioGroupSampler:
+    def sampler(self, world_size: int, epoch: int) -> AspectSampler:
         sampling = self.sampling(world_size)
-        return RatioGroupSampler(self.image_sizes, self._factor, self.batch_size, **sampling)
+        groups = ratio_groups(self.image_sizes, self._factor)
+        batch_sizes = np.full(groups.max() + 1, self.batch_size)
+        return AspectSampler(self.image_sizes, groups, batch_sizes, **sampling)
 
     def to_json(self) -> dict[str, Any]:
         return {
