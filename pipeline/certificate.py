@@ -35,7 +35,7 @@ _ADDED = {1: (), 2: ("batches",)}
 def make_certificate(
     source: SampleSource,
     identity: Mapping[str, Any],
-    ledger: Exclusions,
+    exclusions: Exclusions | None,
     *,
     batches: Mapping[str, Any],
     world_size: int,
@@ -43,7 +43,9 @@ def make_certificate(
 ) -> dict[str, Any]:
     """Return a certificate; see ``loader.certificate``."""
     content = {name: value for name, value in identity.items() if name not in _IDENTITY}
-    order = {name: identity[name] for name in _IDENTITY if name in identity} | {"excluded": ledger.to_json()}
+    order = {name: identity[name] for name in _IDENTITY if name in identity} | {
+        "excluded": exclusions.to_json() if exclusions else []
+    }
     certificate = {
         "version": _VERSION,
         "data": [asdict(data_tree(dataset)) for dataset in source.datasets],

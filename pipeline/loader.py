@@ -19,20 +19,26 @@ from stoker.errors import ConfigError, LoaderClosedError
 from stoker.porting import LOADER_ARGUMENTS, MOVED_ARGUMENTS, check_arguments
 from stoker.processes import OwnerProcess, PerProcess
 
-from .execution.batch import ColumnSpec, FinishedBatch
-from .execution.passes import EpochIterator, FirstSteps, Progress, following_producers, single_step
-from .execution.pipeline import Pipeline
-from .execution.prefetch import BatchProducer, Prefetcher
+from .execution.passes import (
+    BatchProducer,
+    EpochIterator,
+    FirstSteps,
+    Prefetcher,
+    Progress,
+    following_producers,
+    single_step,
+)
+from .execution.pipeline import ColumnSpec, FinishedBatch, Pipeline
 from .execution.ranks import Process, check_ranks
 from .execution.state import EpochParts, State
 from .execution.stats import Stats, StatsTotals
 from .execution.threads import WorkerThread, check_owner
-from .order.exclusions import Exclusions, positions_of
 from .order.orders import Stream
 from .order.sample_source import SampleSource, version_of
 
 if TYPE_CHECKING:
     from .cluster.workers import Workers
+    from .order.exclusions import Exclusions
 
 L = TypeVar("L", bound="Loader")
 
@@ -78,7 +84,7 @@ class Loader:
         self._make = make
         self._totals = totals
         self._prefetch = prefetch
-        self._exclusions = Exclusions()
+        self._exclusions: Exclusions | None = None
         self._parts = EpochParts()
         self._pass: weakref.ref[EpochIterator] | None = None
         self._progress: Progress | None = None
@@ -355,25 +361,28 @@ class Loader:
                 left, or captions are packed beside patches.
         """
         check_owner(self._owner)
+        from .order.exclusions import Exclusions, positions_of
+
         positions = positions_of(self.dataset, [keys] if isinstance(keys, (str, int)) else keys)
         if not len(positions):
             raise ConfigError("exclude needs the key of a sample, found none")
         self.pipeline.check_exclusion()
-        self.pipeline.fitting.check_rest(self._exclusions.after((), positions).positions)
+        exclusions = self._exclusions or Exclusions()
+        self.pipeline.fitting.check_rest(exclusions.after((), positions).positions)
         running = self._pass() if self._pass else None
         with running.exchanged() if running else nullcontext() as exchange, self._lock.get():
             self._forget_ahead()
             self._end_worker()
             first, epoch, position = self._first_batch(from_step)
             point = self.pipeline.point(epoch, position, self._parts.of(epoch))
-            self._exclude(self._exclusions.after(point, positions))
+            self._exclude(exclusions.after(point, positions))
             if exchange and running and running.runs and self._progress:
                 done = self._progress
                 rest = self.steps(done.epoch, done.steps.consumed(done.received))
                 exchange(self._make_batches(rest, done.epoch))
         return first
 
-    def _exclude(self, exclusions: Exclusions) -> None:
+    def _exclude(self, exclusions: Exclusions | None) -> None:
         self._exclusions = exclusions
         self.pipeline.exclude(exclusions)
 
@@ -393,11 +402,11 @@ class Loader:
             )
         return first, epoch, steps.consumed(first)
 
-    def steering(self) -> tuple[Exclusions, EpochParts]:
+    def steering(self) -> tuple[Exclusions | None, EpochParts]:
         """What decides batches and has changed since the loader was made."""
         return self._exclusions, self._parts
 
-    def steer(self, exclusions: Exclusions, parts: EpochParts) -> None:
+    def steer(self, exclusions: Exclusions | None, parts: EpochParts) -> None:
         """Change as another loader has, which was made with the same arguments."""
         self._parts = parts
         if exclusions != self._exclusions:
@@ -501,7 +510,7 @@ class Loader:
         Raises:
             ConfigError: The profiler is not PyTorch's.
         """
-        from .execution.tracing import traced
+        from .execution.stats import traced
 
         return traced(self._totals.worker, Path(path), profiler)
 

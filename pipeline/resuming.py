@@ -18,7 +18,7 @@ from stoker.formats.open import open as open_dataset
 from .execution.pipeline import Pipeline
 from .execution.state import EpochParts, State, convert_stream_state, resumed_history
 from .order.exclusions import Exclusions
-from .order.orders import MixedOrder
+from .order.quotas import MixedOrder
 from .order.sample_source import version_of
 
 # The end of a MixedOrder in the identity of a state.
@@ -34,7 +34,7 @@ class Resumed:
     options: dict[str, Any]  # Changed arguments of the loader
     position: State
     parts: EpochParts
-    exclusions: Exclusions
+    exclusions: Exclusions | None
 
 
 def resume(loader: Any, make: Callable[..., Any], saved: Any, allow: Collection[str]) -> Resumed:
@@ -74,9 +74,9 @@ def resume(loader: Any, make: Callable[..., Any], saved: Any, allow: Collection[
 
 def _position(
     pipeline: Pipeline, state: dict[str, Any], world_size: int
-) -> tuple[State, EpochParts, Exclusions]:
+) -> tuple[State, EpochParts, Exclusions | None]:
     """The position of a state, the parts of its epoch on other ranks, and its exclusions."""
-    exclusions = Exclusions()
+    exclusions = None
     if "excluded" in state:
         exclusions = Exclusions.from_json(state.pop("excluded"), len(pipeline.source), pipeline.point_numbers)
     if not pipeline.counts_steps:

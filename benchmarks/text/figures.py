@@ -35,16 +35,8 @@ from stoker.bucketing import (
     report_plan,
 )
 from stoker.bucketing.boundaries import Method
-from stoker.pipeline.order.orders import (
-    Balanced,
-    FullShuffle,
-    MixedOrder,
-    Order,
-    Stream,
-    WeightedDraws,
-    WeightedShuffle,
-)
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
+from stoker.pipeline.order.orders import FullShuffle, Order, Stream, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.quotas import Balanced, MixedOrder, QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
 

@@ -13,7 +13,7 @@ from stoker.augment.batch import MixParams
 from stoker.types import Layout
 
 from .. import adapters
-from ..execution.batch import ColumnSpec
+from ..execution.pipeline import ColumnSpec
 from ..loader import Loader
 from . import LoaderView
 from .mixing import box_edges

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from stoker.formats.dataset.columns import expand_ranges
 
-from ..order.exclusions import original
 from ..order.orders import Order, Stream
 from ..order.sample_source import SampleSource
 
@@ -41,7 +40,6 @@ class PlannedDraws:
 
 def draws_of_order(order: Order, source: SampleSource) -> PlannedDraws:
     """Return the draws of an order from a source; the number of a draw is its moment."""
-    order = original(order)
     whole = order.order if isinstance(order, Stream) else order  # whose moments over all epochs are the same
 
     def drawn(epoch: int) -> tuple[Int64, Int64]:

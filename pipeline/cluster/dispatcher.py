@@ -24,8 +24,7 @@ from stoker._native import BufferPool
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
-from ..execution.batch import FinishedBatch
-from ..execution.passes import Steps
+from ..execution.pipeline import FinishedBatch, Steps
 from ..execution.stats import StatsTotals, Traffic
 from ..execution.threads import stopping
 from .batch_maker import MadeBatches, WantedBatches
@@ -315,7 +314,7 @@ class Dispatcher:
 
 
 class SharedProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
+    """The :class:`~stoker.pipeline.execution.passes.BatchProducer` of one epoch's batches."""
 
     def __init__(
         self,

@@ -1,22 +1,87 @@
-"""What a loader runs: a pipeline from the draws of an epoch to the framework's arrays, and its producers."""
+"""What a loader runs: a pipeline from the draws of an epoch to the framework's arrays, and its batches."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy.typing as npt
 
-from ..order.exclusions import Exclusions, Fitting, Point, fitting_of
+from stoker.errors import ConfigError
+
 from ..order.orders import Order
 from ..order.sample_source import SampleSource
-from .batch import ColumnSpec, FinishedBatch
-from .passes import Steps
 from .state import Begun, EpochParts
 from .stats import Counters, StatsTotals
+
+if TYPE_CHECKING:
+    from ..order.exclusions import Exclusions, Fitting, Point
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """Form of one column of a batch."""
+
+    name: str  # The column
+    dtype: str  # NumPy's name of the element type, "bfloat16", or "str"
+    # Shape without the first axis, the batch; None for a size that differs between batches
+    shape: tuple[int | None, ...]
+    # The column is a list with one array of this shape for each sample; first sizes differ
+    ragged: bool = False
+    # Views of each sample, an axis before the batch, or a tuple of as many lists for a ragged column
+    views: int | None = None
+
+
+class FinishedBatch(NamedTuple):
+    """A batch as its producer returns it, with the counts that are added up when the consumer receives it."""
+
+    batch: Any  # The named tuple of columns that the consumer receives
+    samples: int  # Number of samples in it
+    skipped: int = 0  # Number of bad samples that were left out
+    replaced: int = 0  # Number of bad samples that were replaced
+    bad_keys: tuple[str, ...] = ()  # Keys of the bad samples
+    # Function to call in the consumer's thread before it uses the batch; None for none
+    ready: Callable[[], None] | None = None
+
+
+@lru_cache(maxsize=64)
+def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
+    """Return the named tuple type of these columns: ``images, labels = batch`` and ``batch.image`` both work.
+
+    Batches can be pickled, for queues between processes.
+    """
+    try:
+        base = (namedtuple("_named_tuple", columns),)
+    except ValueError as error:
+        raise ConfigError(f"columns={columns!r}: {error}") from error
+    # Pickle finds a class by its module and name. A batch's class has none, so unpickling makes it again.
+    members = {"__slots__": (), "__reduce__": lambda batch: (_batch, (batch._fields, tuple(batch)))}
+    return type("Batch", base, members)
+
+
+def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return batch_type(columns)(*values)
+
+
+class Steps(Protocol):
+    """The steps of an epoch, or of the rest of one, on one rank.
+
+    The ``position`` of a checkpoint counts draws (``OrderedSteps``) or steps of a plan (``PlannedSteps``).
+    """
+
+    def __len__(self) -> int: ...
+
+    def consumed(self, steps: int) -> int:
+        """The checkpoint's ``position`` after ``steps`` steps."""
+
+    @property
+    def last_is_empty(self) -> bool:
+        """Whether this rank receives no sample at the last step, and another rank does."""
 
 
 class Started(NamedTuple):
@@ -81,7 +146,6 @@ class Pipeline(ABC):
     columns: tuple[str, ...]
     largest_position: int  # Of a checkpoint
     counts_steps: bool  # Whether positions count steps of a plan for some ranks; else they count draws
-    exclusions: Exclusions
 
     @property
     @abstractmethod
@@ -118,7 +182,7 @@ class Pipeline(ABC):
         """The first draw over all epochs that may have other weights after a resume from ``state``."""
 
     @abstractmethod
-    def exclude(self, exclusions: Exclusions) -> None:
+    def exclude(self, exclusions: Exclusions | None) -> None:
         """Draw with these exclusions from now on."""
 
     @abstractmethod
@@ -154,6 +218,8 @@ class Pipeline(ABC):
     @property
     def fitting(self) -> Fitting:
         """The rule that says which samples may replace an excluded one."""
+        from ..order.exclusions import fitting_of
+
         return fitting_of(self.order, len(self.source))
 
     @abstractmethod

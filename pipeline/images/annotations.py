@@ -20,7 +20,7 @@ from stoker.formats.codecs.header import open_mask
 from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_object_column
 from stoker.formats.dataset.index import Samples
 
-from ..execution.batch import ColumnSpec
+from ..execution.pipeline import ColumnSpec
 from ..options import Objects
 from ..order.sample_source import SampleSource
 from .batch_transforms import BatchTransformPlan

@@ -17,7 +17,7 @@ from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_col
 
 from ..adapters import Adapter
 from ..engines.shards import open_shards
-from ..execution.batch import ColumnSpec
+from ..execution.pipeline import ColumnSpec
 from ..options import ArrayForm
 from ..order.sample_source import SampleSource
 

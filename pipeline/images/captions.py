@@ -27,7 +27,7 @@ from stoker.formats.tokenization import (
 from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter
-from ..execution.batch import ColumnSpec
+from ..execution.pipeline import ColumnSpec
 from ..order.sample_source import SampleSource
 
 Form = Literal["padded", "longest", "ragged", "packed"]

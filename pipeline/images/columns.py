@@ -21,7 +21,7 @@ from stoker.formats.token_columns import CAPTION, IDS_COLUMN
 from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
-from ..execution.batch import ColumnSpec
+from ..execution.pipeline import ColumnSpec
 from ..options import Objects, Padded, Ragged
 from ..order.sample_source import SampleSource, batchable_columns
 from ..order.schedule import LastBatch

@@ -24,10 +24,11 @@ from stoker.types import Color, DType, Layout, Size
 from .. import options
 from ..engines.base import ImageFormat
 from ..engines.shards import open_shards
-from ..execution.batch import ColumnSpec, batch_type
+from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import BadSamples, Seeds
-from ..order.exclusions import original
-from ..order.orders import BlockShuffle, Order, Stream, is_shuffled
+from ..order.exclusions import Replacements
+from ..order.orders import BlockShuffle, Order, Stream
+from ..order.quotas import is_shuffled
 from ..order.sample_source import SampleSource, value_dtype
 from ..order.sampling import Sampler, make_loader_order
 from ..order.schedule import LastBatch
@@ -57,6 +58,7 @@ class ImageLoaderConfig:
     arrays: ArrayConfig  # Columns of arrays, and their form
     captions: Captions | None  # Captions, and their form; None if batches have none
     size_plan: SizePlan  # Which size and how many samples each batch has
+    replacements: Replacements | None = None  # The draws that replace excluded samples
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -93,7 +95,7 @@ class ImageLoaderConfig:
     @property
     def shuffled(self) -> bool:
         """Whether neighbouring draws are not neighbours in the dataset."""
-        return is_shuffled(original(self.order))
+        return is_shuffled(self.order)
 
     @property
     def multi_label(self) -> bool:
@@ -137,6 +139,15 @@ class ImageLoaderConfig:
         known = {"mask": "bool", "row": "int64", SOURCE_SIZE: "int64"}
         shape = (2,) if name == SOURCE_SIZE else ()
         return ColumnSpec(name, known.get(name) or value_dtype(self.dataset, name), shape)
+
+    def shown(
+        self, epoch: int, draws: npt.NDArray[np.int64], shown_at: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Positions, (M,), of draws, and those that are shown at other draws, with replacements."""
+        positions = self.order.positions(epoch, draws)
+        if self.replacements is None:
+            return positions, positions
+        return positions, self.replacements.shown(self.order, epoch, draws, positions, shown_at)
 
     def draw_epoch(self, epoch: int) -> int:
         """The epoch that keys random parameters: always 0 for a stream, whose draw keys go on over epochs."""
@@ -230,8 +241,10 @@ def make_config(
     )
     images, batch_plan = plan_columns(transforms, compile_transforms, size_plan.sizes, size_plan.padding)
     arrays = ArrayConfig(source.arrays, objects.arrays)
-    captions = find_captions(source, caption, mixes=bool(batch_plan.transforms))
-    size_plan = with_captions(size_plan, captions, seeds.augmentation)
+    captions = None
+    if caption is not None:
+        captions = find_captions(source, caption, mixes=bool(batch_plan.transforms))
+        size_plan = with_captions(size_plan, captions, seeds.augmentation)
     names = column_names(
         columns,
         images,

@@ -35,7 +35,7 @@ class EngineSetup:
     process: Process
     framework: Framework  # Framework of the arrays
     plan: ExecutionPlan
-    dali: DaliOptions
+    dali: DaliOptions | None
     reading: Reading
     unfinished: bool = False  # Whether another process finishes the images
 
@@ -108,7 +108,7 @@ def choose_engine(
         batch_size=config.size_plan.batch_size,
         prefetch=prefetch,
     )
-    dali = engine if isinstance(engine, DaliOptions) else DaliOptions()
+    dali = engine if isinstance(engine, DaliOptions) else None
     return EngineSetup(process, framework, plan, dali, reading)
 
 

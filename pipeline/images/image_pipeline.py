@@ -26,22 +26,19 @@ from stoker.types import Size
 
 from .. import adapters
 from ..engines.base import Engine, ImageFormat, Result, Work
+from ..engines.dali import DaliOptions
 from ..engines.registry import slow_needs
-from ..execution.batch import ColumnSpec
-from ..execution.pipeline import Pipeline, Producer, Started
+from ..execution.pipeline import ColumnSpec, Pipeline, Producer, Started
 from ..execution.state import EpochParts
-from ..execution.stats import Counters, StatsTotals
-from ..execution.tracing import StageTimes
+from ..execution.stats import Counters, StageTimes, StatsTotals
 from ..options import Ranks
-from ..order.exclusions import Exclusions, Fitting, Point, original, with_replacements
 from ..order.orders import Order
 from ..order.sample_source import is_remote
 from ..order.schedule import LastBatch, Schedule
 from .annotations import AnnotationProcessor, BatchAnnotations
 from .arrays import ArrayReader
-from .batch_assembler import function_output_spec
+from .batch_assembler import BatchCompletion, CollectedBatch, function_output_spec
 from .columns import TO_SOURCE, Contents, ImageColumn
-from .completion import BatchCompletion, CollectedBatch
 from .config import ImageLoaderConfig
 from .engine_setup import EngineSetup
 from .objects import deciding_objects
@@ -55,6 +52,7 @@ from .planned_batches import (
 
 if TYPE_CHECKING:
     from ..caching.prefetcher import CachedEpoch
+    from ..order.exclusions import Exclusions, Fitting, Point
 
 _TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
 
@@ -181,12 +179,12 @@ class ImagePipeline(Pipeline):
         except (KeyError, TypeError):  # not a state, which is refused later
             return 0
 
-    def exclude(self, exclusions: Exclusions) -> None:
+    def exclude(self, exclusions: Exclusions | None) -> None:
         """See :class:`Pipeline`."""
-        order = original(self.order)
-        if exclusions:
-            order = with_replacements(order, exclusions, self.config.seed, self.fitting)
-        self.config = replace(self.config, order=order)
+        from ..order.exclusions import Replacements
+
+        replacements = Replacements(exclusions, self.config.seed, self.fitting) if exclusions else None
+        self.config = replace(self.config, replacements=replacements)
 
     def batches_to_json(self) -> dict[str, Any]:
         """See :class:`Pipeline`."""
@@ -197,7 +195,8 @@ class ImagePipeline(Pipeline):
             "on_error": self.config.bad_samples.on_error,
             **{name: getattr(reading, name) for name in ("exact", "max_pixels", "verify")},
         }
-        return arguments | ({"dali": asdict(self.setup.dali)} if self.engine.name == "dali" else {})
+        dali = asdict(self.setup.dali or DaliOptions())
+        return arguments | ({"dali": dali} if self.engine.name == "dali" else {})
 
     def options_elsewhere(self) -> dict[str, Any]:
         """See :class:`Pipeline`."""

@@ -18,11 +18,10 @@ from stoker.errors import ConfigError
 from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
-from ..execution.batch import ColumnSpec
-from ..order.epoch_cache import SharedEpochs
+from ..execution.pipeline import ColumnSpec
 from ..order.exclusions import Fitting
 from ..order.sample_source import SampleSource
-from ..order.schedule import LastBatch
+from ..order.schedule import LastBatch, SharedEpochs
 from .batch_transforms import Transforms
 from .captions import Captions
 from .planners import ImagePlanner

@@ -17,8 +17,8 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
-from ..order.exclusions import drawn_at
-from ..order.orders import BlockShuffle, MixedOrder, Order, Repeat
+from ..order.orders import BlockShuffle, Order, Repeat
+from ..order.quotas import MixedOrder
 from ..order.schedule import PlannedSteps, Schedule
 from .columns import ImageColumn
 from .config import ImageLoaderConfig
@@ -88,7 +88,7 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         draws, mask = (np.concatenate([part[k] for part in parts]) for k in range(2))
         counts = [len(draws) for draws, *_ in parts]
         shown_at = schedule.shown_at(np.repeat(chunk, counts), draws, mask)
-        drawn = drawn_at(config.order, epoch, draws, shown_at)
+        drawn = config.shown(epoch, draws, shown_at)
         plain = _batches(config, parts, draws, drawn, epoch)
         if config.images[0].plan.combining:
             yield from _with_partners(config, list(plain), draws, shown_at, epoch)
@@ -101,7 +101,7 @@ def _batches(
 ) -> Iterator[PlannedBatch]:
     """Batches whose images show only their own samples.
 
-    ``drawn`` are the positions without and with substitutes. A substitute has the random numbers of the
+    ``drawn`` are the positions without and with replacements. A replacement has the random numbers of the
     sample that it replaces, so that its partners, and the choice of a transform for its batch, stay.
     """
     originals, positions = drawn
@@ -126,7 +126,7 @@ def _with_partners(
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch, config.shuffled)
     keys = np.concatenate([one.draw_keys for one in batches])
     parts = config.images[0].plan.parts(keys, draws, partners)
-    _, sources = drawn_at(order, epoch, parts.draw, shown_at[parts.image])
+    _, sources = config.shown(epoch, parts.draw, shown_at[parts.image])
     first = 0
     for batch in batches:
         at = np.arange(*np.searchsorted(parts.image, (first, first + len(batch))))
@@ -243,6 +243,6 @@ def _span(order: Order) -> int:
 def _in_file_order(config: ImageLoaderConfig, schedule: Schedule, epoch: int, steps: range) -> Samples:
     """The samples of this rank's batches at ``steps``, in the order of the files."""
     draws = np.concatenate([schedule.draws(step)[0] for step in steps])
-    _, positions = drawn_at(config.order, epoch, draws, draws)
+    _, positions = config.shown(epoch, draws, draws)
     samples = config.dataset.samples(positions)
     return samples.take(np.lexsort((samples.offset, samples.shard)))

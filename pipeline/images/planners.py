@@ -29,9 +29,8 @@ from stoker.types import Layout, Size
 from ..execution.ranks import Process
 from ..execution.state import History
 from ..options import Padded, Ragged
-from ..order.epoch_cache import SharedEpochs
 from ..order.exclusions import Fitting
-from ..order.schedule import LastBatch, PlannedSteps
+from ..order.schedule import LastBatch, PlannedSteps, SharedEpochs
 from .batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]

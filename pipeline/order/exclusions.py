@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from stoker.errors import CheckpointError, ConfigError
 from stoker.random import hash_words
 
-from .orders import Balanced, BalancedObjects, MixedOrder, Order, Repeat, Stream
+from .orders import Order, Repeat, Stream
+from .quotas import Balanced, BalancedObjects, MixedOrder
 from .sample_source import SampleSource
 
 Int64 = npt.NDArray[np.int64]
@@ -47,7 +48,7 @@ class Exclusions:
         )
 
     def after(self, begin: Point, positions: Int64) -> Exclusions:
-        """The ledger with one more exclusion."""
+        """These exclusions and one more."""
         return Exclusions((*self.exclusions, Exclusion(begin, tuple(np.unique(positions).tolist()))))
 
     def at(self, point: Point) -> Int64:
@@ -56,19 +57,19 @@ class Exclusions:
         return Exclusions(tuple(begun)).positions
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The ledger for a state."""
+        """The exclusions for a state."""
         return [{"from": list(part.begin), "rows": list(part.positions)} for part in self.exclusions]
 
     @classmethod
     def from_json(cls, data: Any, samples: int, numbers: int) -> Exclusions:
-        """Read the ledger of a state."""
+        """Read the exclusions of a state."""
         exclusions = []
         for entry in data if isinstance(data, list) else [None]:
             if not isinstance(entry, Mapping) or set(entry) != {"from", "rows"}:
-                raise _no_ledger(entry)
+                raise _unreadable(entry)
             begin, rows = entry["from"], entry["rows"]
             if not (_are_numbers(begin) and len(begin) == numbers and _are_numbers(rows)):
-                raise _no_ledger(entry)
+                raise _unreadable(entry)
             if rows and max(rows) >= samples:
                 raise CheckpointError(
                     f"the state leaves out sample {max(rows)}, and the dataset has {samples}",
@@ -82,7 +83,7 @@ def _are_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
 
 
-def _no_ledger(entry: Any) -> CheckpointError:
+def _unreadable(entry: Any) -> CheckpointError:
     return CheckpointError(
         f"the state's list of excluded samples cannot be read: {entry!r:.100}",
         hint="Pass what state_dict() returned.",
@@ -113,7 +114,7 @@ def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
     return np.unique(np.concatenate(positions))
 
 
-_SUBSTITUTE = 0x53554253  # the word of these draws among those of orders
+_REPLACEMENT = 0x53554253  # the word of these draws among the words of orders
 _ATTEMPTS = 64
 
 
@@ -144,76 +145,55 @@ class Fitting:
             )
 
 
-def with_replacements(order: Order, ledger: Exclusions, seed: int, fitting: Fitting) -> Order:
-    """Return an order with substitutes for the samples that a ledger leaves out."""
-    if isinstance(order, Stream):  # inside it, so that the stream does not depend on the length of epochs
-        return replace(order, order=Replaced(order.order, ledger, seed, fitting))
-    return Replaced(order, ledger, seed, fitting)
+@dataclass(frozen=True, eq=False)
+class Replacements:
+    """The draws that replace draws of excluded samples; all other draws stay as they are.
 
-
-def original(order: Order) -> Order:
-    """Return the order that :func:`substituted` was given."""
-    if isinstance(order, Stream):
-        return replace(order, order=original(order.order))
-    return order.order if isinstance(order, Replaced) else order
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Replaced:
-    """An order in which another draw of the same epoch stands in for each draw of an excluded sample.
-
-    The substitute is the sample of a random draw that is not excluded and that ``fitting`` allows. It
-    depends only on the seed, the epoch and the number of the draw. :func:`substituted` explains the
-    attributes.
+    A replacement is the sample of a random draw of the same epoch that is not excluded and that ``fitting``
+    allows. It depends only on the seed, the epoch and the number of the draw.
     """
 
-    order: Order
-    ledger: Exclusions
+    exclusions: Exclusions
     seed: int
     fitting: Fitting
-    distinct: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        # A substitute may be drawn twice in an epoch; random numbers are keyed as without exclusions.
-        object.__setattr__(self, "distinct", self.order.distinct)
+    def shown(self, order: Order, epoch: int, draws: Int64, positions: Int64, shown_at: Int64) -> Int64:
+        """The ``positions`` of ``draws``, with replacements where a sample is left out when it is shown.
 
-    def __repr__(self) -> str:
-        return repr(self.order)  # states hold the ledger beside it
-
-    @property
-    def n(self) -> int:
-        """Draws in an epoch."""
-        return self.order.n
-
-    def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`~stoker.pipeline.order.orders.Order.positions`."""
-        positions = self.order.positions(epoch, draws)
-        # The draws of this epoch at which the ledger grows; exclusions of earlier epochs hold from draw 0 on.
-        points = {max(0, exclusion.begin[0] - epoch * self.n) for exclusion in self.ledger.exclusions}
-        begins = sorted(begin for begin in points if begin < self.n)
-        substitutes: Int64 = positions.copy()
-        for begin, end in zip(begins, [*begins[1:], self.n], strict=True):
-            excluded = self.ledger.at((begin + epoch * self.n,))
-            bad = np.flatnonzero((draws >= begin) & (draws < end) & np.isin(positions, excluded))
+        An image can show other draws of its epoch than its own: a mosaic shows its partners, and padding
+        repeats the first draws. ``shown_at`` are the draws that show them.
+        """
+        # draws, positions, shown_at (M,) int64
+        shown: Int64 = positions.copy()
+        points = sorted({exclusion.begin[0] for exclusion in self.exclusions.exclusions})
+        # As draws of this epoch; its end stands for later points.
+        begins = [min(max(0, point - epoch * order.n), order.n) for point in points]
+        begun = np.searchsorted(np.array(begins, np.int64), shown_at, side="right")
+        for number in np.unique(begun[begun > 0]).tolist():
+            excluded = self.exclusions.at((points[number - 1],))
+            bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
             if bad.size:
-                substitutes[bad] = self._replaced(epoch, draws[bad], positions[bad], excluded)
-        return substitutes
+                shown[bad] = self._replaced(order, epoch, draws[bad], positions[bad], excluded)
+        return shown
 
-    def _replaced(self, epoch: int, draws: Int64, positions: Int64, excluded: Int64) -> Int64:
-        """Substitutes, (M,), of excluded ``positions``, (M,), of ``draws``, (M,)."""
-        times = self.order.times if isinstance(self.order, Repeat) else 1
-        units = draws // times
-        substitutes: Int64 = positions.copy()
+    def _replaced(self, order: Order, epoch: int, draws: Int64, positions: Int64, excluded: Int64) -> Int64:
+        """Replacements, (M,), of excluded ``positions``, (M,), of ``draws``, (M,)."""
+        replaced: Int64 = positions.copy()
+        if isinstance(order, Stream):  # so that the stream does not depend on the length of epochs
+            for cycle, at, offsets in order.cycles(epoch, draws):
+                replaced[at] = self._replaced(order.order, cycle, offsets, positions[at], excluded)
+            return replaced
+        units = draws // (order.times if isinstance(order, Repeat) else 1)
         left = np.arange(len(draws))
         for attempt in range(_ATTEMPTS):
-            words = hash_words((self.seed, epoch, _SUBSTITUTE, attempt), units[left])
-            tried = self.order.positions(epoch, (words % np.uint64(self.n)).astype(np.int64))
+            words = hash_words((self.seed, epoch, _REPLACEMENT, attempt), units[left])
+            tried = order.positions(epoch, (words % np.uint64(order.n)).astype(np.int64))
             good = ~np.isin(tried, excluded) & self.fitting.allows(tried, positions[left])
-            substitutes[left[good]] = tried[good]
+            replaced[left[good]] = tried[good]
             left = left[~good]
             if not left.size:
-                return substitutes
-        drawn = self.order.positions(epoch, np.arange(self.n))
+                return replaced
+        drawn = order.positions(epoch, np.arange(order.n))
         allowed = drawn[~np.isin(drawn, excluded)]
         for i in left.tolist():
             fitting = allowed[self.fitting.allows(allowed, positions[[i]])]
@@ -222,42 +202,14 @@ class Replaced:
                     f"epoch {epoch} draws no sample that could replace sample {positions[i]}",
                     hint="Exclude fewer samples of its dataset, class or shape.",
                 )
-            word = hash_words((self.seed, epoch, _SUBSTITUTE, _ATTEMPTS), units[[i]])[0]
-            substitutes[i] = fitting[int(word % np.uint64(fitting.size))]
-        return substitutes
-
-
-def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
-    """Positions of draws without substitutes, and with those for samples that are left out when shown.
-
-    An image can show other draws of its epoch: a mosaic shows its partners, and padding repeats the first
-    draws. Each of these draws gets a substitute if its sample is left out at the draw that shows it.
-    """
-    # draws (M,) int64, shown_at (M,) int64
-    plain = original(order)
-    positions = plain.positions(epoch, draws)
-    within = order.order if isinstance(order, Stream) else order
-    if not isinstance(within, Replaced):
-        return positions, positions
-    with_substitutes: Int64 = positions.copy()
-    points = sorted({exclusion.begin[0] for exclusion in within.ledger.exclusions})
-    # As draws of this epoch; its end stands for later points.
-    begins = [min(max(0, point - epoch * order.n), order.n) for point in points]
-    begun = np.searchsorted(np.array(begins, np.int64), shown_at, side="right")
-    for number in np.unique(begun[begun > 0]).tolist():
-        excluded = within.ledger.at((points[number - 1],))
-        bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
-        if bad.size:
-            lasting = with_replacements(
-                plain, Exclusions().after((0,), excluded), within.seed, within.fitting
-            )
-            with_substitutes[bad] = lasting.positions(epoch, draws[bad])
-    return positions, with_substitutes
+            word = hash_words((self.seed, epoch, _REPLACEMENT, _ATTEMPTS), units[[i]])[0]
+            replaced[i] = fitting[int(word % np.uint64(fitting.size))]
+        return replaced
 
 
 def groups_of(order: Any) -> npt.NDArray[Any] | None:
     """(N,) group of each position, where groups have fixed shares of the draws; None without groups."""
-    while isinstance(order, (Repeat, Stream, Replaced)):
+    while isinstance(order, (Repeat, Stream)):
         order = order.order
     if isinstance(order, Balanced) and not isinstance(order, BalancedObjects):
         return order.column  # an image with objects has several classes

@@ -25,8 +25,8 @@ from stoker.formats.open import open as open_dataset
 
 from .class_merging import MergedClasses, check_mixable, common_info, merge_classes
 from .moving_weights import MovingWeights, scheduled_parts
-from .orders import BlockShuffle, MixedOrder, make_order
-from .quotas import QuotaSchedule, apportion_draws
+from .orders import BlockShuffle, make_order
+from .quotas import MixedOrder, QuotaSchedule, apportion_draws
 from .sample_source import batchable_columns
 
 Int64 = npt.NDArray[np.int64]

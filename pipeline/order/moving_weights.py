@@ -46,7 +46,7 @@ class MovingWeights:
 
     parts: tuple[WeightPart, ...]  # The parts
     # If False, a round that is a whole epoch is drawn dataset after dataset, see
-    # :class:`~stoker.pipeline.order.quotas.QuotaSchedule`
+    # :class:`~stoker.pipeline.order.orders.QuotaSchedule`
     spread: bool = True
 
     def assign(self, quota_schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:

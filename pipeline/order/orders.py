@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,14 +13,85 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
-from stoker.random import hash_words, unit_interval
+from stoker.random import hash_words, sequence, unit_interval
 
-from .epoch_cache import EpochCache
-from .moving_weights import MovingWeights
-from .permutation import Permutation, permute
-from .quotas import QuotaSchedule, apportion_draws
+from .schedule import EpochCache
 
 Int64 = npt.NDArray[np.int64]
+UInt64 = npt.NDArray[np.uint64]
+
+_ROUNDS = 12
+_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # of the "rrmxmx" family of mixers: odd, with well spread bits
+
+
+class Permutation:
+    """A keyed pseudo-random permutation of ``range(n)``, computed for any elements without an array of all.
+
+    An alternating Feistel network over the smallest power of two that holds n, with cycle walking
+    (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): an image outside ``range(n)`` is
+    permuted again, less than twice on average.
+    """
+
+    def __init__(self, n: int, *key: int) -> None:
+        if n < 1:
+            raise ConfigError(f"n must be at least 1, found {n}")
+        bits = max(2, (n - 1).bit_length())
+        self.n = n
+        self._low = np.asarray(np.uint64(bits // 2))
+        self._high = np.asarray(np.uint64(bits - bits // 2))
+        self._keys = sequence(hash_words((n, *key)), np.arange(_ROUNDS))
+
+    def __call__(self, elements: npt.ArrayLike) -> Int64:
+        """Images, (M,) int64, of ``elements``, (M,) integers in ``range(n)``."""
+        return self._walk(elements, 1)
+
+    def inverse(self, images: npt.ArrayLike) -> Int64:
+        """Elements, (M,) int64, that have these ``images``, (M,) integers in ``range(n)``."""
+        return self._walk(images, -1)
+
+    def _walk(self, values: npt.ArrayLike, direction: int) -> Int64:
+        x = np.atleast_1d(np.asarray(values)).astype(np.uint64)
+        x = _network(x, self._high, self._low, self._keys, direction)
+        outside = np.flatnonzero(x >= np.uint64(self.n))
+        while outside.size:
+            x[outside] = _network(x[outside], self._high, self._low, self._keys, direction)
+            outside = outside[x[outside] >= np.uint64(self.n)]
+        return x.astype(np.int64)
+
+
+def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
+    """Images of elements under one permutation for each element, like :class:`Permutation`."""
+    # elements (M,) int64, sizes (M,) int64, words (M,) uint64 -> (M,) int64
+    # frexp's exponent is the bit length; above 2**53 it can be one more, which only makes the domain larger.
+    bits = np.maximum(2, np.frexp((sizes - 1).astype(np.float64))[1]).astype(np.uint64)
+    low = bits >> np.uint64(1)
+    x, high, limit = elements.astype(np.uint64), bits - low, sizes.astype(np.uint64)
+    left = np.arange(len(x))
+    while left.size:
+        # Deriving the keys of the few elements left again costs less than keeping the keys of all.
+        keys = sequence(words[left], np.arange(_ROUNDS)[:, None])
+        x[left] = _network(x[left], high[left], low[left], keys, 1)
+        left = left[x[left] >= limit[left]]
+    return x.astype(np.int64)
+
+
+def _network(x: UInt64, high: UInt64, low: UInt64, keys: UInt64, direction: int) -> UInt64:
+    """Images of ``x``, (M,) numbers of ``high + low`` bits; of the inverse if ``direction`` is -1.
+
+    ``high`` and ``low`` are scalars or (M,); ``keys`` are (12,) or (12, M), one for each round.
+    """
+    one, shift = np.uint64(1), np.uint64(32)
+    masks = (one << high) - one, (one << low) - one
+    halves = [x >> low, x & masks[1]]
+    for i in range(_ROUNDS)[::direction]:
+        target = i & 1
+        mixed = (halves[1 - target] + keys[i]) * _MULTIPLIER
+        mixed ^= mixed >> shift
+        mixed *= _MULTIPLIER
+        mixed >>= shift
+        halves[target] ^= mixed & masks[target]
+    joined: UInt64 = (halves[0] << low) | halves[1]
+    return joined
 
 
 class Order(Protocol):
@@ -153,13 +225,18 @@ class Stream:
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`."""
+        positions = np.empty_like(draws)
+        for cycle, at, offsets in self.cycles(epoch, draws):
+            positions[at] = self.order.positions(cycle, offsets)
+        return positions
+
+    def cycles(self, epoch: int, draws: Int64) -> Iterator[tuple[int, Int64, Int64]]:
+        """Yield each epoch of the other order, the indices of its draws, and these draws there."""
         first, before = divmod(epoch * self.n, self.order.n)
         cycle, offset = np.divmod(before + draws, self.order.n)
-        positions = np.empty_like(draws)
-        for number in np.unique(cycle):
-            in_cycle = np.flatnonzero(cycle == number)
-            positions[in_cycle] = self.order.positions(first + int(number), offset[in_cycle])
-        return positions
+        for number in np.unique(cycle).tolist():
+            at = np.flatnonzero(cycle == number)
+            yield first + number, at, offset[at]
 
     def stream_draws(self, epoch: int, draws: Int64) -> Int64:
         """Numbers in the whole stream, (M,) int64 modulo 2**62, of ``draws`` of ``epoch``.
@@ -175,7 +252,7 @@ _CHUNK = 1 << 14  # numbers that fit into the processor's cache while a formula 
 
 
 @dataclass(frozen=True, eq=False)
-class _ColumnOrder:
+class ColumnOrder:
     """Base of the orders that a column of numbers determines."""
 
     n: int  # Draws in an epoch
@@ -189,7 +266,7 @@ class _ColumnOrder:
         object.__setattr__(self, "digest", digest)
 
 
-class WeightedDraws(_ColumnOrder):
+class WeightedDraws(ColumnOrder):
     """Independent draws with probabilities in proportion to weights.
 
     Each draw hashes to a random number, which is looked up in the cumulative weights.
@@ -213,7 +290,7 @@ class WeightedDraws(_ColumnOrder):
         return positions
 
 
-class WeightedShuffle(_ColumnOrder):
+class WeightedShuffle(ColumnOrder):
     """Draws without replacement, each in proportion to the weights of the samples that remain.
 
     Each position has an exponential random number with its weight as the rate, and positions are drawn in
@@ -238,113 +315,6 @@ class WeightedShuffle(_ColumnOrder):
             drawn = unit_interval(hash_words((self.seed, epoch), chunk))
             arrivals[first : first + _CHUNK] = -_log(1.0 - drawn) / self.column[chunk]
         return candidates[np.argsort(arrivals, kind="stable")[: self.n]]
-
-
-@dataclass(frozen=True, eq=False)
-class Balanced(_ColumnOrder):
-    """Equal quotas of all classes; the draws of a class cycle through its samples."""
-
-    spread: bool = field(default=True, repr=False)  # See :class:`~stoker.pipeline.order.quotas.QuotaSchedule`
-    distinct = False
-
-    @cached_property
-    def _members(self) -> Int64:
-        """(N,) int64, positions class by class."""
-        return np.argsort(self.column, kind="stable")
-
-    @cached_property
-    def _quota_schedule(self) -> QuotaSchedule:
-        _, sizes = np.unique(self.column, return_counts=True)
-        quotas = apportion_draws([1.0] * len(sizes), self.n)
-        return QuotaSchedule(quotas, sizes.astype(np.int64), self.seed, self.spread)
-
-    def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
-        sizes = self._quota_schedule.sizes
-        group, cycle, offset = self._quota_schedule.assign(epoch, draws)
-        starts = np.cumsum(sizes) - sizes
-        member = starts[group] + permute(offset, sizes[group], hash_words((self.seed,), group, cycle))
-        positions: Int64 = self._members[member]
-        return positions
-
-
-@dataclass(frozen=True, eq=False)
-class BalancedObjects(Balanced):
-    """Equal quotas of all classes of objects; the draws of a class cycle through the images that show it."""
-
-    # column (P,)
-
-    images: Int64 = field(kw_only=True, repr=False)  # (P,) int64, positions of the images of these pairs
-
-    def __post_init__(self) -> None:
-        digest = hashlib.sha256(np.stack((self.column, self.images)).data).hexdigest()[:16]
-        object.__setattr__(self, "digest", digest)
-
-    def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
-        return self.images[super().positions(epoch, draws)]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MixedOrder:
-    """Cycles of several orders, with a quota of draws for each."""
-
-    quota_schedule: QuotaSchedule = field(repr=False)  # Assigns the draws of an epoch to the orders
-    # One order for each dataset. Cycle c of a dataset is epoch c of its order. States hold this name
-    rounds: tuple[Order, ...]
-    # Draws of each dataset in an epoch; with ``moving``, in a round of the last part
-    quotas: tuple[int, ...] = field(init=False)
-    # Parts of the training with other weights; None if weights never change
-    moving: MovingWeights | None = None
-    distinct = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "quotas", tuple(self.quota_schedule.quotas.tolist()))
-
-    def __repr__(self) -> str:
-        # Without parts the repr stays as it was, since states of earlier releases hold it.
-        parts = "" if self.moving is None else f", parts={self.moving.to_json()}"
-        return f"MixedOrder(rounds={self.rounds!r}, quotas={self.quotas!r}{parts})"
-
-    @property
-    def n(self) -> int:
-        """Draws in an epoch."""
-        return self.quota_schedule.n
-
-    def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`; positions are those in the mixture."""
-        sizes = self.quota_schedule.sizes
-        if self.moving is None:
-            group, cycle, offset = self.quota_schedule.assign(epoch, draws)
-        else:
-            group, cycle, offset = self.moving.assign(self.quota_schedule, epoch, draws)
-        starts = np.cumsum(sizes) - sizes
-        positions = np.empty_like(draws)
-        for d in np.unique(group).tolist():
-            of_dataset = np.flatnonzero(group == d)
-            for number in np.unique(cycle[of_dataset]).tolist():
-                of_cycle = of_dataset[cycle[of_dataset] == number]
-                positions[of_cycle] = starts[d] + self.rounds[d].positions(number, offset[of_cycle])
-        return positions
-
-
-def is_shuffled(order: Order) -> bool:
-    """Whether an order is shuffled; a mixture's order is if the orders of all its datasets are."""
-    if isinstance(order, MixedOrder):
-        return all(map(is_shuffled, order.rounds))
-    if isinstance(order, (Repeat, Stream)):
-        return is_shuffled(order.order)
-    return not isinstance(order, Sequential)
-
-
-def without_interleaving(order: Order) -> Order:
-    """An order with the same draws in each epoch, but group after group, which is much faster to compute."""
-    if isinstance(order, Balanced):
-        return replace(order, spread=False)
-    if isinstance(order, MixedOrder):
-        moving = order.moving and replace(order.moving, spread=False)
-        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False), moving=moving)
-    return order
 
 
 def _log(x: Float64) -> Float64:

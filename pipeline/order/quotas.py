@@ -1,12 +1,13 @@
-"""Exact shares of several groups in an epoch, well mixed, computed for any draws without an array of all."""
+"""Orders with exact shares of several groups, of classes or of datasets, computed for any draws."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-from .permutation import permute
+from .orders import ColumnOrder, Order, Repeat, Sequential, Stream, permute
 
 Int64 = npt.NDArray[np.int64]
 
@@ -128,3 +129,110 @@ class QuotaSchedule:
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
         begins: Int64 = (blocks[:, None] * self.quotas + phases) // self.blocks
         return begins
+
+
+@dataclass(frozen=True, eq=False)
+class Balanced(ColumnOrder):
+    """Equal quotas of all classes; the draws of a class cycle through its samples."""
+
+    spread: bool = field(default=True, repr=False)  # See :class:`~stoker.pipeline.order.orders.QuotaSchedule`
+    distinct = False
+
+    @cached_property
+    def _members(self) -> Int64:
+        """(N,) int64, positions class by class."""
+        return np.argsort(self.column, kind="stable")
+
+    @cached_property
+    def _quota_schedule(self) -> QuotaSchedule:
+        _, sizes = np.unique(self.column, return_counts=True)
+        quotas = apportion_draws([1.0] * len(sizes), self.n)
+        return QuotaSchedule(quotas, sizes.astype(np.int64), self.seed, self.spread)
+
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        sizes = self._quota_schedule.sizes
+        group, cycle, offset = self._quota_schedule.assign(epoch, draws)
+        starts = np.cumsum(sizes) - sizes
+        member = starts[group] + permute(offset, sizes[group], hash_words((self.seed,), group, cycle))
+        positions: Int64 = self._members[member]
+        return positions
+
+
+@dataclass(frozen=True, eq=False)
+class BalancedObjects(Balanced):
+    """Equal quotas of all classes of objects; the draws of a class cycle through the images that show it."""
+
+    # column (P,)
+
+    images: Int64 = field(kw_only=True, repr=False)  # (P,) int64, positions of the images of these pairs
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(np.stack((self.column, self.images)).data).hexdigest()[:16]
+        object.__setattr__(self, "digest", digest)
+
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        return self.images[super().positions(epoch, draws)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixedOrder:
+    """Cycles of several orders, with a quota of draws for each."""
+
+    quota_schedule: QuotaSchedule = field(repr=False)  # Assigns the draws of an epoch to the orders
+    # One order for each dataset. Cycle c of a dataset is epoch c of its order. States hold this name
+    rounds: tuple[Order, ...]
+    # Draws of each dataset in an epoch; with ``moving``, in a round of the last part
+    quotas: tuple[int, ...] = field(init=False)
+    # Parts of the training with other weights; None if weights never change
+    moving: Any = None
+    distinct = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quotas", tuple(self.quota_schedule.quotas.tolist()))
+
+    def __repr__(self) -> str:
+        # Without parts the repr stays as it was, since states of earlier releases hold it.
+        parts = "" if self.moving is None else f", parts={self.moving.to_json()}"
+        return f"MixedOrder(rounds={self.rounds!r}, quotas={self.quotas!r}{parts})"
+
+    @property
+    def n(self) -> int:
+        """Draws in an epoch."""
+        return self.quota_schedule.n
+
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`; positions are those in the mixture."""
+        sizes = self.quota_schedule.sizes
+        if self.moving is None:
+            group, cycle, offset = self.quota_schedule.assign(epoch, draws)
+        else:
+            group, cycle, offset = self.moving.assign(self.quota_schedule, epoch, draws)
+        starts = np.cumsum(sizes) - sizes
+        positions = np.empty_like(draws)
+        for d in np.unique(group).tolist():
+            of_dataset = np.flatnonzero(group == d)
+            for number in np.unique(cycle[of_dataset]).tolist():
+                of_cycle = of_dataset[cycle[of_dataset] == number]
+                positions[of_cycle] = starts[d] + self.rounds[d].positions(number, offset[of_cycle])
+        return positions
+
+
+def is_shuffled(order: Order) -> bool:
+    """Whether an order is shuffled; a mixture's order is if the orders of all its datasets are."""
+    if isinstance(order, MixedOrder):
+        return all(map(is_shuffled, order.rounds))
+    if isinstance(order, (Repeat, Stream)):
+        return is_shuffled(order.order)
+    return not isinstance(order, Sequential)
+
+
+def without_interleaving(order: Order) -> Order:
+    """An order with the same draws in each epoch, but group after group, which is much faster to compute."""
+    if isinstance(order, Balanced):
+        return replace(order, spread=False)
+    if isinstance(order, MixedOrder):
+        moving = order.moving and replace(order.moving, spread=False)
+        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False), moving=moving)
+    return order

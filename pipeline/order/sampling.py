@@ -20,8 +20,6 @@ from stoker.urls import is_url
 
 from ..options import Cache
 from .orders import (
-    Balanced,
-    BalancedObjects,
     BlockShuffle,
     Order,
     Repeat,
@@ -31,6 +29,7 @@ from .orders import (
     WeightedShuffle,
     make_order,
 )
+from .quotas import Balanced, BalancedObjects
 from .sample_source import SampleSource
 
 _OBJECT_LABELS = "object_labels"

@@ -15,7 +15,7 @@ from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError
 
-from ..execution.batch import ColumnSpec, batch_type
+from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks
 from ..order.orders import Order
 from ..order.sample_source import SampleSource, value_dtype
@@ -24,7 +24,6 @@ from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchif
 from .batching import BatchingConfig
 from .context_slices import check_lengths, make_slices
 from .planner import TextPlanner
-from .streams import StreamPlanner
 from .token_reader import TokenReader
 
 _RECORDED = {"pad_to_multiple_of": "pad_multiple"}  # the names of arguments in states
@@ -175,6 +174,8 @@ def _make_planner(
     lengthens: Mask | PreferencePairs | None,
 ) -> TextPlanner:
     if batching.stream is not None:
+        from .streams import StreamPlanner
+
         return StreamPlanner(batching, reader.lengths, order, world_size)
     planned_lengths = getattr(lengthens, "planned_lengths", None)
     packs = batching.pack is not None

@@ -17,8 +17,8 @@ from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
 
 from ..execution.state import Begun, History
-from ..order.epoch_cache import SharedEpochs
 from ..order.orders import Order
+from ..order.schedule import SharedEpochs
 from .batching import BatchingConfig
 from .planner import TextPlanner, TokenSlices, drawn_positions
 

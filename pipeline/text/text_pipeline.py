@@ -19,13 +19,11 @@ from stoker.bucketing.layout import Padded
 from stoker.errors import CheckpointError, ConfigError, SampleError
 
 from ..adapters import Adapter
-from ..execution.batch import ColumnSpec, FinishedBatch
-from ..execution.pipeline import Pipeline, Producer, Started
+from ..execution.pipeline import ColumnSpec, FinishedBatch, Pipeline, Producer, Started
 from ..execution.ranks import Process
 from ..execution.state import Begun, EpochParts, checked_history
 from ..execution.stats import Counters, StatsTotals
 from ..options import Buckets, Ranks
-from ..order.exclusions import Exclusions, Point, groups_of
 from ..order.orders import Order
 from ..order.sample_source import batched_values, is_remote
 from ..order.schedule import PlannedSteps
@@ -36,6 +34,7 @@ from .token_reader import PayloadLocations
 
 if TYPE_CHECKING:
     from ..caching.prefetcher import CachedEpoch
+    from ..order.exclusions import Exclusions, Point
     from .cached_text import CachedText
 
 _TOGETHER = 1 << 17  # tokens of batches that start together: Python takes about as long for one as for many
@@ -71,7 +70,7 @@ class TextPipeline(Pipeline):
         self.identity = config.identity
         self.columns = config.columns
         self.largest_position = config.planner.most_steps
-        self.exclusions = Exclusions()
+        self._exclusions: Exclusions | None = None
         self._process = process
         self._adapter = adapter
         self._totals = totals
@@ -130,12 +129,13 @@ class TextPipeline(Pipeline):
         """The sequences of ``batches`` at the steps from ``step`` on, one batch after the other."""
         rows = batches[0].rows if len(batches) == 1 else np.concatenate([part.rows for part in batches])
         slices = epoch.token_slices(rows)
-        if not self.exclusions:
+        if not self._exclusions:
             return slices
+        from ..order.exclusions import groups_of
         from .replacements import with_replacements
 
         plan, seed = steps.plan, self.config.planner.batching.seed
-        excluded = self.exclusions.at((plan.epoch, len(plan.history), steps.start + step))
+        excluded = self._exclusions.at((plan.epoch, len(plan.history), steps.start + step))
         groups = groups_of(self.order)
         return with_replacements(epoch, batches[0], slices, excluded, groups=groups, key=(seed, plan.epoch))
 
@@ -193,9 +193,9 @@ class TextPipeline(Pipeline):
         except (KeyError, TypeError):  # not a state; it is refused later
             return 0
 
-    def exclude(self, exclusions: Exclusions) -> None:
+    def exclude(self, exclusions: Exclusions | None) -> None:
         """See :class:`Pipeline`."""
-        self.exclusions = exclusions
+        self._exclusions = exclusions
 
     def former_options(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         """See :class:`Pipeline`: the buckets of release 0.1, where a k-d split was not the default."""
@@ -255,7 +255,7 @@ class TextPipeline(Pipeline):
 
     def together(self, steps: Any, *, unfinished: bool) -> Callable[[int], int]:
         """See :class:`Pipeline`: as many as have at most 131,072 tokens with padding, and at least one."""
-        if self.exclusions:
+        if self._exclusions:
             return lambda _: 1
         plan = steps.plan
         tokens = plan.sizes // plan.world_size * plan.lengths.sum(axis=1)

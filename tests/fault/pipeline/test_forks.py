@@ -60,7 +60,7 @@ def run(warm_python: WarmPython) -> Run:
 def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path: Path, run: Run) -> None:
     run(
         """
-from stoker.pipeline.order.epoch_cache import EpochCache
+from stoker.pipeline.order.schedule import EpochCache
 
 cache, begun, allowed = EpochCache(), threading.Event(), threading.Event()
 

@@ -19,7 +19,7 @@ from helpers.processes.waiting import wait_until
 from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.block_files import BlockFiles
 from stoker.pipeline.caching.read_ahead import BlockRequests
-from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution import passes as prefetch
 from stoker.pipeline.execution.pipeline import Producer
 from stoker.pipeline.execution.threads import OneShotEvent
 from stoker.pipeline.images.annotations import AnnotationProcessor

@@ -13,9 +13,8 @@ from helpers.processes.interrupts import ends, interrupted_everywhere
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.passes import EpochIterator, Progress
-from stoker.pipeline.execution.prefetch import Prefetcher
+from stoker.pipeline.execution.passes import EpochIterator, Prefetcher, Progress
+from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.order.schedule import OrderedSteps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from stoker.pipeline.execution.prefetch import Prefetcher
+from stoker.pipeline.execution.passes import Prefetcher
 from stoker.pipeline.execution.stats import StatsTotals
 
 

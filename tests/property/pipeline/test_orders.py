@@ -9,19 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.pipeline.order.orders import (
-    Balanced,
     BlockShuffle,
     FullShuffle,
-    MixedOrder,
     Order,
+    Permutation,
     Repeat,
     Sequential,
     Stream,
     WeightedDraws,
     WeightedShuffle,
+    permute,
 )
-from stoker.pipeline.order.permutation import Permutation, permute
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
+from stoker.pipeline.order.quotas import Balanced, MixedOrder, QuotaSchedule, apportion_draws
 from stoker.pipeline.order.schedule import OrderedSteps
 
 seeds = st.integers(-(2**80), 2**80)

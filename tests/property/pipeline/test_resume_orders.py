@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from stoker.pipeline.order import permutation
+from stoker.pipeline.order import orders as permutation
 from stoker.pipeline.order.orders import (
-    Balanced,
     BlockShuffle,
     FullShuffle,
-    MixedOrder,
     Order,
     Repeat,
     Sequential,
@@ -23,7 +21,7 @@ from stoker.pipeline.order.orders import (
     WeightedDraws,
     WeightedShuffle,
 )
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
+from stoker.pipeline.order.quotas import Balanced, MixedOrder, QuotaSchedule, apportion_draws
 from stoker.pipeline.order.schedule import OrderedSteps
 
 Int64 = npt.NDArray[np.int64]

@@ -13,16 +13,14 @@ import pytest
 
 from stoker.bucketing import BatchPlan, SortedBucketSampler
 from stoker.pipeline.order.orders import (
-    Balanced,
     FullShuffle,
-    MixedOrder,
     Order,
     Sequential,
     Stream,
     WeightedDraws,
     WeightedShuffle,
 )
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
+from stoker.pipeline.order.quotas import Balanced, MixedOrder, QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
 

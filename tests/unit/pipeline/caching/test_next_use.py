@@ -17,7 +17,8 @@ from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
 from stoker.pipeline.caching import next_use
 from stoker.pipeline.caching.next_use import PlannedDraws, draws_of_order, make_next_use
 from stoker.pipeline.caching.read_ahead import CacheHandle
-from stoker.pipeline.order.orders import Balanced, FullShuffle, Repeat, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.orders import FullShuffle, Repeat, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.quotas import Balanced
 from stoker.pipeline.text.cached_text import planned_draws as text_draws
 
 TWO_RANKS = {"rank": 0, "world_size": 2}

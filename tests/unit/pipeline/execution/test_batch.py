@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.batch import batch_type
+from stoker.pipeline.execution.pipeline import batch_type
 
 
 def test_a_batch_unpacks_and_has_names() -> None:

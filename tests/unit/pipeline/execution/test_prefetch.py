@@ -12,8 +12,8 @@ from helpers.loaders.producers import Groups, Numbers, started
 from helpers.processes.waiting import wait_until
 
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution import prefetch
-from stoker.pipeline.execution import tracing as stages
+from stoker.pipeline.execution import passes as prefetch
+from stoker.pipeline.execution import stats as stages
 from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.execution.threads import OneShotEvent, end_workers
 

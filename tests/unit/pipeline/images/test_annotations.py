@@ -57,7 +57,7 @@ from stoker.errors import (
     StaleIndexError,
 )
 from stoker.formats.dataset.annotations import to_columns
-from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.execution.pipeline import ColumnSpec
 from stoker.pipeline.images.batch_assembler import multi_hot
 
 SMALL = [Resize((30, 40))]

@@ -13,7 +13,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
 from stoker.formats.dataset.columns import range_columns
-from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.execution.pipeline import ColumnSpec
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

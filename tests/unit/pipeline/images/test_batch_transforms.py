@@ -27,7 +27,7 @@ from stoker.augment.plan import compile_image
 from stoker.errors import CheckpointError, ConfigError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.execution.pipeline import ColumnSpec
 from stoker.pipeline.images.batch_transforms import BatchTransformPlan, function_name, split_transforms
 
 KEYS = np.arange(9, dtype=np.int64)

@@ -22,7 +22,7 @@ from stoker.augment import (
     Views,
     to_source,
 )
-from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.execution.pipeline import ColumnSpec
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from stoker.augment import (
     Views,
 )
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.execution.pipeline import ColumnSpec
 
 LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
 SMALL = [RandomResizedCrop((8, 12), scale=(0.05, 0.3))]

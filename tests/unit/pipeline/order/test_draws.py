@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from stoker.pipeline.order import orders as draws
-from stoker.pipeline.order.orders import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.orders import WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.quotas import Balanced
 from stoker.random import hash_words, unit_interval
 
 WEIGHTS = np.array([0, 1, 2, 0, 5, 2.5, 0.5, 0])

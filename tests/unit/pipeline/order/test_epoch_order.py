@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
-from stoker.pipeline.order.permutation import Permutation
+from stoker.pipeline.order.orders import (
+    BlockShuffle,
+    FullShuffle,
+    Order,
+    Permutation,
+    Repeat,
+    Sequential,
+    Stream,
+)
 
 
 def digest(order: Order, epoch: int) -> str:

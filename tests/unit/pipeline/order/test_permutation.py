@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from stoker.pipeline.order.permutation import permute
+from stoker.pipeline.order.orders import permute
 from stoker.random import hash_words
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.pipeline.order.epoch_cache import EpochCache
+from stoker.pipeline.order.schedule import EpochCache
 
 
 def test_the_cache_keeps_the_last_two_values() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.passes import EpochIterator, Progress
+from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.order.schedule import OrderedSteps
 

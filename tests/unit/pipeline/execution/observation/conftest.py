@@ -3,7 +3,7 @@
 import pytest
 
 from stoker.pipeline.execution import stats
-from stoker.pipeline.execution import tracing as stages
+from stoker.pipeline.execution import stats as stages
 
 
 @pytest.fixture

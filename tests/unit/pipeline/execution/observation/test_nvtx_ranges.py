@@ -16,7 +16,7 @@ import pytest
 
 from stoker import ImageLoader, _native
 from stoker.augment import RandomResizedCrop
-from stoker.pipeline.execution import tracing as nvtx_ranges
+from stoker.pipeline.execution import stats as nvtx_ranges
 
 RANGES: list[tuple[int, str]] = []
 """The names of ranges that began, and "end" for each end, with their threads."""

@@ -13,7 +13,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
-from stoker.pipeline.execution.tracing import StageTimes, Trace, traced
+from stoker.pipeline.execution.stats import StageTimes, Trace, traced
 
 
 def test_the_time_of_an_inner_stage_does_not_count_for_the_outer_one(now: list[float]) -> None:

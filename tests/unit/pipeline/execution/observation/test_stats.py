@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.pipeline.execution.batch import FinishedBatch
+from stoker.pipeline.execution.pipeline import FinishedBatch
 from stoker.pipeline.execution.stats import MakerStats, StatsTotals, Traffic
 
 
