@@ -16,8 +16,7 @@ from PIL import features
 
 from stoker import _native
 from stoker.errors import ConfigError
-from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import is_native
+from stoker.formats.codecs.codec import Codec, is_native
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.sha256_tree import data_tree
 from stoker.version import __version__

@@ -1,4 +1,4 @@
-"""The table of image codecs: numbers of the index column ``codec``, with what is known without a file.
+"""Image codecs: numbers of the index column ``codec``, their table, and what a header says of an image.
 
 C++ has another table (``native/decode/codecs.h``) and decodes the codecs in ``_native.DECODED_CODECS``.
 This module loads neither NumPy nor Pillow, because the help of the command line needs it.
@@ -10,7 +10,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from math import prod
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from stoker import _native
+from stoker.errors import SourceError
+
+if TYPE_CHECKING:  # the help of the command line loads no NumPy
+    import numpy as np
+    import numpy.typing as npt
 
 MAX_PIXELS = 178_956_970
 """Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
@@ -127,3 +135,61 @@ def is_image_start(start: bytes) -> bool:
 def is_pixel_shape(shape: Sequence[int]) -> bool:
     """Return whether raw pixels may have a shape: height and width, and perhaps one or three channels."""
     return len(shape) in (2, 3) and min(shape) > 0 and (*shape, 1)[2] in (1, 3)
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """The header of an encoded image."""
+
+    codec: Codec  # Its codec
+    height: int  # Pixels, after the EXIF orientation has been applied
+    width: int  # Pixels, after the EXIF orientation has been applied
+    orientation: int  # EXIF orientation, 1 to 8; 1 if it has none
+
+
+def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> ImageHeader:
+    """Return the header of raw pixels in a record of another program, uint8, rows from the top.
+
+    ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
+    decides between one and three.
+    """
+    fitting = [channels for channels in (3, 1) if prod(shape) * channels == length]
+    if any_channels and fitting:
+        shape = (*shape, fitting[0])
+    words = " x ".join(map(str, shape))
+    if not is_pixel_shape(shape) or prod(shape) != length:
+        kinds = "neither grey nor RGB of" if any_channels else "not"
+        raise SourceError(
+            f"{length} bytes of raw pixels are {kinds} {words} pixels of 8 bits",
+            hint="Name another shape, or the parts of the record that hold height and width.",
+        )
+    height, width, channels = (*shape, 1)[:3]
+    if height * width > MAX_PIXELS:
+        raise SourceError(
+            f"the image has {words} pixels, more than {MAX_PIXELS}",
+            hint="Check the size that is stated for it.",
+        )
+    return ImageHeader(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)
+
+
+def is_native(codec: int) -> bool:
+    """Return whether C++ decodes encoded images of this codec; raw pixels need no decoding."""
+    return codec in _native.DECODED_CODECS and not CODECS[Codec(codec)].is_raw
+
+
+def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether the engine of this name decodes payloads of (N,) codecs itself.
+
+    It gets the pixels of all other payloads from :func:`.decode.decode_rgb`.
+    """
+    import numpy as np
+
+    native, others = _native.DECODED_CODECS, [codec for codec, row in CODECS.items() if engine in row.engines]
+    return np.isin(codecs, native if engine == "native" else others)
+
+
+class StoredForm(NamedTuple):
+    """The form in which an image is stored."""
+
+    channels: int  # 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
+    bits: int = 8  # Bits of a level: 16 in grey images of 16 bits, as PNG and TIFF may have

@@ -13,7 +13,7 @@ from PIL import Image, ImageChops
 from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
-from .codec import CODECS, MAX_PIXELS, Codec
+from .codec import CODECS, MAX_PIXELS, Codec, StoredForm, is_native
 from .header import exif_orientation, open_image, turned
 from .npy import decode_npy, npy_to_rgb, read_npy_header
 
@@ -51,24 +51,6 @@ def decode_for_reference(
 ) -> Pixels:
     """Decode a payload in Python, for the reference engine; see :func:`decode_rgb`."""
     return _DECODERS.get(Codec(codec), _decode_with_pillow)(data, height, width, max_pixels)
-
-
-def is_native(codec: int) -> bool:
-    """Return whether C++ decodes encoded images of this codec; raw pixels need no decoding."""
-    return codec in _native.DECODED_CODECS and not CODECS[Codec(codec)].is_raw
-
-
-def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool, whether the engine of this name decodes payloads of (N,) codecs itself.
-
-    It gets the pixels of all other payloads from :func:`decode_rgb`.
-    """
-    numbers = (
-        _native.DECODED_CODECS
-        if engine == "native"
-        else [codec for codec, row in CODECS.items() if engine in row.engines]
-    )
-    return np.isin(codecs, numbers)
 
 
 def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
@@ -120,13 +102,6 @@ def _pillow_channels(image: Image.Image, orientation: int, *, alpha: bool) -> De
     if mode == "L":
         return _pillow_rgb(image, orientation)[..., :1]
     return np.array(turned(image, orientation).convert(mode))
-
-
-class StoredForm(NamedTuple):
-    """The form in which an image is stored."""
-
-    channels: int  # 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
-    bits: int = 8  # Bits of a level: 16 in grey images of 16 bits, as PNG and TIFF may have
 
 
 def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:

@@ -8,16 +8,14 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from math import prod
 from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from stoker import _native
-from stoker.errors import DecodeError, ImageTooLargeError, SourceError
+from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import (
     HEIC_SIGNATURE,
@@ -26,7 +24,7 @@ from .codec import (
     PILLOW_CODECS,
     SIGNATURE_BYTES,
     Codec,
-    is_pixel_shape,
+    ImageHeader,
 )
 from .npy import npy_damage, read_npy_header
 
@@ -50,16 +48,6 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 _END_OF_JPEG = b"\xff\xd9"
 _CUT_OFF = "the file ends before the image does"
-
-
-@dataclass(frozen=True)
-class ImageHeader:
-    """The header of an encoded image."""
-
-    codec: Codec  # Its codec
-    height: int  # Pixels, after the EXIF orientation has been applied
-    width: int  # Pixels, after the EXIF orientation has been applied
-    orientation: int  # EXIF orientation, 1 to 8; 1 if it has none
 
 
 def open_image(data: Any) -> Image.Image:
@@ -213,31 +201,6 @@ def _webp_header(start: bytes) -> ImageHeader | None:
     else:
         return None
     return ImageHeader(Codec.WEBP, height, width, 1) if width and height else None
-
-
-def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> ImageHeader:
-    """Return the header of raw pixels in a record of another program, uint8, rows from the top.
-
-    ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
-    decides between one and three.
-    """
-    fitting = [channels for channels in (3, 1) if prod(shape) * channels == length]
-    if any_channels and fitting:
-        shape = (*shape, fitting[0])
-    words = " x ".join(map(str, shape))
-    if not is_pixel_shape(shape) or prod(shape) != length:
-        kinds = "neither grey nor RGB of" if any_channels else "not"
-        raise SourceError(
-            f"{length} bytes of raw pixels are {kinds} {words} pixels of 8 bits",
-            hint="Name another shape, or the parts of the record that hold height and width.",
-        )
-    height, width, channels = (*shape, 1)[:3]
-    if height * width > MAX_PIXELS:
-        raise SourceError(
-            f"the image has {words} pixels, more than {MAX_PIXELS}",
-            hint="Check the size that is stated for it.",
-        )
-    return ImageHeader(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)
 
 
 def grey_bits(data: bytes, codec: Codec) -> int:

@@ -9,16 +9,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from stoker.errors import CorruptRecordError
 
 from ..files import FileDigests, read_at
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import Span
+
+if TYPE_CHECKING:  # the help of the command line loads no NumPy
+    import numpy as np
+    import numpy.typing as npt
 
 _Shard = TypeVar("_Shard")
 Read = Callable[[int, int], bytes]

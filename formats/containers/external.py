@@ -24,7 +24,8 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError, StokerError, with_details
 from stoker.urls import is_url, without_credentials
 
-from ..codecs.header import ImageHeader, read_header, read_partial_header
+from ..codecs.codec import ImageHeader
+from ..codecs.header import read_header, read_partial_header
 from ..files import check_named, open_regular, read_at
 from ..remote.store import Store
 from ..threads import bounded_map

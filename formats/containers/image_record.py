@@ -12,7 +12,7 @@ from stoker.errors import ConfigError, SourceError
 from ..codecs.codec import is_pixel_shape
 
 if TYPE_CHECKING:  # the help of the command line loads no NumPy
-    from ..codecs.header import ImageHeader
+    from ..codecs.codec import ImageHeader
     from .protobuf import Feature, Span
 
 Value = int | float | str

@@ -29,8 +29,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, SourceError, optional_import
 
-from ..codecs.codec import Codec
-from ..codecs.header import ImageHeader
+from ..codecs.codec import Codec, ImageHeader
 from ..files import file_digests, open_regular, read_at
 from .base import BadShardError, Container, ReadStart, Record, Writing, WrittenShard, read_whole
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from stoker.errors import SourceError
 
-from ..codecs.header import ImageHeader, raw_header
+from ..codecs.codec import ImageHeader, raw_header
 from ..files import open_regular, read_at
 from .base import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
 from .compression import blame_compression, decompressed_start, find_compression

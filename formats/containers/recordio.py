@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.errors import DecodeError, SourceError
 
-from ..codecs.header import raw_header
+from ..codecs.codec import raw_header
 from ..files import open_regular, read_at
 from .base import BadShardError, Container, ReadStart, Record, read_whole
 from .image_record import ExternalSample, FeatureNames, to_label

@@ -22,7 +22,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import SourceError
 
-from ..codecs.header import ImageHeader, raw_header
+from ..codecs.codec import ImageHeader, raw_header
 from ..files import FileDigests, digest_of, open_regular, read_at
 from .base import (
     BadShardError,
@@ -34,7 +34,6 @@ from .base import (
     WrittenShard,
     read_whole,
 )
-from .compression import ZLIB, Compression, blame_compression, find_compression
 from .image_record import (
     ExternalObjects,
     ExternalSample,
@@ -156,8 +155,8 @@ def scan(path: Path) -> Iterator[Record]:
                 offset += length + _FOOTER.size
                 number += 1
         except BadShardError as error:
-            if number == 0 and (compression := _compression(read_at(descriptor, 0, _HEADER.size))):
-                blame_compression(error, compression, path.name)
+            if number == 0:
+                _blame_compression(error, read_at(descriptor, 0, _HEADER.size), path.name)
             raise error.about(number, path) from error
 
 
@@ -174,11 +173,13 @@ def _value_length(header: bytes, left: int) -> int:
     return int(length)
 
 
-def _compression(start: bytes) -> Compression | None:
-    """Return how TensorFlow compressed a file with these first bytes, with GZIP or ZLIB."""
-    if start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0:  # RFC 1950, section 2.2
-        return ZLIB
-    return find_compression(start)
+def _blame_compression(error: BadShardError, start: bytes, name: str) -> None:
+    """Say in an error that TensorFlow compressed the file, if it did, with GZIP or ZLIB."""
+    from .compression import ZLIB, blame_compression, find_compression
+
+    is_zlib = start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0  # RFC 1950, section 2.2
+    if compression := ZLIB if is_zlib else find_compression(start):
+        blame_compression(error, compression, name)
 
 
 def _recognizes(read_start: ReadStart) -> bool:

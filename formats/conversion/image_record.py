@@ -15,9 +15,9 @@ from stoker import _native
 from stoker._native import crc32c, make_bands
 from stoker.errors import ConfigError, StokerError
 
-from ..codecs.codec import Codec
+from ..codecs.codec import Codec, ImageHeader
 from ..codecs.decode import TranscodeRules, decode_rgb, target_codec, transcode
-from ..codecs.header import DAMAGE_CHECKS, ImageHeader
+from ..codecs.header import DAMAGE_CHECKS
 from ..containers.image_record import ImageRecord, StoredArray
 from ..containers.protobuf import Feature
 from ..containers.registry import find_writing

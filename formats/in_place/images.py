@@ -16,8 +16,7 @@ from stoker.arguments import check_progress
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from ..codecs.codec import MAX_PIXELS, Codec
-from ..codecs.header import ImageHeader
+from ..codecs.codec import MAX_PIXELS, Codec, ImageHeader
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..containers.registry import is_local_shard
 from ..dataset.index import Index, write_index

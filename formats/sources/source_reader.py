@@ -12,8 +12,8 @@ from functools import lru_cache
 from stoker.errors import DecodeError, ImageTooLargeError, SourceError
 from stoker.urls import is_url
 
-from ..codecs.codec import SIGNATURE_BYTES, is_image_start
-from ..codecs.header import DAMAGE_CHECKS, ImageHeader, read_header
+from ..codecs.codec import SIGNATURE_BYTES, ImageHeader, is_image_start
+from ..codecs.header import DAMAGE_CHECKS, read_header
 from ..containers.recordio import LENGTH_BYTES, join_pieces
 from ..files import is_regular, read_at
 from ..remote.store import Store

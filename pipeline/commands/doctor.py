@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from stoker import __version__, _native
 from stoker.errors import install_hint
-from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import is_native
+from stoker.formats.codecs.codec import Codec, is_native
 from stoker.formats.threads import available_cores
 
 from ..engines.devices import this_machine

@@ -8,15 +8,7 @@ import numpy.typing as npt
 
 from stoker._native import Shards
 from stoker.errors import ImageTooLargeError
-from stoker.formats.codecs.codec import CODECS, Codec
-from stoker.formats.codecs.decode import (
-    PixelCountError,
-    decode_channels,
-    decode_for_reference,
-    decode_grey,
-    decode_rgb,
-    is_native,
-)
+from stoker.formats.codecs.codec import CODECS, Codec, is_native
 from stoker.formats.dataset.index import Samples
 from stoker.types import Color
 
@@ -37,6 +29,14 @@ def decode(
 ) -> npt.NDArray[Any]:
     """Decode the payload of a sample, its EXIF orientation applied."""
     # -> (H, W, 3) uint8
+    from stoker.formats.codecs.decode import (  # it loads Pillow, which the native engine seldom needs
+        PixelCountError,
+        decode_channels,
+        decode_for_reference,
+        decode_grey,
+        decode_rgb,
+    )
+
     height, width = int(samples.height[i]), int(samples.width[i])
     try:
         codec = samples.codec[i]

@@ -22,7 +22,7 @@ from stoker.augment.params import Erase, ImageParams
 from stoker.augment.resampling import Interpolation
 from stoker.augment.steps import BatchStep, Step, split_last_custom
 from stoker.errors import EngineError, StokerError
-from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 from stoker.types import DType, Layout
 

@@ -16,7 +16,6 @@ from stoker.augment.params import Composition, ImageParams
 from stoker.augment.plan import ImagePlan
 from stoker.augment.steps import Displace
 from stoker.errors import ConfigError, DecodeError, SampleError
-from stoker.formats.codecs.header import open_mask
 from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_object_column
 from stoker.formats.dataset.index import Samples
 
@@ -393,6 +392,8 @@ _MODES = ("1", "L", "P", "I;16", "I")
 
 def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     """Decode a mask, (H, W), of an image of ``size``, height and width."""
+    from stoker.formats.codecs.header import open_mask
+
     with open_mask(data) as image:
         if (image.height, image.width) != size:  # read from the header
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")

@@ -16,7 +16,7 @@ from stoker.augment.params import ImageParams, Parts
 from stoker.augment.plan import compile_image
 from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
-from stoker.formats.codecs.decode import StoredForm, stored_form
+from stoker.formats.codecs.codec import StoredForm
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.types import Color, DType, Layout, Size
@@ -297,6 +297,8 @@ def _form_of(source: SampleSource, color: Color) -> StoredForm:
         return StoredForm({"rgb": 3, "gray": 1, "rgba": 4}[color])
     if not len(source):
         return StoredForm(3)
+    from stoker.formats.codecs.decode import stored_form  # it loads Pillow
+
     samples = source.samples(np.zeros(1, np.int64))
     shards = open_shards(source.data_files, source.data_sizes, mapped=False)
     try:

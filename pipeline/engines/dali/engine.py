@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.augment.params import ImageParams
 from stoker.errors import EngineError, MissingDependencyError, install_hint
-from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
 from ..base import EngineSettings, Result, Work, to_bfloat16

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker.augment.params import ImageParams
 from stoker.augment.resampling import Interpolation
-from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
 from ..base import EngineSettings, Status

@@ -20,9 +20,9 @@ from PIL import Image
 from stoker import _native
 from stoker.augment.noise import quantiles
 from stoker.errors import StokerError
-from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference, is_native
-from stoker.formats.codecs.header import ImageHeader, read_header
+from stoker.formats.codecs.codec import Codec, ImageHeader, is_native
+from stoker.formats.codecs.decode import decode_for_reference
+from stoker.formats.codecs.header import read_header
 
 _SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
 _MAX_PIXELS = 1 << 20

@@ -16,13 +16,12 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import DecodeError, ImageTooLargeError
-from stoker.formats.codecs.codec import CODECS, Codec
+from stoker.formats.codecs.codec import CODECS, Codec, engine_decodes
 from stoker.formats.codecs.decode import (
     decode_channels,
     decode_for_reference,
     decode_grey,
     decode_rgb,
-    engine_decodes,
     stored_form,
 )
 

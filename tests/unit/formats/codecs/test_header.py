@@ -19,9 +19,9 @@ from PIL import Image, PngImagePlugin
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DecodeError, ImageTooLargeError
-from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.codec import Codec, ImageHeader
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
-from stoker.formats.codecs.header import ImageHeader, read_header
+from stoker.formats.codecs.header import read_header
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8))
 
