@@ -16,10 +16,9 @@ from .codecs.codec import CODECS, MAX_PIXELS, Codec
 from .codecs.decode import decode_rgb
 from .codecs.header import open_mask, read_header
 from .codecs.npy import decode_npy
-from .containers.base import PayloadFiles, Record
+from .containers.container import PayloadFiles, Record, find_container
 from .containers.external import image_header
 from .containers.image_record import FeatureNames, LeftOutError
-from .containers.registry import find_container
 from .dataset.annotations import MASK_COLUMNS, from_columns, is_object_column
 from .dataset.columns import ListColumn, range_columns
 from .dataset.index import NO_CHECKSUM, Index, Samples

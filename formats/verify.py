@@ -18,8 +18,7 @@ import numpy.typing as npt
 from stoker.arguments import check_progress
 from stoker.errors import CorruptRecordError, DatasetError
 
-from .containers.base import Container, Record, Sidecar
-from .containers.registry import find_container
+from .containers.container import Container, Record, Sidecar, find_container
 from .dataset.index import Index, open_index
 from .dataset.manifest import IndexFile, Manifest, Shard
 from .dataset.versions import (

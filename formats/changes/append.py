@@ -15,7 +15,7 @@ from stoker.errors import ConfigError, DatasetError, StokerError, StorageError, 
 from stoker.urls import without_credentials
 
 from ..codecs.codec import MAX_PIXELS
-from ..containers.registry import CONTAINERS
+from ..containers.container import CONTAINERS
 from ..conversion.captions import captions_like
 from ..conversion.convert import convert
 from ..conversion.execution import Summary

@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.errors import ConfigError, DatasetError
 from stoker.urls import is_url
 
-from ..containers.registry import find_container
+from ..containers.container import find_container
 from ..dataset.index import open_index
 from ..dataset.joining import Part, check_parts, join_classes, join_manifest, write_joined_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME, Option, Shard

@@ -15,7 +15,7 @@ import pyarrow as pa
 from stoker.errors import CorruptRecordError
 
 from ..files import open_regular, read_at
-from .base import BadShardError
+from .container import BadShardError
 
 _CHUNK = 1 << 20
 _MOST = 1 << 33  # bytes of a decompressed shard: a usual limit of writers is 64 MiB

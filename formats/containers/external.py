@@ -29,19 +29,21 @@ from ..codecs.header import read_header, read_partial_header
 from ..files import check_named, open_regular, read_at
 from ..remote.store import Store
 from ..threads import bounded_map
-from .base import Container, Read, Record
 from .compression import decompress
-from .image_record import ExternalSample, FeatureNames, LeftOutError
-from .protobuf import Span
-from .registry import (
+from .container import (
     CONTAINERS,
     DEFAULT_CONTAINER,
+    Container,
+    Read,
+    Record,
     detect_container,
     external,
     find_container,
     is_local_shard,
     read_local_start,
 )
+from .image_record import ExternalSample, FeatureNames, LeftOutError
+from .protobuf import Span
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST_NAMES = 1_000_000  # names of one list
@@ -337,7 +339,7 @@ def _detect(source: str) -> Container:
 
 
 def _read_start(source: str, name: str, most: int) -> bytes | None:
-    """Return the first bytes of a file of a shard, see :data:`.base.ReadStart`."""
+    """Return the first bytes of a file of a shard, see :data:`.container.ReadStart`."""
     if is_url(source):
         folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
         store = Store(folder)

@@ -35,7 +35,7 @@ from stoker._native import Shards
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..files import open_regular
-from .base import Container, PayloadFiles, Record
+from .container import Container, PayloadFiles, Record
 from .image_record import FeatureNames
 
 Int64 = npt.NDArray[np.int64]

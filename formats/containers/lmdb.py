@@ -31,7 +31,7 @@ from stoker.errors import CorruptRecordError, SourceError, optional_import
 
 from ..codecs.codec import Codec, ImageHeader
 from ..files import file_digests, open_regular, read_at
-from .base import BadShardError, Container, ReadStart, Record, Writing, WrittenShard, read_whole
+from .container import BadShardError, Container, ReadStart, Record, Writing, WrittenShard, read_whole
 from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .protobuf import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
@@ -246,7 +246,7 @@ def scan(path: Path) -> Iterator[Record]:
 
 
 class LMDBWriter:
-    """Writes one LMDB shard; a :class:`.base.ShardWriter`.
+    """Writes one LMDB shard; a :class:`.container.ShardWriter`.
 
     Keys are Caffe's: the record's number in eight digits, an underscore and the sample's name
     (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the

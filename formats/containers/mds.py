@@ -27,8 +27,8 @@ from stoker.errors import SourceError
 
 from ..codecs.codec import ImageHeader, raw_header
 from ..files import open_regular, read_at
-from .base import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
 from .compression import blame_compression, decompressed_start, find_compression
+from .container import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
 from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span
 

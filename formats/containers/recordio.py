@@ -17,7 +17,7 @@ from stoker.errors import DecodeError, SourceError
 
 from ..codecs.codec import raw_header
 from ..files import open_regular, read_at
-from .base import BadShardError, Container, ReadStart, Record, read_whole
+from .container import BadShardError, Container, ReadStart, Record, read_whole
 from .image_record import ExternalSample, FeatureNames, to_label
 from .protobuf import Span
 

@@ -24,16 +24,7 @@ from stoker.errors import SourceError
 
 from ..codecs.codec import ImageHeader, raw_header
 from ..files import FileDigests, digest_of, open_regular, read_at
-from .base import (
-    BadShardError,
-    Container,
-    ReadStart,
-    Record,
-    Sidecar,
-    Writing,
-    WrittenShard,
-    read_whole,
-)
+from .container import BadShardError, Container, ReadStart, Record, Sidecar, Writing, WrittenShard, read_whole
 from .image_record import (
     ExternalObjects,
     ExternalSample,
@@ -79,7 +70,7 @@ DALI_INDEX = Sidecar(".idx", "DALI", _dali_index_line)
 
 
 class TFRecordWriter:
-    """Writes one TFRecord shard and its DALI index; a :class:`.base.ShardWriter`."""
+    """Writes one TFRecord shard and its DALI index; a :class:`.container.ShardWriter`."""
 
     def __init__(self, path: Path) -> None:
         self._path = Path(path)

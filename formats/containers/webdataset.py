@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from stoker.errors import SourceError
 
 from ..files import open_regular, read_at
-from .base import BadShardError, Container, Read, ReadStart, Record, RecordPart, read_whole
 from .compression import GZIP, blame_compression, decompressed_start, find_compression
+from .container import BadShardError, Container, Read, ReadStart, Record, RecordPart, read_whole
 from .image_record import ExternalSample, FeatureNames, LeftOutError, Value
 from .protobuf import Span
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from stoker._native import crc32c
 from stoker.errors import StorageError
 
-from ..containers.registry import find_container
+from ..containers.container import find_container
 from ..dataset.columns import ORIGIN_COLUMNS
 from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.manifest import SKIPPED_NAME, Manifest

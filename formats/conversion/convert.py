@@ -17,7 +17,7 @@ from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError
 from stoker.urls import is_url
 
-from ..containers.registry import DEFAULT_CONTAINER
+from ..containers.container import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS
 from ..files import check_named
 from ..sources.listing import Listing

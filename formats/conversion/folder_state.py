@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stoker.errors import DatasetError, SourceError
 
-from ..containers.registry import find_writing
+from ..containers.container import find_writing
 from ..dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,

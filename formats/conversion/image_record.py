@@ -18,9 +18,9 @@ from stoker.errors import ConfigError, StokerError
 from ..codecs.codec import Codec, ImageHeader
 from ..codecs.decode import TranscodeRules, decode_rgb, target_codec, transcode
 from ..codecs.header import DAMAGE_CHECKS
+from ..containers.container import find_writing
 from ..containers.image_record import ImageRecord, StoredArray
 from ..containers.protobuf import Feature
-from ..containers.registry import find_writing
 from ..dataset.annotations import AnnotationInfo, Annotations, to_columns
 from ..dataset.columns import RANGE_TYPES, ListColumn, Origin
 from ..dataset.index import BAND_COLUMNS

@@ -20,7 +20,7 @@ from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 
 from ..codecs.codec import BYTES_PER_PIXEL, MAX_PIXELS
-from ..containers.registry import DEFAULT_CONTAINER, find_writing, writable
+from ..containers.container import DEFAULT_CONTAINER, find_writing, writable
 from ..files import parse_byte_size
 from ..options import check_options, one_of, option, option_group, whole
 from ..sources.classes import check_classes, parse_class_map, parse_class_names

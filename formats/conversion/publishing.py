@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.registry import find_writing
+from ..containers.container import find_writing
 from ..dataset.columns import ArrayColumn, common_shape, shape_column
 from ..dataset.index import Index, concat_indexes, write_index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest

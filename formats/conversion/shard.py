@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..containers.registry import find_container, find_writing
+from ..containers.container import find_container, find_writing
 from ..dataset.columns import Strings
 from ..dataset.index import write_index
 from ..dataset.manifest import Shard

@@ -19,7 +19,7 @@ from stoker.errors import ConfigError, DatasetError, LockedError, SourceError, S
 from stoker.processes import Cleanup, OwnerProcess
 from stoker.urls import is_url
 
-from ..containers.registry import DEFAULT_CONTAINER
+from ..containers.container import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS, array_types, has_origins
 from ..dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ..dataset.manifest import MANIFEST_NAME, Manifest

@@ -23,7 +23,7 @@ from stoker.errors import (
     StaleIndexError,
 )
 
-from ..containers.registry import find_container
+from ..containers.container import find_container
 from ..files import open_regular, read_at
 from .annotations import MASK_COLUMNS, Annotations, columns_of, from_columns, is_object_column, tasks_of
 from .columns import (

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError
 
-from ..containers.registry import find_writing
+from ..containers.container import find_writing
 from ..files import move_durably, sync_folder, write_durably
 from .columns import ArrayColumn, ListColumn, common_shape, renumber, shape_column
 from .index import KNOWN_COLUMNS, Index, concat_indexes, write_index

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 from stoker.errors import DatasetError, with_details
 from stoker.urls import is_url
 
-from ..containers.registry import CONTAINERS, find_container
+from ..containers.container import CONTAINERS, find_container
 from ..files import file_digests, open_regular, read_at
 from .annotations import AnnotationInfo
 from .columns import ArrayColumn, check_arrays

@@ -19,9 +19,9 @@ from stoker._native import first_changed
 from stoker.log import progress_line
 from stoker.urls import is_url, without_credentials
 
+from ..containers.container import CONTAINERS, is_local_shard
 from ..containers.external import expand, find_shards, is_pattern
 from ..containers.listing import LISTING_NAME, read_listing
-from ..containers.registry import CONTAINERS, is_local_shard
 from ..dataset.columns import Strings, each, number_array
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import write_durably

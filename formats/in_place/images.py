@@ -17,8 +17,8 @@ from stoker.errors import SourceError
 from stoker.urls import is_url
 
 from ..codecs.codec import MAX_PIXELS, Codec, ImageHeader
+from ..containers.container import is_local_shard
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
-from ..containers.registry import is_local_shard
 from ..dataset.index import Index, write_index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..dataset.versions import publish_index

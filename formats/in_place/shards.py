@@ -23,7 +23,7 @@ from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.urls import is_url
 
-from ..containers.base import Container, Record, Sidecar
+from ..containers.container import Container, Record, Sidecar
 from ..containers.external import ExternalShard, ParsedRecord, errors_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
 from ..dataset.annotations import tasks_of

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from stoker.errors import ConfigError, DatasetError, with_details
 from stoker.urls import is_url
 
-from ..containers.registry import find_container
+from ..containers.container import find_container
 from ..dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.base import Container
+from ..containers.container import Container
 from ..containers.external import (
     ExternalShard,
     ParsedRecord,

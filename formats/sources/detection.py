@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from stoker.urls import is_url
 
+from ..containers.container import find_container
 from ..containers.external import is_pattern
-from ..containers.registry import find_container
 from ..files import open_regular, read_at
 from ..remote.store import Store
 from .image_files import has_image_suffix

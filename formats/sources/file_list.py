@@ -26,7 +26,7 @@ from typing import Any, NoReturn, TextIO
 from stoker.errors import SourceError
 from stoker.urls import is_url
 
-from ..containers.registry import is_local_shard
+from ..containers.container import is_local_shard
 from ..dataset.index import KNOWN_COLUMNS
 from ..files import open_regular, printable_name
 from ..remote.store import local_copies

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ..containers.registry import is_local_shard
+from ..containers.container import is_local_shard
 from ..dataset.annotations import AnnotationInfo
 from ..dataset.columns import each, take_strings
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME

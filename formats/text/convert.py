@@ -14,8 +14,8 @@ from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
+from ..containers.container import DEFAULT_CONTAINER
 from ..containers.external import expand
-from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion

@@ -14,7 +14,7 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.processes import Cleanup, OwnerProcess
 from stoker.urls import is_url
 
-from ..containers.registry import DEFAULT_CONTAINER
+from ..containers.container import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
 from ..conversion.options import ShardOptions, Share, Storage, resolve_shards
 from ..conversion.writer import WriterContext

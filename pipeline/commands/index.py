@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from stoker.errors import ConfigError
+from stoker.formats.containers.container import CONTAINERS, external
 from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
-from stoker.formats.containers.registry import CONTAINERS, external
 
 from .console import count, out, print_skipped, progress
 from .options import Classes, Columns, Unlabelled, parse_columns

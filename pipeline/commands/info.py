@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stoker.formats.containers.registry import find_container
+from stoker.formats.containers.container import find_container
 from stoker.formats.dataset.dataset import Dataset as StokerDataset
 from stoker.formats.dataset.versions import read_versions
 from stoker.formats.open import open as open_dataset

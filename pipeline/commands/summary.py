@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rich.table import Table
 
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.registry import find_container
+from stoker.formats.containers.container import find_container
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions import Version

@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, SampleError
 from stoker.formats.containers import lmdb
-from stoker.formats.containers.base import BadShardError
+from stoker.formats.containers.container import BadShardError
 from stoker.formats.containers.lmdb import walk
 from stoker.formats.files import open_regular
 

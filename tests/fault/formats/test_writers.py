@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.base import WrittenShard
-from stoker.formats.containers.registry import find_container, find_writing, writable
+from stoker.formats.containers.container import WrittenShard, find_container, find_writing, writable
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.registry import writable
+from stoker.formats.containers.container import writable
 from stoker.formats.dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.dataset.manifest import IndexFile, Manifest, Shard
 

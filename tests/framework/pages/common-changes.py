@@ -2,12 +2,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from stoker.formats.containers.registry import CONTAINERS, ContainerRow
+from stoker.augment.transforms.color import *  # the module of the first block
+from stoker.formats.containers.container import CONTAINERS, ContainerRow
 from stoker.formats.in_place.shards import index
 from stoker.formats.sources import registry
 from stoker.formats.sources.registry import SourceFormat
-
-from stoker.augment.transforms.color import *  # the module of the first block
 
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))[:2]
 packages = iter(["formats.containers", "formats.sources", ""])
@@ -33,7 +32,10 @@ Path("boxes").mkdir()
 Path("boxes/boxes.txt").write_text(f"{photos[0].name} b 1 2 30 40\n{photos[1].name} a 5 6 7 8\nodd\n")
 sys.modules["stoker.formats.sources.box_list"] = SimpleNamespace(list_box_list=list_box_list)
 is_box_list = lambda source: source.folder.has("boxes.txt")
-registry.SOURCE_FORMATS = (SourceFormat("box_list", is_box_list, "box_list.list_box_list"), *registry.SOURCE_FORMATS)
+registry.SOURCE_FORMATS = (
+    SourceFormat("box_list", is_box_list, "box_list.list_box_list"),
+    *registry.SOURCE_FORMATS,
+)
 stoker.convert("boxes", "converted", selection=stoker.Selection(allow_loss=0.2))
 assert stoker.open("converted").classes == ("a", "b")
 assert stoker.open("converted").annotations([0]).boxes.tolist() == [[1, 2, 30, 40]]

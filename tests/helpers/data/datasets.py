@@ -15,8 +15,8 @@ from helpers.data.pictures import encode, noise
 
 import stoker
 from stoker.formats.codecs.header import read_header
+from stoker.formats.containers.container import find_writing
 from stoker.formats.containers.image_record import ImageRecord
-from stoker.formats.containers.registry import find_writing
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index, concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.registry import find_container, find_writing, writable
+from stoker.formats.containers.container import find_container, find_writing, writable
 from stoker.formats.files import file_digests
 
 RECORDS = st.lists(

@@ -21,9 +21,9 @@ from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats import sample_checks as payloads
 from stoker.formats.containers import tfrecord
+from stoker.formats.containers.container import writable
 from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.protobuf import encode_example
-from stoker.formats.containers.registry import writable
 from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files import file_digest

@@ -9,10 +9,9 @@ import numpy as np
 from helpers.data.datasets import jpeg, wrap
 from mutations import mutate, pick
 
-from stoker.formats.containers.base import Record
+from stoker.formats.containers.container import Record, find_container
 from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import FeatureNames
-from stoker.formats.containers.registry import find_container
 
 _NAMES = FeatureNames()
 

@@ -12,10 +12,9 @@ from helpers.data.shards.recordio_shards import MAGIC, image, record
 from mutations import mutate, pick
 
 from stoker.errors import DecodeError, SourceError
-from stoker.formats.containers.base import Container, Record
+from stoker.formats.containers.container import Container, Record, find_container
 from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import FeatureNames
-from stoker.formats.containers.registry import find_container
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

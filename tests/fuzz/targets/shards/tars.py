@@ -13,7 +13,7 @@ from helpers.data.shards.tar_shards import member, with_checksum, write_members
 from mutations import mutate, pick
 
 from stoker.errors import StokerError
-from stoker.formats.containers.base import Record
+from stoker.formats.containers.container import Record
 from stoker.formats.containers.external import image_header
 from stoker.formats.containers.image_record import LeftOutError
 from stoker.formats.containers.webdataset import TAR_NAMES, WEBDATASET

@@ -16,8 +16,8 @@ import pytest
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers import registry
-from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
+from stoker.formats.containers import container as registry
+from stoker.formats.containers.container import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
 from stoker.formats.containers.protobuf import Span
 from stoker.formats.files import file_digests

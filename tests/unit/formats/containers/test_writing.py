@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from stoker._native import crc32c
-from stoker.formats.containers.base import Record, WrittenShard
-from stoker.formats.containers.registry import find_container, find_writing, writable
+from stoker.formats.containers.container import Record, WrittenShard, find_container, find_writing, writable
 from stoker.formats.files import file_digests
 
 pytestmark = pytest.mark.parametrize("container", writable())

@@ -16,7 +16,7 @@ from helpers.data.words import WORDS
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, StaleIndexError
 from stoker.formats.codecs.decode import decode_rgb
-from stoker.formats.containers.registry import writable
+from stoker.formats.containers.container import writable
 from stoker.formats.dataset import index as consistency
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 

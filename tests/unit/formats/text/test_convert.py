@@ -18,8 +18,8 @@ from helpers.data.words import WORDS, count_words
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.containers.container import find_container
 from stoker.formats.containers.protobuf import parse_example
-from stoker.formats.containers.registry import find_container
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(NUMBERS[: 1 + i % 7]) for i in range(50)]

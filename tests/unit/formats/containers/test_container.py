@@ -11,11 +11,7 @@ from helpers.data.shards.toy_container import BYTE_RANGES, READ_ONLY, TOY, add_c
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
-from stoker.formats.containers.registry import (
-    CONTAINERS,
-    find_container,
-    writable,
-)
+from stoker.formats.containers.container import CONTAINERS, find_container, writable
 from stoker.formats.in_place.shards import index
 from stoker.formats.remote.stage import stage
 
