@@ -59,7 +59,6 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
 
 def checked_positions(positions: npt.ArrayLike, n: int) -> Int64:
@@ -319,10 +318,61 @@ def _hint_of_classes(text: str) -> str | None:
 
 
 def _translate(node: ast.expr) -> Any:
-    for node_type, translate in _NODES.items():
-        if isinstance(node, node_type):
-            return translate(node)
+    match node:
+        case ast.BoolOp(op=op, values=values):
+            return reduce(operator.and_ if isinstance(op, ast.And) else operator.or_, map(_translate, values))
+        case ast.Compare(left=left, ops=comparisons, comparators=operands):
+            links = zip([left, *operands], comparisons, operands, strict=False)
+            return reduce(operator.and_, (_link(*link) for link in links))
+        case ast.Call(
+            func=ast.Attribute(value=column, attr=("startswith" | "endswith") as method),
+            args=[ast.Constant(value=str(text))],
+            keywords=[],
+        ):
+            return (pc.starts_with if method == "startswith" else pc.ends_with)(_translate(column), text)
+        case ast.Name(id=name):
+            return pc.field(name)
+        case ast.Constant(value=bool() | int() | float() | str() as value):
+            return pc.scalar(value)
+        case _:
+            return _calculation(node)
+
+
+def _calculation(node: ast.expr) -> Any:
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ~_translate(operand)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as operand):
+            return pc.negate(_translate(operand))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return pc.negate(_float64(operand))  # Arrow's negative of an unsigned integer is a positive one
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            # Arrow cuts the quotient of integers, and their product may overflow.
+            return _ARITHMETIC[type(op)](_float64(left), _float64(right))
     raise _not_understood(node)
+
+
+def _float64(node: ast.expr) -> Any:
+    return _translate(node).cast(pa.float64(), safe=False)
+
+
+def _link(left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> Any:
+    if isinstance(comparison, ast.NotIn):
+        return ~_link(left, ast.In(), right)
+    if type(comparison) in _COMPARISONS:
+        return _COMPARISONS[type(comparison)](_translate(left), _translate(right))
+    if not isinstance(comparison, ast.In):
+        raise ConfigError("'is' is not understood in a condition", hint="Compare with ==.")
+    match left, right:
+        case _, ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+            try:
+                values = [ast.literal_eval(element) for element in elements]
+            except ValueError as error:
+                raise _not_understood(right) from error
+            return _translate(left).isin(values)
+        case ast.Constant(value=str(text)), _:
+            return pc.match_substring(_translate(right), text)
+    raise _not_understood(right)
 
 
 def _not_understood(node: ast.AST) -> ConfigError:
@@ -330,86 +380,3 @@ def _not_understood(node: ast.AST) -> ConfigError:
         f"{ast.unparse(node)!r} is not understood in a condition",
         hint="Use columns, numbers, strings, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
     )
-
-
-def _constant(node: ast.Constant) -> Any:
-    if not isinstance(node.value, (bool, int, float, str)):
-        raise _not_understood(node)
-    return pc.scalar(node.value)
-
-
-def _unary(node: ast.UnaryOp) -> Any:
-    operand = _translate(node.operand)
-    if isinstance(node.op, ast.Not):
-        return ~operand
-    if not isinstance(node.op, ast.USub):
-        raise _not_understood(node)
-    if isinstance(node.operand, ast.Constant):
-        return pc.negate(operand)
-    # In float64, as all arithmetic: Arrow's negative of an unsigned integer is a positive one.
-    return pc.negate(operand.cast(pa.float64(), safe=False))
-
-
-def _boolean(node: ast.BoolOp) -> Any:
-    join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-    return reduce(join, map(_translate, node.values))
-
-
-def _arithmetic(node: ast.BinOp) -> Any:
-    if type(node.op) not in _ARITHMETIC:
-        raise _not_understood(node)
-    # Arrow cuts the quotient of integers, and their product may overflow.
-    left, right = (_translate(side).cast(pa.float64(), safe=False) for side in (node.left, node.right))
-    return _ARITHMETIC[type(node.op)](left, right)
-
-
-def _compare(node: ast.Compare) -> Any:
-    operands = [node.left, *node.comparators]
-    links = zip(operands[:-1], node.ops, operands[1:], strict=True)
-    return reduce(operator.and_, (_link(*link) for link in links))
-
-
-def _link(left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> Any:
-    if isinstance(comparison, ast.In):
-        return _contains(left, right)
-    if isinstance(comparison, ast.NotIn):
-        return ~_contains(left, right)
-    if type(comparison) not in _COMPARISONS:
-        raise ConfigError("'is' is not understood in a condition", hint="Compare with ==.")
-    return _COMPARISONS[type(comparison)](_translate(left), _translate(right))
-
-
-def _contains(item: ast.expr, container: ast.expr) -> Any:
-    if isinstance(container, (ast.Tuple, ast.List, ast.Set)):
-        try:
-            values = [ast.literal_eval(element) for element in container.elts]
-        except ValueError as error:
-            raise _not_understood(container) from error
-        return _translate(item).isin(values)
-    if isinstance(item, ast.Constant) and isinstance(item.value, str):
-        return pc.match_substring(_translate(container), item.value)
-    raise _not_understood(container)
-
-
-def _call(node: ast.Call) -> Any:
-    method, texts = node.func, [one.value for one in node.args if isinstance(one, ast.Constant)]
-    if (
-        not isinstance(method, ast.Attribute)
-        or method.attr not in _STRING_METHODS
-        or len(node.args) != 1
-        or node.keywords
-        or [type(text) for text in texts] != [str]
-    ):
-        raise _not_understood(node)
-    return _STRING_METHODS[method.attr](_translate(method.value), texts[0])
-
-
-_NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
-    ast.BoolOp: _boolean,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.BinOp: _arithmetic,
-    ast.Call: _call,
-    ast.Name: lambda node: pc.field(node.id),
-    ast.Constant: _constant,
-}

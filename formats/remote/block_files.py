@@ -118,8 +118,15 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
         os.close(descriptor)
 
 
-def make_sparse(path: Path, size: int) -> None:
-    """Make a file of this size that reads as zeros; a file that has the size already stays as it is."""
+def make_sparse(path: Path, size: int, *, read_only: bool) -> None:
+    """Make a file of this size that reads as zeros; a file that has the size already stays as it is.
+
+    On a read-only mount it must have the size already; otherwise the error is EROFS.
+    """
+    if read_only:
+        if not path.exists() or path.lstat().st_size != size:
+            raise _read_only(path)
+        return
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(descriptor).st_size != size:
@@ -129,10 +136,8 @@ def make_sparse(path: Path, size: int) -> None:
         os.close(descriptor)
 
 
-def check_size(path: Path, size: int) -> None:
-    """Raise OSError (EROFS) unless a file on a read-only mount has this size already."""
-    if not path.exists() or path.lstat().st_size != size:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
+def _read_only(path: Path) -> OSError:
+    return OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
 
 
 def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
@@ -187,7 +192,7 @@ class BlockFiles:
         self.is_read_only = is_read_only(folder)
         state = folder / _STATE_NAME
         for path, size in zip([*self.paths, state], [*sizes, max(1, int(self.first[-1]))], strict=True):
-            check_size(path, size) if self.is_read_only else make_sparse(path, size)
+            make_sparse(path, size, read_only=self.is_read_only)
         self._descriptor = open_private(state, os.O_RDONLY if self.is_read_only else os.O_RDWR)
         access = mmap.ACCESS_READ if self.is_read_only else mmap.ACCESS_WRITE
         mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])), access=access)
@@ -253,7 +258,7 @@ class BlockFiles:
         fetched = 0
         wanted = np.arange(low, high)
         if self.is_read_only and (again or len(self.missing(wanted))):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(self.paths[file]))
+            raise _read_only(self.paths[file])
         with nullcontext() if self.is_read_only else self._fetching(low, high):
             for start, stop in _runs(wanted if again else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
@@ -315,7 +320,9 @@ class BlockFiles:
                 try:
                     if self._lock(fcntl.F_WRLCK, block, block + 1):
                         self._state[block] = 0
-                        self._punch(block)
+                        file = int(np.searchsorted(self.first, block, "right")) - 1
+                        start = (block - int(self.first[file])) * self.block_bytes
+                        punch_hole(self.paths[file], start, self.block_bytes)
                         freed += self.block_bytes
                 finally:  # also after an interrupt: other processes wait for the lock
                     self._lock(fcntl.F_UNLCK, block, block + 1)
@@ -342,10 +349,6 @@ class BlockFiles:
     def check_evictable(self) -> None:
         """Raise ConfigError if the file system cannot free parts of a file."""
         punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
-
-    def _punch(self, block: int) -> None:
-        file = int(np.searchsorted(self.first, block, "right")) - 1
-        punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
 
     @contextmanager
     def _fetching(self, low: int, high: int) -> Iterator[None]:
