@@ -104,7 +104,7 @@ class _Reader:
         if "segments_info" in value:
             raise BadObjectError("panoptic annotation, which is not read")
         if "caption" in value and "bbox" not in value:
-            raise BadObjectError("caption, which is no object")
+            raise BadObjectError("caption, which is not an object")
         box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
@@ -378,7 +378,7 @@ def _is_crowd(value: Any) -> bool:
     try:
         return bool(int(value or 0))
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadObjectError("object with an iscrowd that is no number", str(value)[:60]) from error
+        raise BadObjectError("object with an iscrowd that is not a number", str(value)[:60]) from error
 
 
 def _read_keypoints(value: Any) -> list[float]:
@@ -386,7 +386,7 @@ def _read_keypoints(value: Any) -> list[float]:
     if not value:
         return []
     if not numbers(value) or len(value) % 3:
-        raise BadObjectError("keypoints that are no triples of numbers", str(value)[:60])
+        raise BadObjectError("keypoints that are not triples of numbers", str(value)[:60])
     if len(value) > 3 * MOST_KEYPOINTS:
         raise BadObjectError(f"more than {MOST_KEYPOINTS} keypoints", str(len(value) // 3))
     if wrong := set(value[2::3]) - _VISIBILITIES:
@@ -412,7 +412,7 @@ def _read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
 def _problem_of_polygon(polygon: Any) -> str:
     """The reason to leave out a polygon; empty for a good one."""
     if not numbers(polygon):
-        return "polygon with values that are no numbers"
+        return "polygon with values that are not numbers"
     if len(polygon) % 2:
         return "polygon whose last point has no y"
     return "" if len(polygon) >= 6 else "polygon of less than three points"

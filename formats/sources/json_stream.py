@@ -22,7 +22,7 @@ from stoker.errors import SourceError
 from ..files import open_regular
 
 _WINDOW = 1 << 22
-_LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things
+_LONGEST = 1 << 28  # characters of one value; a file with a longer one does not list small things
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -50,7 +50,7 @@ def _open(path: Path, container: str, decoder: json.JSONDecoder, window: int) ->
             read = gzip.GzipFile(fileobj=file).read if is_packed else file.read
             yield _Stream(path, read, container, decoder, window)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise SourceError(f"the file is no gzip, or not a whole one: {error}", path=path) from error
+        raise SourceError(f"the file is not gzip, or not a whole one: {error}", path=path) from error
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror or error}", path=path) from error
 
@@ -78,7 +78,7 @@ class _Stream:
         self._container = container
         self._read = read
         self._window = window
-        # A byte order mark is no JSON, but some editors write one.
+        # A byte order mark is not JSON, but some editors write one.
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._scan = decoder.raw_decode
         self._text = ""
@@ -129,7 +129,7 @@ class _Stream:
         return character
 
     def _peek(self) -> str:
-        """The next character that is no whitespace; empty at the end of the file."""
+        """The next character that is not whitespace; empty at the end of the file."""
         while True:
             space = _SPACE.match(self._text, self._at)
             assert space is not None, "the pattern matches the empty string"
@@ -174,7 +174,7 @@ class _Stream:
 
     def _fail(self, message: str) -> NoReturn:
         raise SourceError(
-            f"the file is no JSON {self._container}, or not a whole one: {message}, at character "
+            f"the file is not a JSON {self._container}, or not a whole one: {message}, at character "
             f"{self._before + self._at:,}",
             path=self._path,
         )

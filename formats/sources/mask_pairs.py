@@ -81,7 +81,7 @@ def pair_files(
 
 
 def _stem(key: str) -> str:
-    return os.path.splitext(key)[0]  # noqa: PTH122 - a key is no path
+    return os.path.splitext(key)[0]  # noqa: PTH122 - a key is not a path
 
 
 def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int], endings: tuple[str, ...]) -> int:

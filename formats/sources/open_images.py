@@ -153,7 +153,7 @@ def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> No
 
 
 def _number(text: str) -> float:
-    """The number in a cell; NaN for other texts, which makes the box invalid."""
+    """The number in a cell; NaN for other text, which makes the box invalid."""
     try:
         return float(text)
     except ValueError:

@@ -55,7 +55,7 @@ class BlockImages:
         return BlockImages, (self._blocks, self._folder, self._num_threads)
 
     def read(self, file: int, block: int, row: int) -> bytes | None:
-        """Return the bytes in a row of a block; None if it has none."""
+        """The bytes in a row of a block; None if it has none."""
         if self._folder is not None:
             with self._lock:
                 self._spool = self._spool or _Spool(self._folder)
@@ -72,7 +72,7 @@ class BlockImages:
             block.close()
 
     def _block(self, file: int, block: int) -> _OpenBlock:
-        """Return an open block; of the others, those that were not used for longest are closed."""
+        """An open block; of the others, those that were not used for longest are closed."""
         unused = []
         with self._lock:
             opened = self._open.get((file, block))
@@ -87,7 +87,7 @@ class BlockImages:
         return opened
 
     def _pieces(self, file: int, block: int) -> Generator[pa.Array]:
-        """Yield the images of a block, some rows at a time."""
+        """The images of a block, some rows at a time."""
         path, size, column = self._blocks.files[file], self._blocks.file_sizes[file], self._blocks.column
         with ExitStack() as stack:
             stack.enter_context(reading_table(path))
@@ -126,7 +126,7 @@ def _images(column: pa.Array) -> pa.Array:
 
 
 def _piece_rows(group: Any, column: str) -> int:
-    """Return how many rows of a row group have about a megabyte of images."""
+    """Number of rows of a row group with about a megabyte of images."""
     columns = [group.column(number) for number in range(group.num_columns)]
     size = sum(
         one.total_uncompressed_size for one in columns if one.path_in_schema in (column, f"{column}.bytes")
@@ -166,7 +166,7 @@ class _OpenBlock:
         self._next = 0
 
     def read(self, row: int) -> bytes | None:
-        """Return the bytes in a row; None if it has none."""
+        """The bytes in a row; None if it has none."""
         with self._lock:
             piece = self._find(row)
             piece.unread -= 1
@@ -225,7 +225,7 @@ class _Spool:
     def read(
         self, block: tuple[int, int], row: int, pieces: Callable[[], Iterator[pa.Array]]
     ) -> bytes | None:
-        """Return the bytes in a row of a block; None if it has none."""
+        """The bytes in a row of a block; None if it has none."""
         with self._lock:
             lock = self._locks[block]
         with lock:

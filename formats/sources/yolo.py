@@ -82,14 +82,14 @@ def _list_splits(source: Source) -> Listing:
     expected = set(label_names)
     for folder in images.folders:
         labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
-        if labels != folder:  # beside images there are other texts, too
+        if labels != folder:  # beside images there is other text, too
             found = (f"{labels}/{name}" for name in label_files(images.root.child(labels)))
             reader.find_strays(found, expected)
     return replace(reader.listing(images.files), split=images.split, splits=tuple(data.splits))
 
 
 def _labels_of(key: str) -> str:
-    return f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
+    return f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is not a path
 
 
 def _labels_beside(key: str) -> str:
@@ -158,7 +158,7 @@ class _Reader:
             self._table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
             if not numbers(values):  # min() and max() of the vertices would hide a NaN
-                raise BadObjectError("object without a box", "vertices that are no numbers")
+                raise BadObjectError("object without a box", "vertices that are not numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
             self._table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
@@ -168,7 +168,7 @@ class _Reader:
     def _keypoints(self, values: list[float]) -> list[float]:
         """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""
         if not numbers(values):
-            raise BadObjectError("object with keypoints that are no numbers", str(values)[:60])
+            raise BadObjectError("object with keypoints that are not numbers", str(values)[:60])
         if self._names.numbers == 3 * self._names.keypoints:
             return values
         points = zip(values[0::2], values[1::2], strict=True)

@@ -69,12 +69,12 @@ def test_any_text_is_read_as_by_json_loads_or_refused(path: Path, text: str, win
     if isinstance(expected, dict):
         assert collected(path, set(), window) == expected
     else:
-        with pytest.raises(SourceError, match="no JSON object"):
+        with pytest.raises(SourceError, match="not a JSON object"):
             collected(path, set(), window)
     if isinstance(expected, list):
         assert list(stream_array(path, window)) == expected
     else:
-        with pytest.raises(SourceError, match="no JSON array"):
+        with pytest.raises(SourceError, match="not a JSON array"):
             list(stream_array(path, window))
 
 
@@ -117,7 +117,7 @@ def test_the_length_of_a_value_is_limited(path: Path, monkeypatch: pytest.Monkey
         collected(path, set(), 64)
     path.write_text('{"a": ' + "[" * 100_000)
     monkeypatch.undo()
-    with pytest.raises(SourceError, match="no JSON object"):
+    with pytest.raises(SourceError, match="not a JSON object"):
         collected(path, set())
 
 

@@ -121,7 +121,7 @@ def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(fold
     content["annotations"][2:] = [{**first, "iscrowd": "x"}, {**second, "segmentation": []}]
     dataset = convert(folder, content)
     assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
-    assert dataset.manifest.skipped == {"object with an iscrowd that is no number": 1}
+    assert dataset.manifest.skipped == {"object with an iscrowd that is not a number": 1}
     content["annotations"].reverse()
     assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
 
@@ -190,7 +190,7 @@ def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
     stoker.convert(file, folder / "packed", source_options=stoker.SourceOptions(images=folder / "images"))
     assert stoker.open(folder / "packed").annotations(range(4)).id.tolist() == expected
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(SourceError, match="the file is no gzip, or not a whole one"):
+    with pytest.raises(SourceError, match="the file is not gzip, or not a whole one"):
         stoker.convert(file, folder / "short", source_options=stoker.SourceOptions(images=folder / "images"))
 
 
@@ -336,7 +336,7 @@ def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> N
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ('{"images": [}', "no JSON object"),
+        ('{"images": [}', "not a JSON object"),
         ('{"path": "a.png"}', "names no images: it has path"),
         ("{}", "names no images: it has nothing"),
         (

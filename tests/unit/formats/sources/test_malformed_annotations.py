@@ -53,10 +53,10 @@ COCO: dict[str, tuple[Any, str]] = {
     "annotation is a number": (7, "annotation without an image"),
     "annotation is null": (None, "annotation without an image"),
     "annotation is panoptic": ({"segments_info": []}, "panoptic annotation, which is not read"),
-    "annotation is a caption": ({"bbox": ..., "caption": "a dog"}, "caption, which is no object"),
-    "iscrowd is a word": ({"iscrowd": "no"}, "object with an iscrowd that is no number"),
-    "iscrowd is a list": ({"iscrowd": [1]}, "object with an iscrowd that is no number"),
-    "iscrowd is NaN": ({"iscrowd": NAN}, "object with an iscrowd that is no number"),
+    "annotation is a caption": ({"bbox": ..., "caption": "a dog"}, "caption, which is not an object"),
+    "iscrowd is a word": ({"iscrowd": "no"}, "object with an iscrowd that is not a number"),
+    "iscrowd is a list": ({"iscrowd": [1]}, "object with an iscrowd that is not a number"),
+    "iscrowd is NaN": ({"iscrowd": NAN}, "object with an iscrowd that is not a number"),
     "area is negative; that of the box counts": ({"area": -3}, READ),
     "area is text; that of the box counts": ({"area": "3"}, READ),
     "area is NaN; that of the box counts": ({"area": NAN}, READ),
@@ -64,17 +64,17 @@ COCO: dict[str, tuple[Any, str]] = {
     "polygon has two points": ({"segmentation": [[1, 1, 5, 5]]}, "polygon of less than three points"),
     "polygon is empty": ({"segmentation": [[]]}, "polygon of less than three points"),
     "polygon has an odd number": ({"segmentation": [[*SQUARE, 1]]}, "polygon whose last point has no y"),
-    "polygon has NaN": ({"segmentation": [[*SQUARE, 1, NAN]]}, "polygon with values that are no numbers"),
+    "polygon has NaN": ({"segmentation": [[*SQUARE, 1, NAN]]}, "polygon with values that are not numbers"),
     "polygon has Infinity": (
-        {"segmentation": [[*SQUARE, 1, INFINITY]]}, "polygon with values that are no numbers"
+        {"segmentation": [[*SQUARE, 1, INFINITY]]}, "polygon with values that are not numbers"
     ),
-    "polygon has texts": ({"segmentation": [["1"] * 6]}, "polygon with values that are no numbers"),
-    "polygon has null": ({"segmentation": [[*SQUARE, 1, None]]}, "polygon with values that are no numbers"),
+    "polygon has texts": ({"segmentation": [["1"] * 6]}, "polygon with values that are not numbers"),
+    "polygon has null": ({"segmentation": [[*SQUARE, 1, None]]}, "polygon with values that are not numbers"),
     "polygon is a list of points": (
-        {"segmentation": [[[1, 1], [5, 1], [5, 5]]]}, "polygon with values that are no numbers"
+        {"segmentation": [[[1, 1], [5, 1], [5, 5]]]}, "polygon with values that are not numbers"
     ),
-    "polygon is text": ({"segmentation": "1 1 5 1 5 5"}, "polygon with values that are no numbers"),
-    "polygon is a number": ({"segmentation": 3}, "polygon with values that are no numbers"),
+    "polygon is text": ({"segmentation": "1 1 5 1 5 5"}, "polygon with values that are not numbers"),
+    "polygon is a number": ({"segmentation": 3}, "polygon with values that are not numbers"),
     "one of two polygons is good": ({"segmentation": [SQUARE, [1]]}, "polygon whose last point has no y"),
     "polygon is not in a list": ({"segmentation": SQUARE}, READ),
     "run lengths have no size": ({"segmentation": {"counts": [600]}}, "run lengths without a size"),
@@ -108,10 +108,10 @@ COCO: dict[str, tuple[Any, str]] = {
         {"keypoints": [1, 1, 2]}, "keypoints of another number than categories declare"
     ),
     "keypoints are no triples": (
-        {"keypoints": [1, 1, 2, 3]}, "keypoints that are no triples of numbers"
+        {"keypoints": [1, 1, 2, 3]}, "keypoints that are not triples of numbers"
     ),
-    "keypoints are text": ({"keypoints": "1 1 2"}, "keypoints that are no triples of numbers"),
-    "keypoints have NaN": ({"keypoints": [1, NAN, 2, 1, 1, 2]}, "keypoints that are no triples of numbers"),
+    "keypoints are text": ({"keypoints": "1 1 2"}, "keypoints that are not triples of numbers"),
+    "keypoints have NaN": ({"keypoints": [1, NAN, 2, 1, 1, 2]}, "keypoints that are not triples of numbers"),
     "a visibility is 7": ({"keypoints": [1, 1, 7, 1, 1, 2]}, "keypoint whose visibility is not 0, 1 or 2"),
     "a visibility is -1": ({"keypoints": [1, 1, -1, 1, 1, 2]}, "keypoint whose visibility is not 0, 1 or 2"),
     "visibility is 0.5": ({"keypoints": [1, 1, 0.5, 1, 1, 2]}, "keypoint whose visibility is not 0, 1 or 2"),

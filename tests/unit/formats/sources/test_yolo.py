@@ -102,7 +102,7 @@ def test_an_object_with_a_keypoint_out_of_range_is_left_out(root: Path) -> None:
     (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
     assert list_yolo(Source(root)).skipped[0][:2] == (
         "train/a.png",
-        "object with keypoints that are no numbers",
+        "object with keypoints that are not numbers",
     )
 
 
