@@ -61,12 +61,12 @@ class _Samples:
 
     def take(self: S, rows: Rows) -> S:
         """The samples at ``rows``, (M,)."""
-        taken = {name: array[self._index(name, rows)] for name, array in self._arrays().items()}
+        taken = {name: array[self._index(name, rows)] for name, array in _arrays(self).items()}
         return replace(self, **taken)
 
     def put(self: S, rows: Rows, taken: S) -> None:
         """Replace the samples at ``rows`` by ``taken``; flags that either has set hold for both."""
-        for name, part in taken._arrays().items():
+        for name, part in _arrays(taken).items():
             array = getattr(self, name).copy()
             array[self._index(name, rows)] = part
             setattr(self, name, array)
@@ -74,11 +74,12 @@ class _Samples:
             if isinstance(value, (bool, frozenset)):
                 setattr(self, name, getattr(self, name) | value)
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-
     def _index(self, name: str, rows: Rows) -> Any:
         return rows if name in self.leading else (..., rows)
+
+
+def _arrays(state: _Samples) -> dict[str, npt.NDArray[Any]]:
+    return {name: value for name, value in vars(state).items() if isinstance(value, np.ndarray)}
 
 
 @dataclass(kw_only=True)

@@ -75,10 +75,10 @@ class Step:
             def apply(self, i: int, pixels: Pixels) -> Pixels:
                 return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
 
-    The reference engine runs ``apply``, and so does the native engine for custom steps that come last
-    (:mod:`stoker.augment.steps`). C++ gets the fields that ``_native.STEP_COLUMNS`` names, in the
-    dtypes that it states. DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
-    ``tests/helpers/transforms/step_examples.py`` states how far engines may differ.
+    The reference engine runs ``apply``, and so does the native engine for custom steps that come last. C++
+    gets the fields that ``_native.STEP_COLUMNS`` names, in the dtypes that it states. DALI gets what its row
+    in ``pipeline/engines/dali/steps.py`` feeds. ``tests/helpers/transforms/step_examples.py`` states how far
+    engines may differ.
 
     Attributes:
         operation: Name under which C++ registers the operation, in snake case; empty for a step that C++ does
@@ -125,14 +125,11 @@ class Step:
             spread_array[rows] = array
             return spread_array
 
-        return self._with_arrays(spread)
+        return _changed_step(self, spread)
 
     def take(self, rows: Rows) -> Step:
         """The same for the samples at ``rows`` alone."""
-        return self._with_arrays(lambda array: array[rows])
-
-    def _with_arrays(self, change: _Change) -> Step:
-        return replace(self, **{f.name: _changed(getattr(self, f.name), change) for f in fields(self)})
+        return _changed_step(self, lambda array: array[rows])
 
 
 @dataclass(frozen=True)
@@ -178,11 +175,16 @@ class BatchStep(Step):
         return np.asarray(self.apply_batch(np.array([i]), pixels[None].copy())[0])
 
 
+def _changed_step(step: Step, change: _Change) -> Step:
+    """The step with ``change`` applied to all its arrays, within nested steps, too."""
+    return replace(step, **{f.name: _changed(getattr(step, f.name), change) for f in fields(step)})
+
+
 def _changed(value: Any, change: _Change) -> Any:
     if isinstance(value, np.ndarray):
         return change(value)
     if isinstance(value, Step):
-        return value._with_arrays(change)
+        return _changed_step(value, change)
     return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
 
 

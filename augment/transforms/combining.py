@@ -161,7 +161,8 @@ class DetectionMixUp(Transform):
     """Blend the image with another one of the epoch, and keep the objects of both.
 
     The other image passes through the transforms before this one with separate random numbers: after a
-    :class:`Mosaic` two mosaics are blended. Transforms of colours come after it.
+    :class:`Mosaic` two mosaics are blended. Transforms of colours come after it. For labels of whole images
+    there is :class:`MixUp`, which blends the finished images of a batch.
 
     Args:
         alpha: The image's share follows Beta(alpha, alpha); more than 0. YOLO has 32, shares near a half.
