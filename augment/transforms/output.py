@@ -308,17 +308,7 @@ class RandomErasing(Transform):
         state.erase((u[:, 1:3].T * (state.size - size + 1)).astype(np.int64), size, keys)
 
     def values(self, form: Form) -> npt.NDArray[np.float64]:
-        """The value of boxes, and this value plus the standard deviation of the noise.
-
-        Args:
-            form: Form of the images at the transform's index in the list.
-
-        Returns:
-            (2, C).
-
-        Raises:
-            ConfigError: The value has more or fewer numbers than the images have channels.
-        """
+        """The value of boxes in images of ``form``, and the value plus one standard deviation, (2, C)."""
         if isinstance(self.value, str):
             return np.array([np.zeros(len(form.scale)), np.ones(len(form.scale))])
         return np.tile(form.per_channel("RandomErasing: value", as_tuple(self.value, 3)), (2, 1))

@@ -1,4 +1,4 @@
-"""Posterize, solarize, autocontrast, equalize: against Pillow, alone and between other colours."""
+"""Transforms that add steps, alone and in their order; ElasticTransform and annotations that follow it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from PIL import Image, ImageOps
 
 from stoker.augment import (
     JPEG,
+    AugMix,
     CenterCrop,
     ColorJitter,
+    ElasticTransform,
     GaussianBlur,
     GaussianNoise,
     Normalize,
+    Pad,
     RandomAdjustSharpness,
     RandomAutocontrast,
     RandomEqualize,
     RandomGrayscale,
+    RandomHorizontalFlip,
     RandomInvert,
     RandomPosterize,
     RandomResizedCrop,
     RandomSolarize,
     compile_image,
 )
+from stoker.augment.geometry.annotations import displace_boxes, displace_keypoints, displace_masks
 from stoker.augment.reference import execute
 from stoker.augment.steps import Affine, Autocontrast, Blur, Equalize, Posterize, Sharpen, Solarize
 from stoker.errors import ConfigError
@@ -216,3 +221,79 @@ def test_every_quality_of_a_range_is_as_likely():
     for wrong in (0, 101, (50, 40), (1, 2, 3), 2.5):
         with pytest.raises(ConfigError, match="quality must be a whole number 1 to 100"):
             JPEG(wrong)
+
+
+HEIGHT, WIDTH = 90, 120
+WIDE = (90, 120)
+IMAGES = 4
+OWNER = np.arange(IMAGES)
+
+
+def draw_elastic(*transforms, seed=0):
+    plan = compile_image([CenterCrop(WIDE), *transforms])
+    return plan.draw(np.full(IMAGES, HEIGHT), np.full(IMAGES, WIDTH), np.arange(IMAGES), seed, 0)
+
+
+def images(params, source):
+    return np.stack([execute(params, i, source, "uint8", "NHWC") for i in range(IMAGES)])
+
+
+def test_masks_follow_the_pixels():
+    labels = np.random.default_rng(0).integers(0, 200, WIDE, np.uint8)
+    source = labels[..., None].repeat(3, 2)
+    chain = ElasticTransform(90.0, 3.0, "nearest", fill=255), ElasticTransform(30.0, 5.0, "nearest")
+    params = draw_elastic(*chain)
+    shown = images(params, source)[..., 0]
+    masks = displace_masks(params, labels[None].repeat(IMAGES, 0), OWNER, 255)
+    assert (masks == shown).all()
+    assert (shown == 255).any()
+    assert (shown != labels).mean() > 0.5
+    assert (shown[0] != shown[1]).any()
+    assert (shown == images(draw_elastic(*chain), source)[..., 0]).all()
+    assert (shown != images(draw_elastic(*chain, seed=1), source)[..., 0]).any()
+
+
+def test_keypoints_and_boxes_follow_the_pixels():
+    params = draw_elastic(ElasticTransform(300.0, 12.0))
+    source = np.zeros((*WIDE, 3), np.uint8)
+    source[40:48, 50:60] = 255
+    moved = images(params, source)[..., 0] / 255.0
+    keypoints = displace_keypoints(params, np.tile([[55.0, 44.0, 2.0], [0, 0, 0]], (IMAGES, 1, 1)), OWNER)
+    boxes = displace_boxes(params, np.tile([[50.0, 40.0, 60.0, 48.0]], (IMAGES, 1)), OWNER)
+    distances = []
+    for i in range(IMAGES):
+        rows, columns = np.indices(WIDE) + 0.5
+        center = np.array([(columns * moved[i]).sum(), (rows * moved[i]).sum()]) / moved[i].sum()
+        assert np.abs(keypoints[i, 0, :2] - center).max() < 0.5
+        assert (keypoints[i, 1] == 0).all()
+        distances.append(np.abs(center - (55, 44)).max())
+        seen = np.argwhere(moved[i] > 0.5)
+        found = [*seen.min(0)[::-1], *(seen.max(0)[::-1] + 1)]
+        assert np.abs(boxes[i] - found).max() < 1.5
+    assert max(distances) > 1
+
+
+def test_keypoints_that_leave_the_image_are_dropped_and_boxes_are_clipped():
+    params = draw_elastic(ElasticTransform((4000.0, 0.0), 5.0))
+    keypoints = displace_keypoints(params, np.tile([[[1.0, 44.0, 2.0]]], (IMAGES, 1, 1)), OWNER)
+    gone = keypoints[:, 0, 2] == 0
+    assert gone.any()
+    assert (keypoints[gone] == 0).all()
+    boxes = displace_boxes(params, np.tile([[1.0, 40.0, 2.0, 48.0]], (IMAGES, 1)), OWNER)
+    assert (boxes >= 0).all()
+    assert (boxes[:, [0, 2]] <= WIDTH).all()
+
+
+def test_a_change_of_the_size_after_it_is_refused():
+    compile_image([CenterCrop(8), ElasticTransform(), AugMix(), RandomHorizontalFlip()])
+    for late in (CenterCrop(8), Pad(3)):
+        with pytest.raises(ConfigError, match="stands after ElasticTransform") as error:
+            compile_image([CenterCrop(9), ElasticTransform(), late])
+        assert "Put ElasticTransform after" in str(error.value)
+
+
+def test_fill_is_that_of_the_transforms_before():
+    (step,) = draw_elastic(Pad(0, fill=(1, 2, 3)), ElasticTransform()).steps
+    assert step.fill == (1, 2, 3)
+    with pytest.raises(ConfigError, match="after a fill"):
+        draw_elastic(Pad(0, fill=9), ElasticTransform(fill=8))
