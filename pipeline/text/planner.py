@@ -139,7 +139,7 @@ class TextPlanner:
 
     @cached_property
     def boundaries(self) -> Int64 | None:
-        """(K, D) int64, largest length of each bucket in each field; None if there are no buckets."""
+        """(K, D), largest length of each bucket in each field; None if there are no buckets."""
         batching = self.batching
         if self._capacity is not None:
             return np.array([self._capacity], np.int64)
@@ -217,7 +217,7 @@ class TextPlanner:
         return replace(plan, rows=narrowed(plan.rows, len(sampler.lengths)))
 
     def _make_epoch(self, epoch: int) -> TextEpoch:
-        drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
+        drawn = None if self.takes_all else self._drawn_in(epoch)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
         read, planned = lengths, None
         if self._read is not self._lengths:
@@ -228,25 +228,17 @@ class TextPlanner:
         full = np.tile(np.atleast_1d(packing.capacity), (len(packing), 1))
         return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing, planned)
 
-    def _draw(self, epoch: int) -> Int64:
-        return drawn_positions(self._draws, epoch)
+    def _drawn_in(self, epoch: int) -> Int64:
+        return self._drawn.get(epoch, lambda _: drawn_positions(self._draws, epoch))
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching
         assert self._capacity is not None, "called only with packing"
-        several = len(self._capacity) > 1
-        capacity = self._capacity if several else self._capacity[0]
         # Later epochs may draw shorter samples, but arrays have room only for as many as in the first epoch.
         most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = batching.seed if batching.shuffle else None
-        packing = pack(
-            lengths if several else lengths[:, 0],
-            capacity,
-            max_sequences=most,
-            too_long=batching.too_long,
-            seed=seed,
-            epoch=epoch,
-        )
+        options: Any = {"max_sequences": most, "too_long": batching.too_long, "seed": seed, "epoch": epoch}
+        packing = pack(flat_lengths(lengths), self._capacity, **options)
         return replace(
             packing,
             rows=narrowed(packing.rows, len(lengths)),
@@ -255,7 +247,7 @@ class TextPlanner:
         )
 
     def _costs(self, packing: PackingPlan) -> Int64 | None:
-        """(rows,) int64, cost of each packed row for ``balance``; None if nothing is balanced."""
+        """(rows,), cost of each packed row for ``balance``; None if nothing is balanced."""
         if self.batching.balance is None:
             return None
         each = cost_function(self.batching.balance)(packing.lengths.astype(np.int64))
@@ -265,14 +257,11 @@ class TextPlanner:
         return make_batch_sampler(self.batching, lengths, self.boundaries, balance, self._world_size)
 
     def _usual_lengths(self) -> Int64:
-        """(M, D) int64, lengths of epoch 0, plus one row with the largest lengths of the dataset."""
+        """(M, D), lengths of epoch 0, plus one row with the largest lengths of the dataset."""
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
-        if order is self.order:
-            drawn = self._drawn.get(0, self._draw)
-        else:
-            drawn = drawn_positions(without_interleaving(order), 0)
+        drawn = self._drawn_in(0) if order is self.order else drawn_positions(without_interleaving(order), 0)
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
 

@@ -5,14 +5,15 @@ Recurrent models and Transformer-XL (Dai et al., 2019) train on such streams wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.bucketing import BatchPlan
+from stoker.bucketing.layout import Packed
 from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
 
@@ -28,9 +29,9 @@ Int64 = npt.NDArray[np.int64]
 class Pieces(NamedTuple):
     """P pieces of documents in their order."""
 
-    rows: Int64  # (P,) int64, the number of each piece's document
-    begins: Int64  # (P,) int64, the first token of each piece in its document
-    lengths: Int64  # (P,) int64, tokens of each piece
+    rows: Int64  # (P,), the number of each piece's document
+    begins: Int64  # (P,), the first token of each piece in its document
+    lengths: Int64  # (P,), tokens of each piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,13 @@ class TokenStreams:
     ``step * streams + i`` belongs to stream i.
     """
 
-    pieces: Pieces  # The pieces
+    pieces: Pieces
     streams: int  # Number of streams: the rows of a batch on all ranks
     window: int  # Tokens that a row takes of its stream at a step
-    _offsets: Int64 = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_offsets", np.concatenate(([0], np.cumsum(self.pieces.lengths))))
+    @cached_property
+    def _offsets(self) -> Int64:
+        return np.concatenate(([0], np.cumsum(self.pieces.lengths)))
 
     @property
     def length(self) -> int:
@@ -55,13 +56,13 @@ class TokenStreams:
         return max(int(self._offsets[-1]) - 1, 0) // self.streams
 
     def widths(self, *, partial: bool) -> Int64:
-        """(steps,) int64, tokens that each step takes of a stream."""
+        """(steps,), tokens that each step takes of a stream."""
         full, rest = divmod(self.length, self.window)
         return np.array([self.window] * full + [rest] * bool(rest and partial), np.int64)
 
     def slices(self, windows: Int64) -> tuple[Pieces, Int64, npt.NDArray[np.bool_]]:
         """The tokens of windows, each with the token that follows."""
-        # windows (B,) int64
+        # windows (B,)
         step, stream = np.divmod(windows, self.streams)
         start = stream * self.length + step * self.window
         end = np.minimum(start + self.window, (stream + 1) * self.length) + 1
@@ -172,20 +173,13 @@ class StreamPlanner(TextPlanner):
         drawn = drawn_positions(self.order, epoch)
         lengths = self._lengths[drawn, 0].astype(np.int64)
         pieces, done = Pieces(np.arange(len(drawn)), np.zeros(len(drawn), np.int64), lengths), 0
-        assert self.batching.stream is not None, "only streams have this planner"
-        streams: TokenStreams | None = None
-        for world_size, steps in (*history, (self._world_size, 0)):
-            rows = self._rows(world_size)
-            if streams is None or streams.streams != rows:
-                rest = pieces if streams is None else streams.rest(done)
-                streams, done = TokenStreams(rest, rows, self.batching.stream), 0
+        worlds = [*history, (self._world_size, 0)]
+        streams = TokenStreams(pieces, self._rows(worlds[0][0]), self.batching.stream or 0)
+        for world_size, steps in worlds:
+            if streams.streams != self._rows(world_size):
+                streams, done = replace(streams, pieces=streams.rest(done), streams=self._rows(world_size)), 0
             done += steps
-        assert streams is not None, "the loop has made it"
         return StreamEpoch(streams, drawn, done)
-
-
-if TYPE_CHECKING:
-    from stoker.bucketing.layout import Packed
 
 
 @dataclass(frozen=True)

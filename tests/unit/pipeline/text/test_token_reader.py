@@ -22,7 +22,7 @@ from stoker.bucketing import Pad
 from stoker.bucketing.batchify import Labels
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.remote.block_files import BLOCK_BYTES
-from stoker.formats.remote.cached_dataset import CachedFiles
+from stoker.formats.remote.store import RangeReader
 from stoker.pipeline.text import token_reader
 
 WORDS = 50  # distinct words
@@ -196,15 +196,15 @@ class Evicted:
     def __init__(self, document: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         self.fetched: list[int] = []
         self.damage: list[Any] = []
-        fetch = CachedFiles.fetch
+        fetch = RangeReader.__call__
 
-        def counted(files: CachedFiles, file: int, start: int, stop: int) -> bytes:
+        def counted(reader: RangeReader, file: int, start: int, stop: int) -> bytes:
             self.fetched.append(stop - start)
-            data = fetch(files, file, start, stop)
+            data = fetch(reader, file, start, stop)
             return self.damage.pop()(data) if self.damage else data
 
         # Storage that counts requests and damages answers; a file:// address has none.
-        monkeypatch.setattr(CachedFiles, "fetch", counted)
+        monkeypatch.setattr(RangeReader, "__call__", counted)
         dataset = stoker.open(f"file://{document}", cache=document.parent / "cache")
         self.loader = make(
             dataset,
