@@ -22,7 +22,7 @@ from stoker.formats.sha256_tree import data_tree
 from stoker.version import __version__
 
 from .order.exclusions import Exclusions
-from .order.sample_source import SampleSource
+from .order.sampling import SampleSource
 
 _VERSION = 2
 _IDENTITY = ("dataset", "order", "seed")

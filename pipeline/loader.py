@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError, LoaderClosedError
-from stoker.porting import LOADER_ARGUMENTS, MOVED_ARGUMENTS, check_arguments
 from stoker.processes import OwnerProcess, PerProcess
 
 from .execution.passes import (
@@ -34,7 +33,7 @@ from .execution.state import EpochParts, State
 from .execution.stats import Stats, StatsTotals
 from .execution.threads import WorkerThread, check_owner
 from .order.orders import Stream
-from .order.sample_source import SampleSource, version_of
+from .order.sampling import SampleSource, version_of
 
 if TYPE_CHECKING:
     from .cluster.workers import Workers
@@ -64,7 +63,10 @@ class Loader:
 
     def __new__(cls: type[L], *_: Any, **arguments: Any) -> L:
         """Refuse an argument of another loader or of an earlier release, and name its replacement."""
-        check_arguments(cls, arguments, LOADER_ARGUMENTS | MOVED_ARGUMENTS)
+        if not arguments.keys() <= set(cls.__init__.__code__.co_varnames):
+            from stoker.porting import LOADER_ARGUMENTS, MOVED_ARGUMENTS, check_arguments
+
+            check_arguments(cls, arguments, LOADER_ARGUMENTS | MOVED_ARGUMENTS)
         return super().__new__(cls)
 
     def __init__(

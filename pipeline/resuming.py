@@ -19,7 +19,7 @@ from .execution.pipeline import Pipeline
 from .execution.state import EpochParts, State, convert_stream_state, resumed_history
 from .order.exclusions import Exclusions
 from .order.quotas import MixedOrder
-from .order.sample_source import version_of
+from .order.sampling import version_of
 
 # The end of a MixedOrder in the identity of a state.
 _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker.formats.dataset.columns import expand_ranges
 
 from ..order.orders import Order, Stream
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -20,7 +20,7 @@ from stoker.processes import Cleanup
 
 from ..execution.stats import Counters
 from ..execution.threads import OneShotEvent, WorkerThread
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from .next_use import NextUse, PlannedDraws, make_next_use
 from .read_ahead import BatchReads, BlockRequests, CacheHandle, CacheReadAhead
 

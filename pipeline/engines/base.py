@@ -26,7 +26,7 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Color, DType, Layout, Size
 
 if TYPE_CHECKING:
-    from .dali import DaliOptions
+    from ..options import DaliOptions
 
 _Side = TypeVar("_Side", bound="int | None")
 

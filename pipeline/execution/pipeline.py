@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 
 from ..order.orders import Order
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from .state import Begun, EpochParts
 from .stats import Counters, StatsTotals
 

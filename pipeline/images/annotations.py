@@ -21,7 +21,7 @@ from stoker.formats.dataset.index import Samples
 
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from .batch_transforms import BatchTransformPlan
 from .objects import (
     EXTRA_PREFIX,

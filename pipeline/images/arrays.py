@@ -19,7 +19,7 @@ from ..adapters import Adapter
 from ..engines.shards import open_shards
 from ..execution.pipeline import ColumnSpec
 from ..options import ArrayForm
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]

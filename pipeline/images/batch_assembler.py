@@ -30,7 +30,7 @@ from ..adapters.mixing import mix_in_place
 from ..engines.base import Result, Status
 from ..execution.pipeline import ColumnSpec, FinishedBatch
 from ..execution.stats import StatsTotals
-from ..order.sample_source import batched_values
+from ..order.sampling import batched_values
 from .arrays import BatchArrays
 from .batch_transforms import function_name
 from .columns import IMAGE_SIZE, SOURCE_SIZE, TO_SOURCE, Contents, ImageColumn, ImageContents

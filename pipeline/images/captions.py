@@ -28,7 +28,7 @@ from stoker.random import derive_key, uniform
 
 from ..adapters import Adapter
 from ..execution.pipeline import ColumnSpec
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 
 Form = Literal["padded", "longest", "ragged", "packed"]
 Choice = Literal["random", "first"]

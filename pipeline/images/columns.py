@@ -23,7 +23,7 @@ from stoker.types import Layout, Size
 from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects, Padded, Ragged
-from ..order.sample_source import SampleSource, batchable_columns
+from ..order.sampling import SampleSource, batchable_columns
 from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
 from .arrays import ArrayConfig, BatchArrays

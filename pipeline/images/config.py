@@ -29,8 +29,7 @@ from ..options import BadSamples, Seeds
 from ..order.exclusions import Replacements
 from ..order.orders import BlockShuffle, Order, Stream
 from ..order.quotas import is_shuffled
-from ..order.sample_source import SampleSource, value_dtype
-from ..order.sampling import Sampler, make_loader_order
+from ..order.sampling import Sampler, SampleSource, make_loader_order, value_dtype
 from ..order.schedule import LastBatch
 from .arrays import ArrayConfig
 from .batch_transforms import BatchTransformPlan, Transforms

@@ -1,7 +1,7 @@
 """How a batch of images comes to be: every stage in order, and the pipeline that runs them.
 
 :func:`started_batches` starts each batch: draws, sizes, parameters, reading ahead, annotations, engine.
-:class:`~.completion.BatchCompletion` makes the columns of what came out, in the framework's arrays.
+:class:`~.batch_assembler.BatchCompletion` makes the columns of what came out, in the framework's arrays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -25,36 +25,83 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from .. import adapters
-from ..engines.base import Engine, ImageFormat, Result, Work
-from ..engines.dali import DaliOptions
-from ..engines.registry import slow_needs
+from ..adapters import Adapter, Framework
+from ..engines.base import Engine, EngineSettings, ImageFormat, Result, Work
+from ..engines.devices import device_name, this_machine
+from ..engines.registry import ExecutionPlan, make_engine, plan_execution, slow_needs
 from ..execution.pipeline import ColumnSpec, Pipeline, Producer, Started
+from ..execution.ranks import Process
 from ..execution.state import EpochParts
 from ..execution.stats import Counters, StageTimes, StatsTotals
-from ..options import Ranks
+from ..options import DaliOptions, Ranks, Reading
 from ..order.orders import Order
-from ..order.sample_source import is_remote
+from ..order.sampling import is_remote
 from ..order.schedule import LastBatch, Schedule
 from .annotations import AnnotationProcessor, BatchAnnotations
 from .arrays import ArrayReader
 from .batch_assembler import BatchCompletion, CollectedBatch, function_output_spec
 from .columns import TO_SOURCE, Contents, ImageColumn
 from .config import ImageLoaderConfig
-from .engine_setup import EngineSetup
 from .objects import deciding_objects
-from .planned_batches import (
-    DrawnBatch,
-    ParameterDraws,
-    PlannedBatch,
-    block_reads,
-    planned_batches,
-)
+from .planned_batches import DrawnBatch, ParameterDraws, PlannedBatch, block_reads, planned_batches
+
+_MOST_RANKS_THAT_KEEP = 2  # with more, a rank shows a sample of a mosaic too seldom to decode all of it
+
 
 if TYPE_CHECKING:
     from ..caching.prefetcher import CachedEpoch
     from ..order.exclusions import Exclusions, Fitting, Point
 
 _TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
+
+
+@dataclass(frozen=True)
+class EngineSetup:
+    """What the pipeline of an image loader runs on."""
+
+    process: Process
+    framework: Framework  # Framework of the arrays
+    plan: ExecutionPlan
+    dali: DaliOptions | None
+    reading: Reading
+    unfinished: bool = False  # Whether another process finishes the images
+
+    def make_engine(self, config: ImageLoaderConfig, adapter: Adapter) -> Engine:
+        """Make the engine; the caller closes it."""
+        typical, largest = None, None
+        if self.plan.engine == "dali" and len(config.dataset):  # it prepares itself before the first batch
+            from .typical_samples import largest_size, typical_work
+
+            typical, largest = typical_work(config), largest_size(config.dataset)
+        settings = EngineSettings(
+            config.dataset.data_files,
+            config.dataset.data_sizes,
+            config.image_format,
+            device=self.plan.engine_device,
+            num_threads=self.plan.num_threads,
+            depth=self.plan.depth,
+            batch_size=config.size_plan.batch_size,
+            max_pixels=self.reading.max_pixels,
+            verify=self.reading.verify,
+            mapped=self.reading.mapped,
+            exact=self.reading.exact,
+            cached_samples=self._cached_samples(config),
+            allocate=adapter.allocate,
+            dali=self.dali,
+            largest=largest,
+            typical=typical,
+            unfinished=self.unfinished,
+        )
+        return make_engine(self.plan.engine, settings)
+
+    def _cached_samples(self, config: ImageLoaderConfig) -> int:
+        """Number of samples to keep decoded, because a sample is in four mosaics on average.
+
+        A quarter more than the buffer is kept, because the first draws of an epoch have another order.
+        """
+        buffer = config.images[0].plan.buffer
+        shared = self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
+        return buffer + buffer // 4 if shared else 0
 
 
 class ImagePipeline(Pipeline):
@@ -375,3 +422,42 @@ def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParam
     with contextlib.suppress(ValueError):
         if samples:
             engine.read_ahead(samples, drawn)
+
+
+def choose_engine(
+    config: ImageLoaderConfig,
+    process: Process,
+    output: str,
+    *,
+    engine: str | DaliOptions,
+    device: Any,
+    num_threads: int | None,
+    prefetch: int,
+    reading: Reading,
+) -> EngineSetup:
+    """Decide what the pipeline runs on; the last arguments are those of :class:`stoker.ImageLoader`."""
+    framework = adapters.framework_of(output)
+    name = "dali" if isinstance(engine, DaliOptions) else engine
+    if name == "dali" and config.image_format.is_deep:
+        raise ConfigError(
+            f"engine='dali' makes images of color='rgb' or 'gray', and not of {config.image_format.color!r}",
+            hint="Use engine='native'.",
+        )
+    pin_memory = isinstance(device, str) and device == "pinned"
+    wanted = "cpu" if pin_memory else device_name(device)
+    plan = plan_execution(
+        name,
+        wanted,
+        needs=config.needs,
+        last_custom=config.last_custom_steps,
+        machine=this_machine(wanted),
+        ranks=process,
+        framework_sees_gpu=lambda: adapters.sees_gpu(framework),
+        copies_from_pinned=framework.pins_memory,
+        pin_memory=pin_memory,
+        num_threads=num_threads,
+        batch_size=config.size_plan.batch_size,
+        prefetch=prefetch,
+    )
+    dali = engine if isinstance(engine, DaliOptions) else None
+    return EngineSetup(process, framework, plan, dali, reading)

@@ -12,20 +12,27 @@ from stoker.types import Color, DType, Layout
 
 from .. import adapters
 from ..cluster.ray_workers import RayWorkers
-from ..engines.dali import DaliOptions
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals, explain_slow_engine
 from ..loader import Loader, given_arguments
-from ..options import BadSamples, Objects, Pixels, Ranks, Reading, Seeds, check_option, check_unused
+from ..options import (
+    BadSamples,
+    DaliOptions,
+    Objects,
+    Pixels,
+    Ranks,
+    Reading,
+    Seeds,
+    check_option,
+    check_unused,
+)
 from ..order.orders import BlockShuffle
-from ..order.sample_source import SampleSource
-from ..order.sampling import Sampler, open_source
+from ..order.sampling import Sampler, SampleSource, open_source
 from ..order.schedule import LastBatch
 from .batch_transforms import Transforms
 from .captions import Tokens
 from .config import make_config
-from .engine_setup import choose_engine
-from .image_pipeline import ImagePipeline
+from .image_pipeline import ImagePipeline, choose_engine
 from .sizes import Sizes, make_size_plan
 
 

@@ -20,7 +20,7 @@ from stoker.types import Layout, Size
 from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..order.exclusions import Fitting
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, SharedEpochs
 from .batch_transforms import Transforms
 from .captions import Captions

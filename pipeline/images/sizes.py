@@ -21,7 +21,7 @@ from stoker.types import Size
 from ..execution.ranks import Process
 from ..execution.state import History
 from ..options import OnError, Padded, Pixels, Ragged
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
 from .captions import Captions
 from .patches import Patches, PatchPlanner

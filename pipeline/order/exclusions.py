@@ -17,7 +17,7 @@ from stoker.random import hash_words
 
 from .orders import Order, Repeat, Stream
 from .quotas import Balanced, BalancedObjects, MixedOrder
-from .sample_source import SampleSource
+from .sampling import SampleSource
 
 Int64 = npt.NDArray[np.int64]
 Point = tuple[int, ...]

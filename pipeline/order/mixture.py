@@ -27,7 +27,7 @@ from .class_merging import MergedClasses, check_mixable, common_info, merge_clas
 from .moving_weights import MovingWeights, scheduled_parts
 from .orders import BlockShuffle, make_order
 from .quotas import MixedOrder, QuotaSchedule, apportion_draws
-from .sample_source import batchable_columns
+from .sampling import batchable_columns
 
 Int64 = npt.NDArray[np.int64]
 

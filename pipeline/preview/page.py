@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw
 
 from stoker.errors import ConfigError
 
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from .drawing import (
     LETTERS,
     Legend,

@@ -28,7 +28,7 @@ from stoker.bucketing.masking import WordParts
 from stoker.errors import ConfigError
 from stoker.formats.tokenization import ByteTokenizer, read_word_parts
 
-from ..order.sample_source import SampleSource, batchable_columns
+from ..order.sampling import SampleSource, batchable_columns
 from .batching import BatchingConfig
 from .context_slices import ContextSlices
 from .planner import TextPlanner, TokenSlices

@@ -18,8 +18,7 @@ from stoker.errors import ConfigError
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import Ranks
 from ..order.orders import Order
-from ..order.sample_source import SampleSource, value_dtype
-from ..order.sampling import Repeated, Sampler, make_loader_order
+from ..order.sampling import Repeated, Sampler, SampleSource, make_loader_order, value_dtype
 from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
 from .context_slices import check_lengths, make_slices

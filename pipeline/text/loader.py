@@ -33,8 +33,7 @@ from ..options import (
     check_option,
     check_unused,
 )
-from ..order.sample_source import SampleSource
-from ..order.sampling import Sampler, open_source
+from ..order.sampling import Sampler, SampleSource, open_source
 from .batching import BatchingConfig, as_buckets
 from .config import ids_dtype, make_config
 from .text_pipeline import TextPipeline

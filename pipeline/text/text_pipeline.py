@@ -25,7 +25,7 @@ from ..execution.state import Begun, EpochParts, checked_history
 from ..execution.stats import Counters, StatsTotals
 from ..options import Buckets, Ranks
 from ..order.orders import Order
-from ..order.sample_source import batched_values, is_remote
+from ..order.sampling import batched_values, is_remote
 from ..order.schedule import PlannedSteps
 from .arrays import document_begins, rows_of_segments, rows_of_tokens
 from .config import TextLoaderConfig

@@ -25,7 +25,7 @@ from stoker.formats.tokenization import (
 )
 
 from ..engines.shards import open_shards
-from ..order.sample_source import SampleSource
+from ..order.sampling import SampleSource
 from .planner import TokenSlices
 
 Int64 = npt.NDArray[np.int64]

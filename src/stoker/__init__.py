@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verify import verify
     from stoker.pipeline.cluster.ray_workers import RayWorkers
-    from stoker.pipeline.engines.dali import DaliOptions
     from stoker.pipeline.images.captions import Tokens
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.images.patches import Patches
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         BadSamples,
         Buckets,
         Cache,
+        DaliOptions,
         MaxLength,
         MaxTokens,
         Objects,
@@ -155,7 +155,7 @@ _HOME = {
     "Cache": "stoker.pipeline.options",
     "Captions": "stoker.formats.conversion.captions",
     "ClassBalanced": "stoker.pipeline.order.sampling",
-    "DaliOptions": "stoker.pipeline.engines.dali",
+    "DaliOptions": "stoker.pipeline.options",
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
     "ImageStorage": "stoker.formats.conversion.options",

@@ -11,8 +11,8 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
+from ...options import DaliOptions
 from ..base import EngineSettings, ImageFormat
-from . import DaliOptions
 from .inputs import PipelineSpec, cut_prefix
 from .steps import Source, add_steps, mixed, prefixed, warped
 

@@ -16,7 +16,7 @@ from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.devices import Machine
 from stoker.pipeline.execution.pipeline import ColumnSpec
-from stoker.pipeline.images import engine_setup as setup
+from stoker.pipeline.images import image_pipeline as setup
 from stoker.pipeline.order.orders import BlockShuffle
 
 

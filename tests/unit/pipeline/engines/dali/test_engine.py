@@ -37,10 +37,10 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
-from stoker.pipeline.engines.dali import DaliOptions
 from stoker.pipeline.engines.dali.engine import BuiltPipeline, DaliEngine
 from stoker.pipeline.engines.dali.inputs import DaliBatch, PayloadReader, Payloads, PipelineSpec
 from stoker.pipeline.engines.dali.pipeline import define_pipeline
+from stoker.pipeline.options import DaliOptions
 
 pytest.importorskip("nvidia.dali")
 

@@ -21,10 +21,10 @@ from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
-from stoker.pipeline.engines.dali import DaliOptions
 from stoker.pipeline.engines.dali.engine import BuiltPipeline, DaliEngine
 from stoker.pipeline.engines.dali.failures import engine_error, is_sticky, recover
 from stoker.pipeline.engines.dali.inputs import DaliBatch, Payloads, PipelineSpec
+from stoker.pipeline.options import DaliOptions
 
 pytest.importorskip("nvidia.dali")
 
