@@ -25,8 +25,6 @@ _PIECE = struct.Struct("<II")  # magic number; continuation flag and length
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
 _LENGTH_BITS = 29
-LENGTH_BYTES = 4
-"""Bytes that follow the magic number at the start of each piece."""
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)  # continuation flags
 _IMAGE = struct.Struct("<IfQQ")  # flag, which is the number of labels that follow; label; id; second id
 
@@ -156,7 +154,7 @@ def join_pieces(data: bytes) -> bytes:
             at = data.find(_MAGIC_BYTES, at + 1)
             continue
         parts.append(data[start : at + 4])
-        start = at + 4 + LENGTH_BYTES
+        start = at + _PIECE.size
         at = data.find(_MAGIC_BYTES, start)
     return b"".join((*parts, data[start:]))
 

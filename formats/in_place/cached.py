@@ -20,8 +20,9 @@ from stoker.log import progress_line
 from stoker.urls import is_url, without_credentials
 
 from ..containers.container import CONTAINERS, is_local_shard
-from ..containers.external import expand, find_shards, is_pattern
+from ..containers.external import find_shards
 from ..containers.listing import LISTING_NAME, read_listing
+from ..containers.shard_names import expand, is_pattern
 from ..dataset.columns import Strings, each, number_array
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import write_durably

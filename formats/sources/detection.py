@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from stoker.urls import is_url
 
 from ..containers.container import find_container
-from ..containers.external import is_pattern
+from ..containers.shard_names import is_pattern
 from ..files import open_regular, read_at
 from ..remote.store import Store
 from .image_files import has_image_suffix

@@ -32,7 +32,7 @@ from typing import Any
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.external import is_pattern
+from ..containers.shard_names import is_pattern
 from ..options import declarations
 from . import detection
 from .dataset_roots import check_has_one_split, check_is_no_root

@@ -14,13 +14,13 @@ from stoker.urls import is_url
 
 from ..codecs.codec import SIGNATURE_BYTES, ImageHeader, is_image_start
 from ..codecs.header import DAMAGE_CHECKS, read_header
-from ..containers.recordio import LENGTH_BYTES, join_pieces
 from ..files import is_regular, read_at
 from ..remote.store import Store
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
 _LONGEST = (1 << 31) - (1 << 16)
+_BYTES_BETWEEN_PIECES = 4  # of a RecordIO file, after the magic number that starts a piece
 
 
 class SkippedError(Exception):
@@ -91,13 +91,17 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
     """
     if size > _LONGEST:
         raise SkippedError("larger than 2 GiB", "")
-    stored = size + (pieces - 1) * LENGTH_BYTES
+    stored = size + (pieces - 1) * _BYTES_BETWEEN_PIECES
     if is_url(file):
         folder, _, name = file.rpartition("/")
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
         data = _read_local_range(file, file_size, offset, stored)
-    return _checked(join_pieces(data) if pieces > 1 else data)
+    if pieces > 1:
+        from ..containers.recordio import join_pieces
+
+        data = join_pieces(data)
+    return _checked(data)
 
 
 def _read_local_range(file: str, file_size: int, offset: int, size: int) -> bytes:

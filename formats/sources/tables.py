@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.external import expand
+from ..containers.shard_names import expand
 from ..remote.store import RangeFile, Store
 from ..threads import bounded_map
 from .archives import free_name

@@ -15,7 +15,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
-from ..containers.external import expand
+from ..containers.shard_names import expand
 from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
