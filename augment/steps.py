@@ -77,7 +77,7 @@ class Step:
 
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last. C++
     gets the fields that ``_native.STEP_COLUMNS`` names, in the dtypes that it states. DALI gets what its row
-    in ``pipeline/engines/dali/steps.py`` feeds. ``tests/helpers/transforms/step_examples.py`` states how far
+    in ``pipeline/engines/dali/steps.py`` feeds. ``tests/helpers/transforms.py`` states how far
     engines may differ.
 
     Attributes:

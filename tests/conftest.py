@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.data.datasets import build, jpeg, pack
-from helpers.data.pictures import encode, png
-from helpers.loaders.flat import image_arguments
-from helpers.processes.warm_python import WarmPython
+from helpers.annotations import write_annotated
+from helpers.datasets import build, jpeg, pack
+from helpers.images import encode, png
+from helpers.loaders import image_arguments
+from helpers.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
@@ -213,7 +213,7 @@ def thumbnails(pack_images: Callable[..., Path], photographs: list[Path]) -> Pat
 
 @pytest.fixture(scope="session")
 def annotated(pack_images: Callable[..., Path]) -> Path:
-    """Small scenes with objects, see :func:`helpers.data.annotations.annotated_scenes.write_annotated`."""
+    """Small scenes with objects, see :func:`helpers.annotations.write_annotated`."""
     return write_annotated(pack_images)
 
 

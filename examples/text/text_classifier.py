@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
-from helpers.data.options import text_options
+from helpers.options import text_options
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 from torch.nn.functional import cross_entropy

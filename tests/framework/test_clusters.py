@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers.processes.warm_python import WarmPython
+from helpers.warm_python import WarmPython
 
 import stoker
 from stoker.augment import CenterCrop

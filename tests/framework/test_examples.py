@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers.processes.warm_python import WarmPython
+from helpers.warm_python import WarmPython
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}

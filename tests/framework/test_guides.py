@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers.processes.warm_python import WarmPython
-from helpers.tree.markdown import blocks
+from helpers.tree import blocks
+from helpers.warm_python import WarmPython
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.shards.tar_shards import write_samples
+from helpers.datasets import jpeg
+from helpers.shards import write_samples
 
 import stoker
 from stoker.augment import CenterCrop

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
-from helpers.data.shards.external_shards import example, write_tfrecord
-from helpers.data.shards.tar_shards import write_samples
-from helpers.loaders.flat import image_arguments
+from helpers.datasets import jpeg, read_files
+from helpers.loaders import image_arguments
+from helpers.options import convert_options
+from helpers.shards import example, write_samples, write_tfrecord
 from PIL import Image
 
 import stoker

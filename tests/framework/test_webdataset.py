@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import jpeg
+from helpers.datasets import jpeg
 
 import stoker
 from stoker.augment import Resize

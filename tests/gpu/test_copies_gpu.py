@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
-from helpers.loaders.flat import image_arguments, text_arguments
+from helpers.loaders import image_arguments, text_arguments
 
 import stoker
 from stoker.augment import CutMix, MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
-from helpers.decoding.pillow_decoding import decode_with_pillow
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, memory_in_use, needs_cuda
-from helpers.loaders.flat import image_arguments
+from helpers.images import decode_with_pillow, encode
+from helpers.loaders import image_arguments
 from PIL import Image
 
 import stoker

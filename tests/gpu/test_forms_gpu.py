@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
+from helpers.annotations import COLUMNS, write_annotated
 from helpers.gpu_device import DEVICE, ON_GPU, consumer_stream, fall_behind, needs_cuda
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import augment

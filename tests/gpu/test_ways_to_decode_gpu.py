@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers.gpu_device import DEVICE
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop

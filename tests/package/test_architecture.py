@@ -6,8 +6,7 @@ import pkgutil
 import re
 
 import pytest
-from helpers.tree.architecture import ROOT, paths
-from helpers.tree.import_graph import FOLDERS
+from helpers.tree import FOLDERS, ROOT, paths
 
 
 def test_every_path_of_the_pages_exists() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers.tree.import_graph import FRAMEWORKS, HOMES, modules
+from helpers.tree import FRAMEWORKS, HOMES, modules
 
 import stoker
 

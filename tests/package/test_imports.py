@@ -9,8 +9,7 @@ from graphlib import TopologicalSorter
 from importlib.util import find_spec
 
 import pytest
-from helpers.tree.architecture import parts
-from helpers.tree.import_graph import (
+from helpers.tree import (
     FOLDERS,
     FRAMEWORKS,
     HOMES,
@@ -21,6 +20,7 @@ from helpers.tree.import_graph import (
     imports,
     modules,
     parse,
+    parts,
 )
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.tree.import_graph import imported, modules
+from helpers.tree import imported, modules
 
 import stoker
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.releases import LOADERS, digest, make_loader
+from helpers.datasets import LOADERS, digest, make_loader
 
 import stoker
 

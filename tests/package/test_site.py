@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers.tree.markdown import anchors, blocks, links, prose
+from helpers.tree import anchors, blocks, links, prose
 
 from stoker import errors
 from stoker.pipeline.commands.app import COMMANDS, load_command

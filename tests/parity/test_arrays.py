@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import npy
-from helpers.decoding.converted_images import convert_images, first_images
+from helpers.images import convert_images, first_images, npy
 from PIL import Image
 
 import stoker

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
-from helpers.decoding.converted_images import convert_images, first_images
-from helpers.loaders.flat import image_arguments
+from helpers.images import convert_images, encode, first_images
+from helpers.loaders import image_arguments
 from PIL import Image
 
 import stoker

@@ -1,7 +1,7 @@
 """Every transform, and chains of them, on the native engine and on DALI against the reference.
 
 Images are 64 x 64 PNG, so that all engines begin with the same pixels. The transforms and their tolerances
-are those of :mod:`helpers.transforms.transform_examples`.
+are those of :mod:`helpers.transforms`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import run_once
-from helpers.decoding.dali_reference import truth
-from helpers.loaders.engine_settings import settings_of
-from helpers.transforms.transform_examples import (
-    AMPLIFIED,
-    CASES,
-    DALI_EQUALIZED,
-    DALI_NEAREST,
-    DALI_RESIZED,
-    Case,
-)
+from helpers.dali import truth
+from helpers.loaders import settings_of
+from helpers.payloads import run_once
+from helpers.transforms import AMPLIFIED, CASES, DALI_EQUALIZED, DALI_NEAREST, DALI_RESIZED, Case
 
 from stoker import augment
 from stoker.augment import ImageParams, Transform, compile_image

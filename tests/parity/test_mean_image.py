@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import png
-from helpers.decoding.converted_images import convert_images, first_images
+from helpers.images import convert_images, first_images, png
 from PIL import Image
 
 from stoker import ImageLoader

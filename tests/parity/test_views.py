@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.data.chats import FOLDER, make_chats
-from helpers.data.file_trees import read_files
-from helpers.data.options import text_options
-from helpers.processes.waiting import wait_until
+from helpers.chats import FOLDER, make_chats
+from helpers.datasets import read_files
+from helpers.options import text_options
+from helpers.processes import wait_until
 
 import stoker
 

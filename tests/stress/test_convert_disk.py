@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.disk_calls import FailingConversion
+from helpers.processes import FailingConversion
 
 
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from helpers.processes.loader_processes import run, run_until_signal
+from helpers.processes import run, run_until_signal
 
 WAITING = """
 from stoker.pipeline.execution.pipeline import Producer

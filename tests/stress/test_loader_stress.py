@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -29,8 +29,8 @@ from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import LoaderClosedError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from helpers.data.loader_model import Model, N, build, check_pixels  # found when run by its path, too
-from helpers.processes.leftovers import settled
+from helpers.loader_model import Model, N, build, check_pixels
+from helpers.processes import settled
 
 ACTIONS = 400
 HANG = 120  # seconds after which an action has hung, on any machine

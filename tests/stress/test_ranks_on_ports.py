@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.processes.jax_ranks import start
-from helpers.processes.ports import free_ports
-from helpers.processes.warm_python import WarmPython
+from helpers.processes import free_ports
+from helpers.ranks import start
+from helpers.warm_python import WarmPython
 
 TENSORFLOW = Path(__file__).parents[1] / "framework" / "programs" / "tensorflow_workers.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.processes.torch_ranks import check, train
+from helpers.ranks import check, train
 
 pytest.importorskip("torch")
 

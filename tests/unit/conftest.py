@@ -9,8 +9,8 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
-from helpers.data.shards.text_shards import read_sequences, write_shards
+from helpers.images import encode
+from helpers.shards import read_sequences, write_shards
 from PIL import Image
 
 from stoker import ImageLoader
@@ -68,11 +68,11 @@ def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small dataset of text, see :mod:`helpers.data.shards.text_shards`."""
+    """A small dataset of text, see :mod:`helpers.shards`."""
     return write_shards(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
 def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    """The token ids of the dataset of text, see :func:`helpers.data.shards.text_shards.read_sequences`."""
+    """The token ids of the dataset of text, see :func:`helpers.shards.read_sequences`."""
     return read_sequences(shards)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS
 
 import stoker
 from stoker.errors import ConfigError

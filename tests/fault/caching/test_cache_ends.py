@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.loaders.cached_blocks import BLOCKS, block_files, read_ahead_over
-from helpers.processes.interrupts import interrupted_everywhere
+from helpers.loaders import BLOCKS, block_files, read_ahead_over
+from helpers.processes import interrupted_everywhere
 
 import stoker
 from stoker.errors import StorageError, WriteError

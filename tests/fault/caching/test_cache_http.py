@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.cached_loaders import loader, received
-from helpers.processes.waiting import wait_until
-from helpers.processes.warm_python import WarmPython
+from helpers.loaders import loader, received
+from helpers.processes import wait_until
+from helpers.warm_python import WarmPython
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError

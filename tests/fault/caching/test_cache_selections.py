@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.cached_loaders import loader
-from helpers.processes.waiting import wait_until
+from helpers.loaders import loader
+from helpers.processes import wait_until
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.flat import text_arguments
+from helpers.loaders import text_arguments
 
 import stoker
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loaders.cached_loaders import loader, received
-from helpers.processes.waiting import wait_until
+from helpers.loaders import loader, received
+from helpers.processes import wait_until
 
 from stoker.formats.remote import store as file_system
 from stoker.pipeline.caching.prefetcher import CachedEpoch

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.processes.waiting import wait_until
+from helpers.datasets import read_files
+from helpers.processes import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError

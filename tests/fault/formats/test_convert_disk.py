@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
-from helpers.data.words import WORDS
-from helpers.processes.disk_calls import DiskFault, FailingConversion, full_disk, os_error
+from helpers.datasets import WORDS, read_files
+from helpers.options import convert_options
+from helpers.processes import DiskFault, FailingConversion, full_disk, os_error
 
 import stoker
 from stoker.errors import DatasetError, LockedError, WriteError

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.words import WORDS
-from helpers.processes.disk_calls import full_disk
+from helpers.datasets import WORDS, read_files
+from helpers.processes import full_disk
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError

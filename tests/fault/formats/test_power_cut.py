@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
+from helpers.datasets import read_files
+from helpers.options import convert_options
 
 import stoker
 from stoker.formats.dataset import versions as history

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.cluster.ray_tasks import RayTasks
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
+from helpers.cluster import RayTasks
+from helpers.datasets import read_files
+from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.options import convert_options
-from helpers.data.pictures import encode, exif, noise
-from helpers.data.shards.tar_shards import write_samples
+from helpers.images import encode, exif, noise
+from helpers.options import convert_options
+from helpers.shards import write_samples
 
 import stoker
 from stoker.errors import CorruptRecordError, SampleError, StokerError

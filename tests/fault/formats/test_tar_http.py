@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.shards.tar_shards import write_samples
+from helpers.datasets import jpeg
+from helpers.shards import write_samples
 
 import stoker
 from stoker.errors import StorageError

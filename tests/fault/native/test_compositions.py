@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset
+from helpers.payloads import GOOD, OUT, PAYLOAD_SIZE, Dataset
 
 from stoker import _native
 from stoker.augment.params import WHOLE_SHARE, Composition
@@ -54,9 +54,9 @@ def test_a_payload_with_two_sizes_in_the_index_is_a_size_mismatch(dataset: Datas
     samples, params = dataset.samples, dataset.params
     for column in (samples.offset, samples.length, samples.crc):
         column[1] = column[0]
-    samples.height[1], samples.width[1] = 2 * SIZE[0], 2 * SIZE[1]
-    params.crop[1] = SIZE[0], 0, SIZE[0], 2 * SIZE[1]
-    params.region[1] = SIZE[0], 0, 2 * SIZE[0], 2 * SIZE[1]
+    samples.height[1], samples.width[1] = 2 * PAYLOAD_SIZE[0], 2 * PAYLOAD_SIZE[1]
+    params.crop[1] = PAYLOAD_SIZE[0], 0, PAYLOAD_SIZE[0], 2 * PAYLOAD_SIZE[1]
+    params.region[1] = PAYLOAD_SIZE[0], 0, 2 * PAYLOAD_SIZE[0], 2 * PAYLOAD_SIZE[1]
     result = dataset.execute(threads=1, cached_samples=4, exact=True)
     assert result.status.tolist() == [Status.OK, Status.SIZE_MISMATCH, Status.OK]
     assert not result.images.any()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import GOOD, SIZE, Dataset
+from helpers.payloads import GOOD, PAYLOAD_SIZE, Dataset
 
 from stoker import _native
 from stoker.errors import EngineError
@@ -81,9 +81,9 @@ pool = _native.Pool(2)
 n = 200
 samples = dict(shard=np.zeros(n, np.int32), offset=np.zeros(n, np.int64), length=np.full(n, {len(GOOD[0])}),
     crc=np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), codec=np.ones(n, np.uint8),
-    height=np.full(n, {SIZE[0]}, np.int32), width=np.full(n, {SIZE[1]}, np.int32),
+    height=np.full(n, {PAYLOAD_SIZE[0]}, np.int32), width=np.full(n, {PAYLOAD_SIZE[1]}, np.int32),
     orientation=np.ones(n, np.uint8))
-box = np.tile([0, 0, {SIZE[0]}, {SIZE[1]}], (n, 1))
+box = np.tile([0, 0, {PAYLOAD_SIZE[0]}, {PAYLOAD_SIZE[1]}], (n, 1))
 params = dict(crop=box.astype(np.int32), region=box.astype(float),
     dest=np.full((n, 4), [0, 0, 9, 9], np.int32), flip=np.zeros((n, 2), bool),
     color=np.zeros((n, 3, 4), np.float32), fill=np.zeros(3, np.uint8))

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset, picture
-from helpers.data.pictures import encode
-from helpers.decoding.pillow_decoding import decode_with_pillow
-from helpers.processes.cpu_levels import BatchForm, digests_at_level
+from helpers.images import decode_with_pillow, encode
+from helpers.payloads import GOOD, OUT, PAYLOAD_SIZE, Dataset, picture
+from helpers.processes import BatchForm, digests_at_level
 
 from stoker.augment import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
@@ -133,7 +132,7 @@ def test_shards_of_another_size_than_the_index_says_are_refused(tmp_path: Path) 
     ("field", "value"),
     [
         ("crop", (-1, 0, 10, 10)),
-        ("crop", (0, 0, SIZE[0] + 1, 10)),
+        ("crop", (0, 0, PAYLOAD_SIZE[0] + 1, 10)),
         ("crop", (0, 2**31 - 1, 10, 10)),
         ("crop", (0, 0, 0, 10)),
         ("region", (0, 0, 49, 10)),
@@ -171,14 +170,18 @@ def test_pillow_decodes_other_codecs_and_names_their_bad_samples(tmp_path: Path)
 
 def test_a_large_image_of_another_codec_is_not_decoded(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, [encode(picture(0), "PNG")], [Codec.PNG])
-    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1] - 1).status.tolist() == [Status.TOO_LARGE]
-    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
+    assert dataset.execute(max_pixels=PAYLOAD_SIZE[0] * PAYLOAD_SIZE[1] - 1).status.tolist() == [
+        Status.TOO_LARGE
+    ]
+    assert dataset.execute(max_pixels=PAYLOAD_SIZE[0] * PAYLOAD_SIZE[1]).status.tolist() == [Status.OK]
 
 
 def test_raw_pixels_beyond_max_pixels_are_too_large(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, [np.asarray(picture(0)).tobytes()], [Codec.RAW])
-    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1] - 1).status.tolist() == [Status.TOO_LARGE]
-    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
+    assert dataset.execute(max_pixels=PAYLOAD_SIZE[0] * PAYLOAD_SIZE[1] - 1).status.tolist() == [
+        Status.TOO_LARGE
+    ]
+    assert dataset.execute(max_pixels=PAYLOAD_SIZE[0] * PAYLOAD_SIZE[1]).status.tolist() == [Status.OK]
 
 
 def enlarge(path: Path, size: int) -> None:

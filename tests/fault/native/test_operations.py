@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.jpeg_batch import FILL, SIZE, SOURCE, Batch, N, warp_of
+from helpers.payloads import FILL, SIZE, SOURCE, Batch, N, warp_of
 
 from stoker import _native
 

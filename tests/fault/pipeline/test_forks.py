@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.processes.warm_python import WarmPython
+from helpers.warm_python import WarmPython
 
 import stoker
 
@@ -104,7 +104,7 @@ loader.close()
 def test_a_child_cannot_use_the_native_engine_of_its_parent(tmp_path: Path, run: Run) -> None:
     run(
         """
-from helpers.data.payloads.native_payloads import GOOD, Dataset
+from helpers.payloads import GOOD, Dataset
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
 
@@ -134,7 +134,7 @@ def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path, run: Run) -> Non
         """
 from types import SimpleNamespace
 import numpy as np
-from helpers.loaders.cached_blocks import block_files, read_ahead_over
+from helpers.loaders import block_files, read_ahead_over
 from stoker.pipeline.caching.prefetcher import CachedEpoch
 
 requests = SimpleNamespace(request=lambda blocks: {}, coming_bytes=0)

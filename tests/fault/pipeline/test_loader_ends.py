@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations import annotated_scenes
-from helpers.loaders.row_loaders import load_rows
-from helpers.processes.waiting import wait_until
+from helpers import annotations as annotated_scenes
+from helpers.loaders import load_rows
+from helpers.processes import wait_until
 
 from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.block_files import BlockFiles

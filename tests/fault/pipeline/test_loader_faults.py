@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.png_files import chunk
-from helpers.data.pictures import encode
-from helpers.loaders.row_loaders import load_rows
+from helpers.images import encode
+from helpers.loaders import load_rows
+from helpers.payloads import chunk
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError

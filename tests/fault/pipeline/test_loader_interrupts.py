@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.interrupts import ends, interrupted_everywhere
+from helpers.processes import ends, interrupted_everywhere
 
 from stoker import ImageLoader
 from stoker.augment import Resize

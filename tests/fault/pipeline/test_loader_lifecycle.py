@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.processes.loader_processes import program
-from helpers.processes.warm_python import WarmPython
+from helpers.processes import program
+from helpers.warm_python import WarmPython
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 

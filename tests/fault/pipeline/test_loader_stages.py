@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loaders.row_loaders import load_rows
-from helpers.processes.waiting import wait_until
+from helpers.loaders import load_rows
+from helpers.processes import wait_until
 
 from stoker.augment import ImagePlan
 from stoker.formats.dataset.dataset import Dataset

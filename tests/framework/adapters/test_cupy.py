@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.words import WORDS
-from helpers.loaders.flat import image_arguments
-from helpers.processes.waiting import wait_until
-from helpers.processes.warm_python import WarmPython
+from helpers.datasets import WORDS
+from helpers.loaders import image_arguments
+from helpers.processes import wait_until
+from helpers.warm_python import WarmPython
 
 import stoker
 from stoker import ImageLoader
@@ -22,7 +22,7 @@ from stoker.errors import ConfigError, LoaderClosedError
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from helpers.loaders.keras_states import StateRecord  # noqa: E402 - only where Keras is installed
+from helpers.keras_states import StateRecord  # noqa: E402 - only where Keras is installed
 
 from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - likewise
 

@@ -7,8 +7,8 @@ from typing import Any
 import lmdb
 import numpy as np
 import pytest
-from helpers.data.words import WORDS
-from helpers.loaders.flat import text_arguments
+from helpers.datasets import WORDS
+from helpers.loaders import text_arguments
 
 import stoker
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import N
+from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views

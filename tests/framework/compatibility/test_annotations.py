@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.dali_batches import needs_dali
-from helpers.processes.dali_readers import read_caffe
+from helpers.dali import needs_dali
+from helpers.dali_readers import read_caffe
 from PIL import Image
 
 import stoker

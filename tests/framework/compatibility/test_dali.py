@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.data.dali_batches import needs_dali
-from helpers.processes.dali_readers import read_caffe, read_tfrecord
+from helpers.dali import needs_dali
+from helpers.dali_readers import read_caffe, read_tfrecord
 
 import stoker
 from stoker.formats.in_place import shards as external_index

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loaders.flat import text_arguments
+from helpers.loaders import text_arguments
 
 import stoker
 from stoker.bucketing import MaskTokens

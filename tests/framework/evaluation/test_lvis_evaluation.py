@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_folders import truth, write_images
+from helpers.annotations import truth, write_images
 
 import stoker
 from stoker.augment import load_recipe, to_source

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_folders import BOXES, CLASSES, FOLDERS, SIZES, truth
-from helpers.data.options import convert_options
-from helpers.transforms.recipes import OF_ONE_SAMPLE
+from helpers.annotations import BOXES, CLASSES, FOLDERS, SIZES, truth
+from helpers.options import convert_options
+from helpers.transforms import OF_ONE_SAMPLE
 
 import stoker
 from stoker.augment import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID, MaskSource
-from helpers.data.options import convert_options
-from helpers.transforms.recipes import OF_ONE_SAMPLE
+from helpers.annotations import MASK_FOLDERS, VOID, MaskSource
+from helpers.options import convert_options
+from helpers.transforms import OF_ONE_SAMPLE
 
 import stoker
 from stoker.augment import Letterbox, RandomHorizontalFlip, Resize, load_recipe, masks_to_source

@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 from fsspec.implementations.memory import MemoryFileSystem
-from helpers.data.annotations import coco_files
-from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
-from helpers.data.shards.tar_shards import write_samples
+from helpers import annotations as coco_files
+from helpers.datasets import write_words
+from helpers.shards import datum, example, write_lmdb, write_samples, write_tfrecord
 from PIL import Image
 from pyarrow import parquet
-
-from helpers.data.words import write_words
 
 # A folder with classes for training, and one for validation.
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))

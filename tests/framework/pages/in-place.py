@@ -1,9 +1,7 @@
+import tarfile
 from pathlib import Path
 
-import tarfile
-from helpers.data.shards.external_shards import example, write_lmdb, write_tfrecord
-from helpers.data.shards.mds_shards import write_mds
-from helpers.data.shards.recordio_shards import image, write_recordio
+from helpers.shards import image, write_lmdb, write_mds, write_recordio, write_tfrecord
 
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"), key=lambda path: path.stat().st_size)
 payloads = [photo.read_bytes() for photo in photos]

@@ -2,19 +2,18 @@ import os
 import re
 import sys
 import warnings
+from io import BytesIO
 from pathlib import Path
 
 from fsspec.implementations.memory import MemoryFileSystem
-from io import BytesIO
-
-from helpers.data.annotations import coco_files
-from helpers.data.shards.external_shards import example, write_tfrecord
-from helpers.cluster.ray_tasks import RayTasks
+from helpers import annotations as coco_files
+from helpers.cluster import RayTasks
+from helpers.shards import example, write_tfrecord
 from moto.server import ThreadedMotoServer
 from PIL import Image
 
 warnings.filterwarnings("ignore", module="moto|botocore|aiobotocore|werkzeug")
-sys.modules["ray"] = RayTasks()    # tests/stress convert on a cluster
+sys.modules["ray"] = RayTasks()  # tests/stress convert on a cluster
 
 # A server of S3 on this machine, and files in memory that stand in for a web server with https.
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -23,9 +22,12 @@ host, port = server.get_host_and_port()
 os.environ |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
 os.environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 os.environ |= {"NO_PROXY": host, "no_proxy": host}
-web = {"store": {}, "_strip_protocol": classmethod(
-    lambda cls, path: MemoryFileSystem._strip_protocol(re.sub("^https://", "/", str(path)))
-)}
+web = {
+    "store": {},
+    "_strip_protocol": classmethod(
+        lambda cls, path: MemoryFileSystem._strip_protocol(re.sub("^https://", "/", str(path)))
+    ),
+}
 fsspec.register_implementation("https", type("Web", (MemoryFileSystem,), web), clobber=True)
 s3 = fsspec.filesystem("s3")
 s3.mkdir("bucket")
@@ -39,10 +41,13 @@ lines = ["path,label", *(f"one/{photo.name},{number % 2}" for number, photo in e
 s3.pipe("bucket/photos/list.csv", "\n".join(lines).encode())
 voc = "bucket/VOCdevkit/VOC2012"
 s3.pipe(f"{voc}/JPEGImages/one.jpg", photos[0].read_bytes())
-s3.pipe(f"{voc}/Annotations/one.xml", (
-    b"<annotation><filename>one.jpg</filename><object><name>cat</name><bndbox><xmin>3</xmin><ymin>4</ymin>"
-    b"<xmax>20</xmax><ymax>21</ymax></bndbox></object></annotation>"
-))
+s3.pipe(
+    f"{voc}/Annotations/one.xml",
+    (
+        b"<annotation><filename>one.jpg</filename><object><name>cat</name><bndbox><xmin>3</xmin><ymin>4</ymin>"
+        b"<xmax>20</xmax><ymax>21</ymax></bndbox></object></annotation>"
+    ),
+)
 s3.pipe(f"{voc}/ImageSets/Main/train.txt", b"one\n")
 Path("annotations").mkdir()
 coco_files.write_images(Path())

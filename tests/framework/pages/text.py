@@ -1,8 +1,9 @@
 import json
 from pathlib import Path
+
 import pyarrow
-from helpers.data.chats import FOLDER, make_chats
-from helpers.data.words import write_words
+from helpers.chats import FOLDER, make_chats
+from helpers.datasets import write_words
 from pyarrow import parquet
 
 for name, count in (("questions", 60), ("more", 20)):

@@ -11,8 +11,8 @@ from typing import Any
 
 import keras
 import numpy as np
-from helpers.loaders.flat import image_arguments
-from helpers.loaders.keras_states import StateRecord
+from helpers.keras_states import StateRecord
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import Normalize, Resize

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.processes.jax_ranks import start
-from helpers.processes.warm_python import WarmPython
+from helpers.ranks import start
+from helpers.warm_python import WarmPython
 
 pytest.importorskip("jax")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.warm_python import WarmPython
+from helpers.warm_python import WarmPython
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "epoch_rows.py"
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

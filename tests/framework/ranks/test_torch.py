@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.torch_ranks import GLOBAL_BATCH, PROGRAM, check
-from helpers.processes.warm_python import Run, WarmPython
+from helpers.ranks import GLOBAL_BATCH, TORCH_PROGRAM, check
+from helpers.warm_python import Run, WarmPython
 
 pytest.importorskip("torch")
 
@@ -47,7 +47,7 @@ class Training:
             address = f"file://{folder}/store?rank={rank}&world_size={ranks}"
             variables = {"INIT_METHOD": address, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
             arguments = shards, GLOBAL_BATCH, self._result, *checkpoint
-            self._ranks.append(python.start(PROGRAM, *arguments, environment=variables))
+            self._ranks.append(python.start(TORCH_PROGRAM, *arguments, environment=variables))
 
     def result(self) -> Any:
         for rank in self._ranks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from helpers.data.datasets import jpeg
+from helpers.datasets import jpeg
 
 from stoker.formats.dataset.annotations import from_columns
 from stoker.formats.dataset.columns import ListColumn

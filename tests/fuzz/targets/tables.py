@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from helpers.data.datasets import jpeg
+from helpers.datasets import jpeg
 from mutations import mutate, pick
 
 from stoker.formats.sources.source import Source

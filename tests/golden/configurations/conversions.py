@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.options import convert_options
+from helpers.options import convert_options
 from PIL import Image
 
 import stoker

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 import stoker.augment as aug

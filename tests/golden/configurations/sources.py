@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.options import text_options
-from helpers.data.words import count_words
+from helpers.datasets import count_words
+from helpers.options import text_options
 
 import stoker
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from helpers.data.options import text_options
-from helpers.loaders.flat import text_arguments
+from helpers.loaders import text_arguments
+from helpers.options import text_options
 
 import stoker
 from stoker.bucketing import Pack, Pad, SortedBucketSampler, TokenBudgetSampler

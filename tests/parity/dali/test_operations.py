@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import run_once
-from helpers.loaders.engine_settings import settings_of
-from helpers.transforms.step_examples import STEP_CASES
+from helpers.loaders import settings_of
+from helpers.payloads import run_once
+from helpers.transforms import STEP_CASES
 
 from stoker.augment import (
     CenterCrop,
@@ -39,7 +39,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
-from helpers.decoding.dali_reference import truth
+from helpers.dali import truth
 
 from stoker.augment.params import ImageParams
 from stoker.formats.dataset.dataset import Dataset

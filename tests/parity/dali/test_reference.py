@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import run_once
-from helpers.data.pictures import encode
-from helpers.decoding.pillow_decoding import decode_with_pillow, without_adobe_marker
-from helpers.loaders.engine_settings import settings_of
+from helpers.images import decode_with_pillow, encode, without_adobe_marker
+from helpers.loaders import settings_of
+from helpers.payloads import run_once
 from PIL import Image
 
 from stoker.augment import (
@@ -44,7 +43,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 pytest.importorskip("nvidia.dali")
 
 
-from helpers.decoding.dali_reference import assert_close, check, execute, inside, truth
+from helpers.dali import assert_close, check, execute, inside, truth
 
 from stoker.augment import Transform
 from stoker.formats.dataset.dataset import Dataset

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.data.payloads.png_files import chunk
-from helpers.data.pictures import png as encode_png
-from helpers.transforms.mask_chains import HEIGHT, WIDTH, chains, draw
+from helpers.images import png as encode_png
+from helpers.payloads import chunk
+from helpers.transforms import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

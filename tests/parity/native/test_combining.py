@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N, bounding_box
-from helpers.data.pictures import encode
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import N, bounding_box
+from helpers.images import encode
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import execute, samples_of
-from helpers.processes.cpu_levels import BatchForm, digests_at_level
+from helpers.payloads import execute, samples_of
+from helpers.processes import BatchForm, digests_at_level
 
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec

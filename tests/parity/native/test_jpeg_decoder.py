@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode
+from helpers.images import encode
 from PIL import Image
 
 RUN = """

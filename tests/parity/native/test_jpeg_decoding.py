@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
-from helpers.data.pictures import encode
-from helpers.decoding.pillow_decoding import decode_with_pillow, without_adobe_marker
+from helpers.images import decode_with_pillow, encode, without_adobe_marker
+from helpers.payloads import execute, photograph, samples_of, whole
 from PIL import Image
 
 from stoker.augment import ImageParams

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.transforms.mask_chains import HEIGHT, WIDTH, chains, draw
+from helpers.transforms import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
-from helpers.data.pictures import encode
-from helpers.decoding.pillow_decoding import decode_with_pillow
-from helpers.processes.cpu_levels import BatchForm, digests_at_level
-from helpers.transforms.step_examples import MEAN, STEP_CASES, WHERE, N, rows
+from helpers.images import decode_with_pillow, encode
+from helpers.payloads import execute, photograph, samples_of, whole
+from helpers.processes import BatchForm, digests_at_level
+from helpers.transforms import MEAN, STEP_CASES, WHERE, N, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.flat import image_arguments
-from helpers.loaders.planned import planned
+from helpers.loaders import image_arguments, planned
 
 import stoker
 from stoker import ImageLoader

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.payloads.png_files import KINDS, chunk, png
-from helpers.decoding.converted_images import all_images, convert_images, first_images
-from helpers.decoding.native_decoding import (
+from helpers.images import (
+    all_images,
     assert_bad_sample_of_every_engine,
     assert_refused_in_the_words_of_pillow,
+    convert_images,
     decode_in_cpp,
+    first_images,
 )
+from helpers.payloads import PNG_KINDS, chunk, png
 
 from stoker import _native
 from stoker.augment import CenterCrop, RandomResizedCrop
@@ -40,7 +42,7 @@ def with_stream(stream: bytes) -> bytes:
     return HEAD + chunk(b"IDAT", stream) + END
 
 
-@pytest.mark.parametrize(("kind", "interlaced"), [*product(KINDS, [False, True])])
+@pytest.mark.parametrize(("kind", "interlaced"), [*product(PNG_KINDS, [False, True])])
 def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> None:
     for seed, sides in enumerate([(1, 1), (5, 7), (33, 18), (64, 70), (40, 1), (2, 99)]):
         data = png(seed, *sides, *kind, interlaced=interlaced, split=[1 << 30, 11][seed % 2])
@@ -48,7 +50,7 @@ def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> 
 
 
 @pytest.mark.parametrize("alpha", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PNG_KINDS)
 def test_channels_are_those_of_pillow(kind: tuple[int, int], alpha: bool) -> None:
     for seed, interlaced in enumerate([False, True]):
         data = png(seed, 33, 18, *kind, interlaced=interlaced)
@@ -115,7 +117,8 @@ def test_damage_is_an_error_in_the_words_of_pillow(name: str) -> None:
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset with a PNG of each kind."""
     files = {
-        f"{i:02}.png": png(i, 40 + i, 50 - i, *kind, interlaced=bool(i % 2)) for i, kind in enumerate(KINDS)
+        f"{i:02}.png": png(i, 40 + i, 50 - i, *kind, interlaced=bool(i % 2))
+        for i, kind in enumerate(PNG_KINDS)
     }
     return convert_images(tmp_path_factory.mktemp("png"), files)
 
@@ -129,7 +132,7 @@ def test_loaders_of_pngs_make_what_the_reference_makes(shards: Path, color: str)
 
 def test_a_crop_of_a_grey_loader_has_the_grey_of_the_whole_image(shards: Path) -> None:
     grey = first_images(shards, [CenterCrop((40, 36))], batch_size=6, color="gray")[5]
-    whole = decode_grey(png(5, 45, 45, *KINDS[5], interlaced=True), Codec.PNG, 45, 45)[..., 0]
+    whole = decode_grey(png(5, 45, 45, *PNG_KINDS[5], interlaced=True), Codec.PNG, 45, 45)[..., 0]
     assert np.array_equal(grey[0], whole[2:42, 4:40])
 
 

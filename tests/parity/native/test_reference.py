@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
-from helpers.data.pictures import encode
-from helpers.decoding.converted_images import first_images
-from helpers.decoding.pillow_decoding import decode_with_pillow
+from helpers.images import decode_with_pillow, encode, first_images
+from helpers.payloads import execute, photograph, samples_of, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

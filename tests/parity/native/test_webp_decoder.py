@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.payloads.webp_files import KINDS, webp
-from helpers.decoding.converted_images import all_images, convert_images
-from helpers.decoding.native_decoding import (
+from helpers.images import (
+    all_images,
     assert_bad_sample_of_every_engine,
     assert_refused_in_the_words_of_pillow,
+    convert_images,
     decode_in_cpp,
 )
+from helpers.payloads import WEBP_KINDS, webp
 
 from stoker import _native
 from stoker.augment import RandomCrop, RandomResizedCrop
@@ -25,23 +26,23 @@ pytestmark = pytest.mark.skipif(
 )
 
 SIDES = (33, 28)
-WHOLE = webp(3, *SIDES, **KINDS["lossy"])
-LOSSLESS = webp(3, *SIDES, **KINDS["lossless"])
-ALPHA = webp(3, *SIDES, **KINDS["lossy with alpha"])
+WHOLE = webp(3, *SIDES, **WEBP_KINDS["lossy"])
+LOSSLESS = webp(3, *SIDES, **WEBP_KINDS["lossless"])
+ALPHA = webp(3, *SIDES, **WEBP_KINDS["lossy with alpha"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WEBP_KINDS)
 def test_pixels_are_those_of_pillow(kind: str) -> None:
     for seed, sides in enumerate([(1, 1), (5, 7), (33, 18), (64, 70)]):
-        if min(sides) > KINDS[kind].get("free", 0):
-            data = webp(seed, *sides, **KINDS[kind])
+        if min(sides) > WEBP_KINDS[kind].get("free", 0):
+            data = webp(seed, *sides, **WEBP_KINDS[kind])
             assert np.array_equal(decode_in_cpp(data), decode_for_reference(data, Codec.WEBP, *sides))
 
 
 @pytest.mark.parametrize("alpha", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WEBP_KINDS)
 def test_channels_are_those_of_pillow(kind: str, alpha: bool) -> None:
-    data = webp(1, *SIDES, **KINDS[kind])
+    data = webp(1, *SIDES, **WEBP_KINDS[kind])
     expected = decode_channels(data, Codec.WEBP, *SIDES, alpha=alpha)
     for top, left, bottom, right in ((0, 0, 99, 99), (9, 3, 20, 21)):
         window = np.array((top, left, bottom, right), np.int32)
@@ -56,7 +57,7 @@ def test_channels_are_those_of_pillow(kind: str, alpha: bool) -> None:
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {
         f"{i:02}.webp": webp(i, 40 + i, 71 - i, **kind, **({"exif": orientation(6)} if i % 3 == 0 else {}))
-        for i, kind in enumerate([*KINDS.values()] * 4)
+        for i, kind in enumerate([*WEBP_KINDS.values()] * 4)
     }
     return convert_images(tmp_path_factory.mktemp("webp"), files)
 

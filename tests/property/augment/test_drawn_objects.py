@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import run_once, samples_of
+from helpers.payloads import run_once, samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
-from helpers.data.pictures import encode
+from helpers.images import encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import writer_options
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
+from helpers.options import writer_options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp

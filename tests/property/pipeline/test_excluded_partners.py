@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.loaders.flat import image_arguments
-from helpers.loaders.planned import planned
+from helpers.annotations import write_annotated
+from helpers.loaders import image_arguments, planned
 
 import stoker
 from stoker import ImageLoader

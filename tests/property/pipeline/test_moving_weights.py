@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards import text_shards
-from helpers.loaders.flat import image_arguments
+from helpers import shards as text_shards
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader

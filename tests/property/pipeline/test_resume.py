@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.data.pictures import encode
+from helpers.images import encode
 
 import stoker
 from stoker import ClassBalanced, ImageLoader, Repeated, Weighted

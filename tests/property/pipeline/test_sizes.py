@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

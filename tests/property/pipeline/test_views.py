@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

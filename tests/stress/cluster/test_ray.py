@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
+from helpers.datasets import read_files
+from helpers.options import convert_options
 
 import stoker
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.processes.programs import run_program
+from helpers.processes import run_program
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.processes.programs import run_program
+from helpers.processes import run_program
 
 
 def test_a_run_goes_on_after_ten_kills_at_random_moments(tmp_path: Path, thumbnails: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.transforms.distributions import assert_same_distribution
+from helpers.transforms import assert_same_distribution
 
 from stoker.augment import CutMix, MixUp
 from stoker.augment.batch import MixParams, one_hot

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.transforms.custom_steps import RandomUpset
-from helpers.transforms.transform_examples import CASES
+from helpers.transforms import CASES, RandomUpset
 
 from stoker.augment import (
     AugMix,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.transforms.transform_examples import CASES
+from helpers.transforms import CASES
 
 from stoker import ImageLoader, augment
 from stoker.augment import (
@@ -121,7 +121,7 @@ def transform_names() -> set[str]:
 
 
 def test_every_transform_has_an_example():
-    """Add one to helpers/transforms/transform_examples.py."""
+    """Add one to tests/helpers/transforms.py."""
     assert {type(transform).__name__ for transform in EVERY} == transform_names()
     # RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form. SubtractMean needs
     # a file, and has tests/parity/test_mean_image.py. Those of several samples have their test in

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.transforms.step_examples import STEP_CASES
+from helpers.transforms import STEP_CASES
 
 from stoker.augment import steps
 from stoker.augment.steps import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.batch_contexts import batch_context
+from helpers.loaders import batch_context
 
 from stoker.bucketing import MaskTokens, Pad, Ragged, SpanCorruption
 from stoker.errors import ConfigError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.datasets import flip_bit
-from helpers.data.pictures import encode
+from helpers.datasets import flip_bit
+from helpers.images import encode
 from PIL import Image
 
 import stoker

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.chats import FOLDER
-from helpers.data.options import text_options
-from helpers.data.words import WORDS, write_words
+from helpers.chats import FOLDER
+from helpers.datasets import WORDS, write_words
+from helpers.options import text_options
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import flip_bit, rewrite_index
-from helpers.data.shards.toy_container import TOY, add_container
+from helpers.datasets import flip_bit, rewrite_index
+from helpers.shards import TOY, add_container
 
 import stoker
 from stoker.augment import CenterCrop

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from helpers.data.pictures import encode, smooth
+from helpers.images import encode, smooth
 
 from stoker import _native
 

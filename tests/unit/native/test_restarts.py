@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.jpeg_coefficients import restart_interval, segments
-from helpers.data.pictures import decode, encode
+from helpers.images import decode, encode
+from helpers.payloads import restart_interval, segments
 from PIL import Image
 
 from stoker import _native

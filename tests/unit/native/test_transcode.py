@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode, smooth
+from helpers.images import encode, smooth
 from PIL import Image, ImageOps
 
 from stoker import _native

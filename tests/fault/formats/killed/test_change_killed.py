@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from helpers.processes.programs import run_in_fork
-from helpers.processes.warm_python import WarmPython
+from helpers.processes import run_in_fork
+from helpers.warm_python import WarmPython
 
 
 def test_a_killed_change_leaves_the_last_version_and_can_be_made_again(

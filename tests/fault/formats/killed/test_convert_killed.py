@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from helpers.processes.programs import run_in_fork
-from helpers.processes.warm_python import WarmPython
+from helpers.processes import run_in_fork
+from helpers.warm_python import WarmPython
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

@@ -15,8 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from helpers.data.words import WORDS  # noqa: E402 - after the skip
-from helpers.loaders.flat import image_arguments, text_arguments  # noqa: E402 - after the skip
+from helpers.datasets import WORDS  # noqa: E402 - after the skip
+from helpers.loaders import image_arguments, text_arguments  # noqa: E402 - after the skip
 
 from stoker import ImageLoader, TextLoader, convert_text  # noqa: E402 - after the skip
 from stoker.augment import Normalize, Resize  # noqa: E402

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.payloads.png_files import chunk
+from helpers.payloads import chunk
 from mutations import mutate, pick
 from targets.images.images import matrices
 

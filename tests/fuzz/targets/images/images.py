@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from helpers.data.pictures import encode
-from helpers.decoding.native_decoding import decode_in_cpp
+from helpers.images import decode_in_cpp, encode
 from mutations import mutate, pick
 from PIL import Image
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.pictures import encode
+from helpers.images import encode
 from mutations import mutate, pick, with_right_checksums
 from PIL import Image
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.pictures import encode
+from helpers.images import encode
 from mutations import mutate, with_right_checksums
 from PIL import Image
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from helpers.data.payloads.png_files import KINDS, chunk, png
+from helpers.payloads import PNG_KINDS, chunk, png
 from mutations import mutate
 from targets.images.images import MAX_DECODED, decoded
 
@@ -31,7 +31,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
 def damaged(rng: np.random.Generator) -> bytes:
     """A PNG with some damage, mostly under right checksums."""
-    color, bits = KINDS[int(rng.integers(len(KINDS)))]
+    color, bits = PNG_KINDS[int(rng.integers(len(PNG_KINDS)))]
     sides = (int(side) for side in rng.integers(1, 40, 2))
     split = int(rng.choice([1 << 30, 9]))
     data = png(int(rng.integers(1 << 30)), *sides, color, bits, interlaced=bool(rng.integers(2)), split=split)

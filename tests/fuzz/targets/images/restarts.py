@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.data.pictures import encode
-from helpers.decoding.native_decoding import decode_in_cpp
+from helpers.images import decode_in_cpp, encode
 from mutations import mutate, pick
 from PIL import Image
 

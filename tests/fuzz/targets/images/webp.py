@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from helpers.data.payloads.webp_files import KINDS, webp
+from helpers.payloads import WEBP_KINDS, webp
 from mutations import mutate
 from targets.images.images import decoded
 
@@ -26,7 +26,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
 def damaged(rng: np.random.Generator) -> bytes:
     """A WebP with some damage, most often with the length of the file made anew."""
-    options = list(KINDS.values())[int(rng.integers(len(KINDS)))]
+    options = list(WEBP_KINDS.values())[int(rng.integers(len(WEBP_KINDS)))]
     sides = (int(side) for side in rng.integers(options.get("free", 0) + 1, 40, 2))
     data = webp(int(rng.integers(1 << 30)), *sides, **options)
     if rng.random() < 0.2:

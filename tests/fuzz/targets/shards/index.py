@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.data.datasets import pack
+from helpers.annotations import write_annotated
+from helpers.datasets import pack
 from mutations import mutate, number
 
 import stoker

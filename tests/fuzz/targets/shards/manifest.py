@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from helpers.data.datasets import build, jpeg
+from helpers.datasets import build, jpeg
 from mutations import as_text, mutate_document
 
 import stoker

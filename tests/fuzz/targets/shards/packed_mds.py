@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from helpers.data.datasets import jpeg
-from helpers.data.shards.mds_shards import shard
+from helpers.datasets import jpeg
+from helpers.shards import shard
 from mutations import mutate
 
 from stoker.formats.sources.archives import mds_images

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from helpers.data.datasets import jpeg, wrap
+from helpers.datasets import jpeg, wrap
 from mutations import mutate, pick
 
 from stoker.formats.containers.container import Record, find_container

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from helpers.data.datasets import jpeg
-from helpers.data.shards.mds_shards import shard
-from helpers.data.shards.recordio_shards import MAGIC, image, record
+from helpers.datasets import jpeg
+from helpers.shards import MAGIC, image, record, shard
 from mutations import mutate, pick
 
 from stoker.errors import DecodeError, SourceError

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from helpers.data.datasets import jpeg
-from helpers.data.shards.tar_shards import member, with_checksum, write_members
+from helpers.datasets import jpeg
+from helpers.shards import member, with_checksum, write_members
 from mutations import mutate, pick
 
 from stoker.errors import StokerError

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.chats import FOLDER, make_chats
-from helpers.data.options import text_options
-from helpers.data.shards.text_shards import make, read_sequences, write_shards
-from helpers.data.words import WORDS
+from helpers.chats import FOLDER, make_chats
+from helpers.datasets import WORDS
+from helpers.options import text_options
+from helpers.shards import make, read_sequences, write_shards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

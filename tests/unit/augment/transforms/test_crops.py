@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.transforms.distributions import assert_same_distribution
+from helpers.transforms import assert_same_distribution
 
 from stoker.augment import (
     CenterCrop,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.data.pictures import png
+from helpers.images import png
 
 from stoker.augment import (
     AugMix,

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.data.annotations.annotated_folders import FOLDERS
-from helpers.processes.waiting import wait_until
+from helpers.annotations import FOLDERS
+from helpers.processes import wait_until
 
 import stoker
 from stoker.augment import Letterbox, save_recipe

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import writer_options
+from helpers.options import writer_options
 
 import stoker
 

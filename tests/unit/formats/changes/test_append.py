@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations import coco_files
-from helpers.data.options import convert_options, text_options
-from helpers.data.words import WORDS
+from helpers import annotations as coco_files
+from helpers.datasets import WORDS
+from helpers.options import convert_options, text_options
 from PIL import Image
 
 import stoker

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.words import write_words
+from helpers.datasets import write_words
 
 import stoker
 from stoker.augment import Resize

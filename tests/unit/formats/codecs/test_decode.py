@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode, noise
-from helpers.decoding.pillow_decoding import decode_with_pillow
+from helpers.images import decode_with_pillow, encode, noise
 from PIL import Image
 
 import stoker

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode, exif
+from helpers.images import encode, exif
 from PIL import Image, PngImagePlugin
 
 import stoker

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.shards.toy_container import BYTE_RANGES, READ_ONLY, TOY, add_container
+from helpers.datasets import jpeg
+from helpers.shards import BYTE_RANGES, READ_ONLY, TOY, add_container
 
 import stoker
 from stoker.augment import Resize

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.pictures import encode, noise
-from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
-from helpers.loaders.flat import image_arguments
+from helpers.datasets import jpeg
+from helpers.images import encode, noise
+from helpers.loaders import image_arguments
+from helpers.shards import datum, example, write_lmdb, write_tfrecord
 
 import stoker
 from stoker.augment import Resize

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import verified
-from helpers.data.shards.mds_shards import shard, write_mds
-from helpers.loaders.flat import image_arguments
+from helpers.datasets import verified
+from helpers.loaders import image_arguments
+from helpers.shards import shard, write_mds
 from PIL import Image
 
 import stoker

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import verified
-from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
+from helpers.datasets import verified
+from helpers.shards import MAGIC, image, write_recordio
 
 import stoker
 from stoker.augment import CenterCrop

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.pictures import encode
-from helpers.data.shards.tar_shards import member, with_checksum, write_members, write_samples
+from helpers.datasets import jpeg
+from helpers.images import encode
+from helpers.shards import member, with_checksum, write_members, write_samples
 from PIL import Image
 
 import stoker

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options, text_options
-from helpers.data.pictures import encode
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS, read_files
+from helpers.images import encode
+from helpers.options import convert_options, text_options
 from PIL import Image
 
 import stoker

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import writer_options
-from helpers.data.pictures import noise
+from helpers.images import noise
+from helpers.options import writer_options
 
 import stoker
 from stoker.augment import Resize

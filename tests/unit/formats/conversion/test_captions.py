@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.command_line import run
-from helpers.data.options import convert_options
-from helpers.data.pictures import encode
-from helpers.data.shards.tar_shards import write_samples
-from helpers.data.words import write_words
+from helpers.datasets import write_words
+from helpers.images import encode
+from helpers.options import convert_options
+from helpers.shards import write_samples
 from PIL import Image
 
 import stoker

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
-from helpers.data.pictures import encode
-from helpers.data.plans import plan_images
+from helpers.datasets import plan_images, read_files
+from helpers.images import encode
+from helpers.options import convert_options
 from PIL import Image
 
 import stoker

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.pictures import encode
+from helpers.datasets import read_files
+from helpers.images import encode
 from PIL import Image, UnidentifiedImageError
 
 import stoker

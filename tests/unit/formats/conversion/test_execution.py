@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from helpers.data.plans import plan_images
-from helpers.processes.disk_calls import full_disk
+from helpers.datasets import plan_images
+from helpers.processes import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.command_line import run
-from helpers.data.datasets import rewrite_index
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
-from helpers.data.pictures import exif, png
-from helpers.processes.disk_calls import full_disk
+from helpers.datasets import read_files, rewrite_index
+from helpers.images import exif, png
+from helpers.options import convert_options
+from helpers.processes import full_disk
 from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image

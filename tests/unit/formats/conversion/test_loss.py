@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.annotations import document, write, write_coco_images
 from helpers.command_line import run
-from helpers.data.annotations.coco_files import document, write, write_images
-from helpers.data.options import convert_options
-from helpers.processes.disk_calls import full_disk
+from helpers.options import convert_options
+from helpers.processes import full_disk
 
 import stoker
 from stoker.errors import ConfigError, SourceError
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A COCO file of four images and four objects."""
-    write_images(tmp_path)
+    write_coco_images(tmp_path)
     write(tmp_path, document())
     return tmp_path
 

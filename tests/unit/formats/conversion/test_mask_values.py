@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import convert_options
-from helpers.data.pictures import decode, encode
+from helpers.images import decode, encode
+from helpers.options import convert_options
 from PIL import Image
 
 import stoker

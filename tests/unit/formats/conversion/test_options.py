@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import convert_options
+from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.plans import plan_images
+from helpers.datasets import plan_images
 
 from stoker.errors import ConfigError
 from stoker.formats.conversion.options import ConvertOptions

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options
-from helpers.data.payloads.jpeg_coefficients import coefficients, restart_interval, segments
-from helpers.data.pictures import decode, encode
+from helpers.datasets import read_files
+from helpers.images import decode, encode
+from helpers.options import convert_options
+from helpers.payloads import coefficients, restart_interval, segments
 from PIL import Image, ImageCms
 
 import stoker

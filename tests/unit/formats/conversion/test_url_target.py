@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import convert_options, text_options
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS, read_files
+from helpers.options import convert_options, text_options
 
 import stoker
 from stoker.errors import DatasetError, SourceError, StorageError

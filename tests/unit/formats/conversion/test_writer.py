@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import writer_options
-from helpers.data.pictures import noise, png
-from helpers.loaders.flat import image_arguments
-from helpers.processes.disk_calls import full_disk
+from helpers.datasets import read_files
+from helpers.images import noise, png
+from helpers.loaders import image_arguments
+from helpers.options import writer_options
+from helpers.processes import full_disk
 from PIL import Image
 
 import stoker

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.datasets import flip_bit, jpeg, rewrite_index
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS, flip_bit, jpeg, rewrite_index
 
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, StaleIndexError

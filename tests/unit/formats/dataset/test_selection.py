@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from helpers.data.annotations.coco_files import CATEGORIES, convert, write_images
-from helpers.data.datasets import build, jpeg
+from helpers.annotations import CATEGORIES, convert, write_coco_images
+from helpers.datasets import build, jpeg
 
 import stoker
 from stoker.augment import CenterCrop, RandomIoUCrop, Resize
@@ -219,7 +219,7 @@ OBJECTS: list[tuple[int, str, int, list[float], dict[str, Any]]] = [
 def objects(tmp_path_factory: pytest.TempPathFactory) -> stoker.Dataset:
     """Four images: one with an ape and a sliver of a zebra, one with a crowd, one with a mouse, one empty."""
     folder = tmp_path_factory.mktemp("coco")
-    write_images(folder)
+    write_coco_images(folder)
     names = {"a.png": "a.png", "b.png": "b.png", "c.png": "empty.png", "d.png": "tiny.png"}
     for name, source in names.items():
         if name not in ("a.png", "b.png"):

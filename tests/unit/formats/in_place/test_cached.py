@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import jpeg
-from helpers.data.shards.external_shards import example, write_tfrecord
-from helpers.data.shards.tar_shards import write_samples
+from helpers.datasets import jpeg
+from helpers.shards import example, write_samples, write_tfrecord
 
 import stoker
 from stoker.augment import Resize

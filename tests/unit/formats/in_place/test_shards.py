@@ -12,9 +12,9 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
-from helpers.data.datasets import jpeg, verified
-from helpers.data.pictures import encode
-from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
+from helpers.datasets import jpeg, verified
+from helpers.images import encode
+from helpers.shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
 

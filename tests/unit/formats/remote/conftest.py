@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.loaders.cached_blocks import SIZES
+from helpers.loaders import SIZES
 
 
 @pytest.fixture
 def contents() -> list[bytes]:
-    """The bytes of files of :data:`helpers.loaders.cached_blocks.SIZES`."""
+    """The bytes of files of :data:`helpers.loaders.SIZES`."""
     rng = np.random.default_rng(0)
     return [rng.integers(1, 256, size, np.uint8).tobytes() for size in SIZES]

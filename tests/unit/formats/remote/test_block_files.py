@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from helpers.loaders.cached_blocks import BLOCK, SIZES, Reader, array, make
+from helpers.loaders import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.remote.block_files import BlockFiles, punch_hole

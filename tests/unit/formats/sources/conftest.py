@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from helpers.data.annotations.coco_files import write_images
+from helpers.annotations import write_coco_images
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "errors.md"
 
@@ -27,7 +27,7 @@ def tree(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Callable[..., Path]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of images, beside which tests write their JSON."""
-    write_images(tmp_path)
+    write_coco_images(tmp_path)
     return tmp_path
 
 

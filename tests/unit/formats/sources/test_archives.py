@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.datasets import converted, jpeg, read_all
-from helpers.data.shards.mds_shards import write_mds
-from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
-from helpers.data.shards.tar_shards import member, write_members, write_samples
+from helpers.datasets import converted, jpeg, read_all
+from helpers.shards import MAGIC, image, member, write_mds, write_members, write_recordio, write_samples
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError

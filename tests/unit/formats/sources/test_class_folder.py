@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers.data.listings import content, reasons
+from helpers.datasets import content, reasons
 
 from stoker.errors import SourceError
 from stoker.formats.sources.class_folder import list_folder, list_unlabelled

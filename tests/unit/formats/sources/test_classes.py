@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.annotations import convert, document
 from helpers.command_line import run
-from helpers.data.annotations.coco_files import convert, document
-from helpers.data.datasets import converted
-from helpers.data.options import convert_options
+from helpers.datasets import converted
+from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out, write
+from helpers.annotations import CATEGORIES, NAMES, convert, document, left_out, write
 
 import stoker
 from stoker.errors import DecodeError, SourceError

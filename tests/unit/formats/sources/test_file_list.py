@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.data.options import convert_options
+from helpers.options import convert_options
 
 import stoker
 from stoker.errors import SourceError

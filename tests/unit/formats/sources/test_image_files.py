@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from helpers.data.plans import plan_images
+from helpers.datasets import plan_images
 from hypothesis import given
 from hypothesis import strategies as st
 

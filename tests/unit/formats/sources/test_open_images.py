@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.pictures import exif
+from helpers.images import exif
 from PIL import Image
 
 import stoker

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.options import convert_options
+from helpers.options import convert_options
 from PIL import Image
 
 import stoker

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.datasets import converted, read_all
-from helpers.data.options import convert_options
+from helpers.datasets import converted, read_all
+from helpers.options import convert_options
 
 import stoker
 from stoker.errors import ConfigError, SourceError

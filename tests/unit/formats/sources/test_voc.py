@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import converted
+from helpers.datasets import converted
 from PIL import Image
 
 import stoker

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import converted
-from helpers.data.options import convert_options
+from helpers.datasets import converted
+from helpers.options import convert_options
 from PIL import Image
 
 import stoker

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.chats import FOLDER, make_chats, make_pairs
-from helpers.data.options import text_options
-from helpers.data.words import WORDS
-from helpers.loaders.flat import text_arguments
+from helpers.chats import FOLDER, make_chats, make_pairs
+from helpers.datasets import WORDS
+from helpers.loaders import text_arguments
+from helpers.options import text_options
 
 import stoker
 from stoker.errors import ConfigError

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.options import text_options
-from helpers.data.words import WORDS, count_words
+from helpers.datasets import WORDS, count_words, read_files
+from helpers.options import text_options
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.options import text_options
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS
+from helpers.options import text_options
 from hypothesis import given
 from hypothesis import strategies as st
 

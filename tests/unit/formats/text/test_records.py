@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.chats import FOLDER, make_chats
-from helpers.data.file_trees import read_files
-from helpers.data.options import text_options
-from helpers.data.words import WORDS
+from helpers.chats import FOLDER, make_chats
+from helpers.datasets import WORDS, read_files
+from helpers.options import text_options
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.file_trees import read_files
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS, read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError

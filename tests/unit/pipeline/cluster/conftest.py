@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from helpers.cluster.ray_stand_in import RayStandIn
+from helpers.cluster import RayStandIn
 
 from stoker.pipeline.cluster import dispatcher
 

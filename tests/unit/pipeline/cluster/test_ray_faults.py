@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
-from helpers.data.datasets import flip_bit
-from helpers.loaders.flat import image_arguments
+from helpers.cluster import Call, RayStandIn, assert_same, hook
+from helpers.datasets import flip_bit
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader

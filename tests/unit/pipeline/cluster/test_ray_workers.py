@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cluster.ray_stand_in import Call, RayStandIn, assert_same, hook
-from helpers.loaders.flat import text_arguments
+from helpers.cluster import Call, RayStandIn, assert_same, hook
+from helpers.loaders import text_arguments
 
 from stoker import ImageLoader, RayWorkers, TextLoader
 from stoker.augment import (

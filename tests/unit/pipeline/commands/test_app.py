@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from helpers.data.annotations.annotated_folders import FOLDERS
-from helpers.data.datasets import flip_bit
+from helpers.annotations import FOLDERS
+from helpers.datasets import flip_bit
 from PIL import Image
 
 import stoker

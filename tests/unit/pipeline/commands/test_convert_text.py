@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import run
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS
 
 import stoker
 from stoker.pipeline.commands.buckets import compare_lengths

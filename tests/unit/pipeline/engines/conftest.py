@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.data.marked_images import convert_marked
+from helpers.images import convert_marked
 
 from stoker.formats.dataset.dataset import Dataset
 

@@ -15,15 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
-from helpers.data.annotations.annotated_scenes import first as first_annotated
-from helpers.data.marked_images import COUNT, work_of
-from helpers.data.pictures import exif
-from helpers.loaders.engine_settings import settings_of
-from helpers.loaders.flat import image_arguments
-from helpers.processes.waiting import wait_until
-from helpers.transforms.compiled_functions import darken
-from helpers.transforms.custom_steps import RandomUpset, RandomUpsetTogether, images, of_both_engines
+from helpers.annotations import COLUMNS, write_annotated
+from helpers.annotations import first as first_annotated
+from helpers.images import COUNT, exif, work_of
+from helpers.loaders import image_arguments, settings_of
+from helpers.processes import wait_until
+from helpers.transforms import RandomUpset, RandomUpsetTogether, darken, images, of_both_engines
 from PIL import Image
 
 import stoker

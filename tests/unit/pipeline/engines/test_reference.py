@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers.decoding.pillow_decoding import decode_with_pillow
-from helpers.loaders.flat import image_arguments
+from helpers.images import decode_with_pillow
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import (

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from helpers.data.shards.text_shards import write_shards
+from helpers.shards import write_shards
 
 import stoker
 from stoker.augment import CenterCrop

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from helpers.processes.interrupts import at_point, ends, interrupted_everywhere
+from helpers.processes import at_point, ends, interrupted_everywhere
 
 from stoker.pipeline.execution.threads import OneShotEvent, move_next
 

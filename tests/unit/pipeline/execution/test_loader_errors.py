@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.datasets import flip_bit
-from helpers.data.shards.text_shards import write_shards
+from helpers.datasets import flip_bit
+from helpers.shards import write_shards
 
 from stoker import ImageLoader, TextLoader
 from stoker.augment import Resize

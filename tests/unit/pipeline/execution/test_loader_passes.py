@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.batches import rows_of
-from helpers.processes.waiting import wait_until
+from helpers.loaders import rows_of
+from helpers.processes import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import RandomGrayscale, RandomResizedCrop

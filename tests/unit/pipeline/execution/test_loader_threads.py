@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers.loaders.batches import rows_of
+from helpers.loaders import rows_of
 
 from stoker import ImageLoader
 from stoker.errors import LoaderClosedError

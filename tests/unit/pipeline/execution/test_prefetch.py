@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from helpers.loaders.producers import Groups, Numbers, started
-from helpers.processes.waiting import wait_until
+from helpers.loaders import Groups, Numbers, started
+from helpers.processes import wait_until
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import passes as prefetch

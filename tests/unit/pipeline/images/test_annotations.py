@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import (
+from helpers.annotations import (
     COLUMNS,
     HEIGHT,
     WIDTH,
@@ -23,13 +23,13 @@ from helpers.data.annotations.annotated_scenes import (
     bounding_box,
     first,
     load,
+    rle,
     scenes,
     write_annotated,
 )
-from helpers.data.annotations.coco_files import rle
-from helpers.data.pictures import encode, png
-from helpers.loaders.flat import image_arguments
-from helpers.processes.waiting import wait_until
+from helpers.images import encode, png
+from helpers.loaders import image_arguments
+from helpers.processes import wait_until
 from PIL import Image
 
 import stoker

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import (

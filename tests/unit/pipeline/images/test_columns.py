@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import HEIGHT, WIDTH, N, write_annotated
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import HEIGHT, WIDTH, N, write_annotated
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader, Repeated, Weighted

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_folders import BOXES, FOLDERS, truth
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import BOXES, FOLDERS, truth
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.coco_files import convert, document, write_images
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import convert, document, write_coco_images
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, keypoints_to_source, to_source
@@ -23,7 +23,7 @@ MODES = ["none", "shorter=8", "longer=9", "squash=7x19", "fill=40x64"]
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, stoker.Dataset]:
     """One COCO file, converted in each mode of resizing."""
     folder = tmp_path_factory.mktemp("coco")
-    write_images(folder)
+    write_coco_images(folder)
     return {
         mode: convert(folder, document(), mode.partition("=")[0], resize=None if mode == "none" else mode)
         for mode in [*MODES, "crop=10x10"]
@@ -93,7 +93,7 @@ def test_category_ids_are_those_of_the_file(datasets: dict[str, stoker.Dataset],
         "zebra": 90,
     }
     assert dataset.select(classes=["zebra", "ape"], renumber=True).category_ids == (90, 3)
-    write_images(tmp_path)
+    write_coco_images(tmp_path)
     other = convert(tmp_path, document(), classes=("zebra", "gnu", "mouse", "ape"))
     assert other.category_ids == (90, -1, 7, 3)
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.data.datasets import jpeg
-from helpers.loaders.flat import image_arguments
-from helpers.loaders.planned import stop_and_resume
+from helpers.datasets import jpeg
+from helpers.loaders import image_arguments, stop_and_resume
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens

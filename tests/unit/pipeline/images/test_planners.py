@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.data.pictures import png
-from helpers.loaders.planned import stop_and_resume
+from helpers.images import png
+from helpers.loaders import stop_and_resume
 
 import stoker
 from stoker import AspectBuckets, ImageLoader

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import bounding_box, write_annotated
-from helpers.loaders.flat import image_arguments
+from helpers.annotations import bounding_box, write_annotated
+from helpers.loaders import image_arguments
 
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import (

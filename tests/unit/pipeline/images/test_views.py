@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N as SCENES
-from helpers.data.annotations.annotated_scenes import bounding_box
+from helpers.annotations import N as SCENES
+from helpers.annotations import bounding_box
 
 from stoker import ImageLoader
 from stoker.augment import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import PIL
 import pytest
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 from typer.testing import CliRunner
 
 import stoker

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.annotations.annotated_folders import FOLDERS, truth
-from helpers.loaders.batches import rows_of
+from helpers.annotations import FOLDERS, truth
+from helpers.loaders import rows_of
 
 import stoker
 from stoker import ClassBalanced

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.loaders.flat import image_arguments
+from helpers.loaders import image_arguments
 
 import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe

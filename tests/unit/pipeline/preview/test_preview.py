@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 from helpers.command_line import run
-from helpers.data.words import WORDS
-from helpers.loaders.flat import image_arguments
+from helpers.datasets import WORDS
+from helpers.loaders import image_arguments
 from PIL import Image
 
 import stoker

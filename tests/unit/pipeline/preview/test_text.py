@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import run
-from helpers.data.options import text_options
+from helpers.options import text_options
 
 import stoker
 from stoker.errors import ConfigError

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import annotations as annotated_scenes
+from helpers import shards as text_shards
 from helpers.command_line import run
-from helpers.data.annotations import annotated_scenes
-from helpers.data.shards import text_shards
-from helpers.data.words import WORDS
-from helpers.loaders.flat import image_arguments
+from helpers.datasets import WORDS
+from helpers.loaders import image_arguments
 from PIL import Image
 
 import stoker

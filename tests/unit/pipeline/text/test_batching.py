@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import N, make
+from helpers.shards import N, make
 
 import stoker
 from stoker.bucketing import Pad, SortedBucketSampler

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards import text_shards
+from helpers import shards as text_shards
 
 from stoker.errors import ConfigError
 

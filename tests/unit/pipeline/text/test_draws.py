@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards.drawn_texts import load, rows, write
-from helpers.data.shards.text_shards import same
-from helpers.data.words import WORDS
+from helpers.datasets import WORDS
+from helpers.shards import load, rows, same, write
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.datasets import flip_bit, rewrite_index
-from helpers.data.shards.text_shards import N, make, same
-from helpers.loaders.flat import text_arguments
+from helpers.datasets import flip_bit, rewrite_index
+from helpers.loaders import text_arguments
+from helpers.shards import N, make, same
 
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import N, make
+from helpers.shards import N, make
 
 from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError

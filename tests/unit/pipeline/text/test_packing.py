@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.data.shards.text_shards import N, make
+from helpers.shards import N, make
 
 
 def test_packed_rows_hold_whole_sequences_with_distinct_segment_ids(

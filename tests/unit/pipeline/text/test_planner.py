@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import make, write_shards
+from helpers.shards import make, write_shards
 
 from stoker.pipeline.order.orders import FullShuffle
 from stoker.pipeline.text.batching import BatchingConfig

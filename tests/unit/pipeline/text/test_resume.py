@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.shards.text_shards import N, make, same
+from helpers.shards import N, make, same
 
 import stoker
 from stoker.errors import CheckpointError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import N, make, same
+from helpers.shards import N, make, same
 
 from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError

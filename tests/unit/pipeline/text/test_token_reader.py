@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import make, same
-from helpers.processes.waiting import wait_until
+from helpers.processes import wait_until
+from helpers.shards import make, same
 
 import stoker
 from stoker.bucketing import Pad

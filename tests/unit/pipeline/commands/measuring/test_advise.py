@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.processes.warm_python import WarmPython
+from helpers.warm_python import WarmPython
 from PIL import Image
 
 import stoker

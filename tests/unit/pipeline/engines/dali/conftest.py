@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loaders.engine_settings import settings_of
+from helpers.loaders import settings_of
 
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset

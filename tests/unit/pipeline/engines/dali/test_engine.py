@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
-from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
-from helpers.loaders.engine_settings import settings_of
-from helpers.loaders.flat import image_arguments
+from helpers.dali import FLIPPED, PLAIN, images, work
+from helpers.images import COUNT, PNG, TURNED, work_of
+from helpers.loaders import image_arguments, settings_of
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 from PIL import Image

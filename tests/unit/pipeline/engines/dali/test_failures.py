@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
-from helpers.loaders.engine_settings import settings_of
+from helpers.dali import FLIPPED, PLAIN, images, work
+from helpers.loaders import settings_of
 
 from stoker.augment import (
     Resize,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.pictures import encode, noise
-from helpers.loaders.engine_settings import settings_of
+from helpers.images import encode, noise
+from helpers.loaders import settings_of
 from PIL import Image
 
 from stoker.errors import StaleIndexError

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from helpers.cluster.launchers import OTHERS, TORCHRUN
+from helpers.cluster import OTHERS, TORCHRUN
 
 
 @pytest.fixture(autouse=True)

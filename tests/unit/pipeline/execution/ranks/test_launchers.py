@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from helpers.cluster.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+from helpers.cluster import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
 
 from stoker.errors import ConfigError
 from stoker.pipeline.execution.ranks import Process, find_process

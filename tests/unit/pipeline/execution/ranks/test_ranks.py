@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.cluster.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
-from helpers.processes.warm_python import WarmPython
+from helpers.cluster import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+from helpers.warm_python import WarmPython
 
 from stoker import ImageLoader
 from stoker.errors import ConfigError

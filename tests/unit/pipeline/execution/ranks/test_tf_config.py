@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.cluster.launchers import SLURM, TORCHRUN, set_all, tf_config
+from helpers.cluster import SLURM, TORCHRUN, set_all, tf_config
 
 from stoker.errors import ConfigError
 from stoker.pipeline.execution.ranks import Process, find_process

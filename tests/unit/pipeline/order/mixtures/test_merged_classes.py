@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.datasets import list_column
+from helpers.datasets import list_column
 
 import stoker
 from stoker.augment import Resize

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_folders import FOLDERS, AnnotatedSource, truth
-from helpers.data.options import convert_options
+from helpers.annotations import FOLDERS, AnnotatedSource, truth
+from helpers.options import convert_options
 
 import stoker
 from stoker.augment import Letterbox

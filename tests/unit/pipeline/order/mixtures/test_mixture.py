@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.datasets import flip_bit, list_column
-from helpers.data.pictures import decode, png
+from helpers.datasets import flip_bit, list_column
+from helpers.images import decode, png
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted

@@ -1,0 +1,459 @@
+"""A batch of three copies of a JPEG, as arguments of the C++ module."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from helpers.images import encode, noise
+from PIL import Image
+
+from stoker import _native
+from stoker.augment import ImageParams
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.index import Samples
+from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+N, SOURCE, SIZE = 3, (48, 64), (20, 24)
+FILL = (7, 8, 9)
+
+
+class Batch:
+    """Three copies of a JPEG; ``damaged`` damages the second one."""
+
+    def __init__(self, folder: Path, *, damaged: bool = False) -> None:
+        payload = encode(noise(0, *SOURCE), quality=90)
+        payloads = [payload, payload[:-40] if damaged else payload, payload]
+        (folder / "shard").write_bytes(b"".join(payloads))
+        length = np.array([len(copy) for copy in payloads], np.int64)
+        self.shards = _native.Shards([str(folder / "shard")], [int(length.sum())])
+        self.pool = _native.Pool(1)
+        self.samples: dict[str, Any] = {
+            "shard": np.zeros(N, np.int32),
+            "offset": np.cumsum(length) - length,
+            "length": length,
+            "crc": np.zeros(N, np.uint32),
+            "codec": np.ones(N, np.uint8),
+            "height": np.full(N, SOURCE[0], np.int32),
+            "width": np.full(N, SOURCE[1], np.int32),
+            "orientation": np.ones(N, np.uint8),
+        }
+        self.params: dict[str, Any] = {
+            "crop": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.int32),
+            "region": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.float64),
+            "dest": np.tile([0, 0, *SIZE], (N, 1)).astype(np.int32),
+            "flip": np.zeros((N, 2), bool),
+            "color": np.tile(np.eye(3, 4, dtype=np.float32), (N, 1, 1)),
+            "fill": np.array(FILL, np.uint8),
+        }
+
+    def run(self, params: dict[str, Any] | None = None, **others: Any) -> tuple[Any, Any]:
+        """Returns the images and the status of each; ``params`` replaces or adds parameters."""
+        images, status = np.full((N, *SIZE, 3), 99, np.uint8), np.empty(N, np.uint8)
+        job = self.pool.submit(
+            self.shards,
+            self.samples,
+            {**self.params, **(params or {})},
+            out=images,
+            layout=1,
+            status=status,
+            max_pixels=10**6,
+            verify=False,
+            **others,
+        )
+        job.wait()
+        return images, status
+
+
+def warp_of(matrix: Any, canvas: tuple[int, int] = SIZE, nearest: Any = None) -> dict[str, Any]:
+    columns = {
+        "warp.matrix": np.tile(np.asarray(matrix, np.float64), (N, 1, 1)),
+        "warp.canvas": np.int32(canvas),
+    }
+    return columns if nearest is None else columns | {"warp.nearest": nearest}
+
+
+_ALONE = {0x01, *range(0xD0, 0xD9)}
+
+
+def segments(data: bytes) -> list[tuple[int, bytes]]:
+    """Return marker and content of each segment up to the scan, and the scan as content of marker 0."""
+    found, offset = [], 2
+    while True:
+        marker = data[offset + 1]
+        assert data[offset] == 0xFF
+        if marker in _ALONE:
+            offset += 2
+            continue
+        length = int.from_bytes(data[offset + 2 : offset + 4], "big")
+        found.append((marker, data[offset + 4 : offset + 2 + length]))
+        offset += 2 + length
+        if marker == 0xDA:
+            return [*found, (0, data[offset:])]
+
+
+def restart_interval(data: bytes) -> int:
+    """Return the MCUs between two restart markers; 0 if there are none."""
+    return next((int.from_bytes(body, "big") for marker, body in segments(data) if marker == 0xDD), 0)
+
+
+@dataclass
+class Component:
+    """One component of a frame, and its coefficients, (rows, columns, 64) in the order of the file."""
+
+    h: int
+    v: int
+    table: int
+    dc: int = 0
+    ac: int = 0
+    blocks: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+class _Bits:
+    """The bits of one restart interval, without stuffed bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._bits = "".join(f"{byte:08b}" for byte in data.replace(b"\xff\x00", b"\xff"))
+        self._at = 0
+
+    def read(self, count: int) -> int:
+        bits = self._bits[self._at : self._at + count]
+        assert len(bits) == count, "the interval ends early"
+        self._at += count
+        return int(bits, 2) if bits else 0
+
+    def symbol(self, codes: dict[str, int]) -> int:
+        for length in range(1, 17):
+            symbol = codes.get(self._bits[self._at : self._at + length])
+            if symbol is not None:
+                self._at += length
+                return symbol
+        raise AssertionError("no such code")
+
+    def number(self, size: int) -> int:
+        value = self.read(size)
+        return value if not size or value >> (size - 1) else value - (1 << size) + 1
+
+    @property
+    def left(self) -> str:
+        return self._bits[self._at :]
+
+
+def coefficients(data: bytes) -> list[npt.NDArray[np.int32]]:
+    """Return the coefficients of each component, (rows, columns, 64), of all blocks that hold pixels."""
+    components: dict[int, Component] = {}
+    codes: dict[tuple[int, int], dict[str, int]] = {}
+    interval = height = width = 0
+    order: list[Component] = []
+    for marker, body in segments(data):
+        if marker in (0xC0, 0xC1):
+            height, width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
+            for at in range(6, len(body), 3):
+                components[body[at]] = Component(body[at + 1] >> 4, body[at + 1] & 15, body[at + 2])
+        elif marker == 0xC4:
+            codes |= _tables(body)
+        elif marker == 0xDD:
+            interval = int.from_bytes(body, "big")
+        elif marker == 0xDA:
+            for at in range(1, 1 + 2 * body[0], 2):
+                component = components[body[at]]
+                component.dc, component.ac = body[at + 1] >> 4, body[at + 1] & 15
+                order.append(component)
+        elif marker == 0:
+            assert len(order) == len(components), "several scans"
+            return _scan(body, order, codes, interval, (height, width))
+    raise AssertionError("no scan")
+
+
+def _tables(body: bytes) -> dict[tuple[int, int], dict[str, int]]:
+    found = {}
+    while body:
+        counts, symbols = body[1:17], body[17 : 17 + sum(body[1:17])]
+        code, at, table = 0, 0, {}
+        for length, count in enumerate(counts, 1):
+            for _ in range(count):
+                table[f"{code:0{length}b}"] = symbols[at]
+                code, at = code + 1, at + 1
+            code <<= 1
+        found[(body[0] >> 4, body[0] & 15)] = table
+        body = body[17 + len(symbols) :]
+    return found
+
+
+def _scan(
+    body: bytes,
+    order: list[Component],
+    codes: dict[tuple[int, int], dict[str, int]],
+    interval: int,
+    size: tuple[int, int],
+) -> list[npt.NDArray[np.int32]]:
+    h, v = max(part.h for part in order), max(part.v for part in order)
+    if len(order) == 1:
+        h = v = order[0].h = order[0].v = 1
+    rows, columns = -(-size[0] // (8 * v)), -(-size[1] // (8 * h))
+    for component in order:
+        component.blocks = np.zeros((rows * component.v, columns * component.h, 64), np.int32)
+    body = body[: body.rindex(b"\xff\xd9")]
+    intervals = re.split(rb"\xff[\xd0-\xd7]", body)
+    marks = [int(mark[1]) - 0xD0 for mark in re.findall(rb"\xff[\xd0-\xd7]", body)]
+    assert marks == [number % 8 for number in range(len(marks))]
+    step = interval or rows * columns
+    assert len(intervals) == -(-rows * columns // step)
+    for number, interval_bytes in enumerate(intervals):
+        bits, last = _Bits(interval_bytes), [0] * len(order)
+        for mcu in range(number * step, min((number + 1) * step, rows * columns)):
+            for i, part in enumerate(order):
+                tables = codes[0, part.dc], codes[1, part.ac]
+                for y in range(part.v):
+                    for x in range(part.h):
+                        block = part.blocks[mcu // columns * part.v + y, mcu % columns * part.h + x]
+                        last[i] = _block(bits, *tables, last[i], block)
+        assert len(bits.left) < 8
+        assert set(bits.left) <= {"1"}
+    shown = [(-(-size[0] * part.v // (8 * v)), -(-size[1] * part.h // (8 * h))) for part in order]
+    return [part.blocks[:height, :width] for part, (height, width) in zip(order, shown, strict=True)]
+
+
+def _block(
+    bits: _Bits, dc: dict[str, int], ac: dict[str, int], last: int, block: npt.NDArray[np.int32]
+) -> int:
+    block[0] = last + bits.number(bits.symbol(dc))
+    index = 1
+    while index < 64:
+        symbol = bits.symbol(ac)
+        run, size = symbol >> 4, symbol & 15
+        if not size and run < 15:
+            break
+        index += run
+        block[index] = bits.number(size)
+        index += 1
+    return int(block[0])
+
+
+PAYLOAD_SIZE = (48, 64)
+OUT = (20, 24)
+
+
+def picture(seed: int) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+    return Image.fromarray(pixels).resize((PAYLOAD_SIZE[1], PAYLOAD_SIZE[0]), Image.Resampling.BICUBIC)
+
+
+GOOD = [encode(picture(seed)) for seed in range(3)]
+
+
+def photograph(height: int, width: int, seed: int = 0) -> Image.Image:
+    """Something between a photograph and noise: coarse colours, fine grain."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), np.int16)
+    grain = rng.integers(-20, 21, smooth.shape, np.int16)
+    return Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
+
+
+def samples_of(
+    payloads: Sequence[bytes],
+    path: Path,
+    size: tuple[int, int],
+    codec: Codec | Sequence[Codec] = Codec.JPEG,
+    orientation: int = 1,
+) -> Samples:
+    """Payloads one after the other in the file ``path``, with the rows of an index."""
+    path.write_bytes(b"".join(payloads))
+    n, length = len(payloads), np.array([len(payload) for payload in payloads], np.int64)
+    return Samples(
+        row=np.arange(n),
+        shard=np.zeros(n, np.int32),
+        record=np.arange(n),
+        offset=np.cumsum(length) - length,
+        length=length,
+        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+        codec=np.array([codec] * n if isinstance(codec, Codec) else codec, np.uint8),
+        height=np.full(n, size[0], np.int32),
+        width=np.full(n, size[1], np.int32),
+        orientation=np.full(n, orientation, np.uint8),
+    )
+
+
+def whole(size: tuple[int, int], source: tuple[int, int], n: int = 1, **fields: Any) -> ImageParams:
+    """Parameters of ``n`` samples that show all of the source on all of the output."""
+    box = [0, 0, *source]
+    params = ImageParams(
+        size=size,
+        crop=np.tile(box, (n, 1)).astype(np.int32),
+        region=np.tile(box, (n, 1)).astype(np.float64),
+        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
+        flip=np.zeros((n, 2), bool),
+        color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)),
+        fill=np.array([9, 200, 30], np.uint8),
+    )
+    return replace(params, **fields)
+
+
+def execute(
+    samples: Samples, params: ImageParams, path: Path, output: ImageFormat | None = None, threads: int = 1
+) -> Result:
+    """One batch of the native engine over the file ``path``."""
+    size = path.stat().st_size
+    output = output or ImageFormat("uint8", "NHWC")
+    engine = NativeEngine(
+        EngineSettings([str(path)], [size], output, num_threads=threads, depth=1, max_pixels=10**8)
+    )
+    return run_once(engine, Work(samples, params))
+
+
+def run_once(engine: Engine, work: Work) -> Result:
+    """The result of one batch; the engine is closed."""
+    engine.submit(work)
+    result = engine.collect()
+    engine.close()
+    return result
+
+
+class Dataset:
+    """Payloads in one file, and a batch of all of them."""
+
+    def __init__(self, folder: Path, payloads: list[bytes], codecs: list[Codec] | None = None) -> None:
+        self.path = folder / "shard"
+        self.samples = samples_of(payloads, self.path, PAYLOAD_SIZE, codecs or Codec.JPEG)
+        self.params = whole(OUT, PAYLOAD_SIZE, len(payloads), fill=np.zeros(3, np.uint8))
+
+    def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
+        settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, **options}
+        size = self.path.stat().st_size
+        return NativeEngine(
+            EngineSettings([str(self.path)], [size], ImageFormat(), num_threads=threads, **settings)
+        )
+
+    def execute(self, **options: Any) -> Result:
+        return run_once(self.engine(**options), Work(self.samples, self.params))
+
+
+SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+PNG_KINDS = [(0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8)]
+PNG_KINDS += [(4, 8), (4, 16), (6, 8), (6, 16)]
+"""Colour type and bits of a sample (PNG 3, table 8)."""
+_PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    """A chunk with its length and checksum."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def png(
+    seed: int,
+    height: int,
+    width: int,
+    color: int,
+    bits: int,
+    *,
+    interlaced: bool = False,
+    split: int = 1 << 30,
+) -> bytes:
+    """A PNG of smooth noise.
+
+    Args:
+        seed: Decides the pixels and filters.
+        height: Pixels.
+        width: Likewise.
+        color: Colour type: 0 grey, 2 RGB, 3 palette, 4 grey with alpha, 6 RGB with alpha.
+        bits: Bits of a sample.
+        interlaced: Whether it is stored in the seven passes of Adam7.
+        split: Bytes of an IDAT chunk.
+    """
+    random = np.random.default_rng(seed)
+    shape = (height, width, SAMPLES[color])
+    levels = random.integers(0, 1 << bits, shape) // 8 + np.indices(shape).sum(axis=0) * 3
+    samples = levels % (1 << bits)
+    header = struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, interlaced)
+    parts = [samples[y::dy, x::dx] for x, y, dx, dy in _PASSES] if interlaced else [samples]
+    rows = b"".join(itertools.chain.from_iterable(_rows(part, bits, random) for part in parts if part.size))
+    stream = zlib.compress(rows)
+    chunks = [chunk(b"IHDR", header)]
+    if color == 3:
+        chunks.append(chunk(b"PLTE", random.bytes(3 * (1 << bits))))
+    chunks += [chunk(b"IDAT", stream[at : at + split]) for at in range(0, len(stream), split)]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + chunk(b"IEND", b"")
+
+
+def _rows(samples: np.ndarray, bits: int, random: np.random.Generator) -> Iterator[bytes]:
+    """The filtered rows of an image, each with the number of its filter."""
+    step = max(1, samples.shape[2] * bits // 8)
+    above = None
+    for line in samples:
+        if bits == 16:
+            row = np.frombuffer(line.astype(">u2").tobytes(), np.uint8)
+        else:
+            digits = np.unpackbits(line.astype(np.uint8).reshape(-1, 1), axis=1)[:, 8 - bits :]
+            row = np.packbits(digits)
+        above = np.zeros_like(row) if above is None else above
+        left, corner = (
+            np.concatenate((np.zeros(step, int), pixels[:-step]))[: len(row)] for pixels in (row, above)
+        )
+        up = above.astype(int)
+        near = np.abs([up - corner, left - corner, left + up - 2 * corner])
+        paeth = np.where(
+            near[0] <= np.minimum(near[1], near[2]), left, np.where(near[1] <= near[2], up, corner)
+        )
+        kind = int(random.integers(5))
+        predicted = (np.zeros_like(up), left, up, (left + up) // 2, paeth)[kind]
+        yield bytes([kind]) + ((row - predicted) % 256).astype(np.uint8).tobytes()
+        above = row
+
+
+WEBP_KINDS: dict[str, dict[str, Any]] = {
+    "lossy": {"quality": 80, "method": 0},
+    "coarse": {"quality": 5, "method": 0},
+    "lossless": {"lossless": True, "quality": 0, "method": 0},
+    "lossy with alpha": {"quality": 80, "method": 0, "channels": 4},
+    "lossless with alpha": {"lossless": True, "quality": 0, "method": 0, "channels": 4},
+    "animated": {"quality": 80, "method": 0, "frames": 3},
+    "animated lossless with alpha": {"lossless": True, "quality": 0, "method": 0, "channels": 4, "frames": 2},
+    "small on its canvas": {
+        "lossless": True,
+        "quality": 0,
+        "method": 0,
+        "channels": 4,
+        "frames": 2,
+        "free": 6,
+    },
+}
+"""Options of :func:`webp` by a name."""
+
+
+def webp(
+    seed: int, height: int, width: int, *, channels: int = 3, frames: int = 1, free: int = 0, **options: Any
+) -> bytes:
+    """A WebP of smooth noise.
+
+    Args:
+        seed: Decides the pixels.
+        height: Pixels.
+        width: Likewise.
+        channels: 3 RGB, 4 with alpha.
+        frames: Images of an animation; 1 is none.
+        free: Transparent pixels at the left and the top, which an animation does not store.
+        options: Of Pillow's encoder, and ``exif``.
+    """
+    random = np.random.default_rng(seed)
+    grid = np.indices((height, width)).sum(axis=0)[..., np.newaxis]
+    images = []
+    for _ in range(frames):
+        noise = random.integers(0, 60, (height, width, channels))
+        pixels = ((grid * 3 + noise + 40 * np.arange(channels)) % 256).astype(np.uint8)
+        if channels == 4:
+            pixels[..., 3] |= 1  # an encoder may change colours where nothing is seen
+        pixels[:free] = pixels[:, :free] = 0
+        images.append(Image.fromarray(pixels))
+    more = {"save_all": True, "append_images": images[1:]} if frames > 1 else {}
+    return encode(images[0], "WEBP", **more, **options)
