@@ -15,9 +15,8 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -34,7 +33,7 @@ from .columns import EntryColumns
 from .image_files import IMAGE_SUFFIXES, find_files, resolve
 from .json_stream import stream_array
 from .listing import INDEX_SHARDS, Listing, Skip, no_images_error
-from .options import SOURCE_DESCRIPTIONS
+from .options import SOURCE_DESCRIPTIONS, SourceOptions
 from .source import Source
 
 _RESERVED = {*KNOWN_COLUMNS, "label", "row", "image"}
@@ -47,21 +46,16 @@ _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
 Entry = dict[str, Any]
+Names = Mapping[str, str]  # the usual name of a column, path or label, by its name in the list
 
 
 def list_named_images(source: Source) -> Listing:
     """List the images that a list on a disk or at a URL names; each of them once."""
     options = source.options
-    columns = _ListColumns(
-        options.path_column or "path",
-        options.label_column or "label",
-        options.suffix or "",
-        needs_label=source.caption_column is None,
-    )
     folder = resolve(options.images or source.folder_of_file)
     with local_copies([source.path]) as (file,):
         values = EntryColumns(cells=file.suffix.lower() == ".csv")
-        paths = values.gather(_read_entries(file, columns))
+        paths = values.gather(_read_entries(file, options, needs_label=source.caption_column is None))
         named, skipped = find_files(folder, paths, follow_links=options.follow_links)
         if not len(named.files) and not skipped:
             _fail(file, "the list has no entries")
@@ -83,21 +77,6 @@ def list_named_images(source: Source) -> Listing:
     )
 
 
-@dataclass(frozen=True)
-class _ListColumns:
-    """The names of the columns of a list that have the path and the label of an entry."""
-
-    path: str
-    label: str
-    suffix: str  # Text to append to every path
-    needs_label: bool  # Whether every entry has a label; otherwise the label of one without it is None
-
-    def renamed(self, names: Iterable[str]) -> list[str]:
-        """The names, with ``path`` and ``label`` for these two columns."""
-        usual = {self.path: "path", self.label: "label"}
-        return [usual.get(name, name) for name in names]
-
-
 def _fail(file: Path, message: str) -> NoReturn:
     raise SourceError(
         message,
@@ -108,7 +87,7 @@ def _fail(file: Path, message: str) -> NoReturn:
     )
 
 
-def _read_entries(file: Path, columns: _ListColumns) -> Iterator[Entry]:
+def _read_entries(file: Path, options: SourceOptions, *, needs_label: bool) -> Iterator[Entry]:
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None."""
     reader = _READERS.get(file.suffix.lower())
     if reader is None and is_local_shard(file):
@@ -117,10 +96,11 @@ def _read_entries(file: Path, columns: _ListColumns) -> Iterator[Entry]:
         _fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
     if reader is None:
         _fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
+    usual = {options.path_column or "path": "path", options.label_column or "label": "label"}
     try:
-        for number, entry in enumerate(reader(file, columns)):
-            _check(file, f"entry {number + 1}", entry, columns)
-            entry["path"] += columns.suffix
+        for number, entry in enumerate(reader(file, usual, needs_label)):
+            _check(file, f"entry {number + 1}", entry, needs_label=needs_label)
+            entry["path"] += options.suffix or ""
             yield entry
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
@@ -140,17 +120,17 @@ def _open(file: Path, newline: str) -> Iterator[TextIO]:
         yield stream
 
 
-def _read_csv(file: Path, columns: _ListColumns) -> Iterator[Entry]:
+def _read_csv(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
     with _open(file, newline="") as stream:
         rows = csv.reader(stream, strict=True)
-        header = columns.renamed(next(rows, []))
+        header = [usual.get(name, name) for name in next(rows, [])]
         if len(set(header)) != len(header):
             _fail(file, "two columns have the same name")
         if {"label", _SEVERAL} <= set(header):
             _fail(file, f"the columns label and {_SEVERAL} exclude each other")
         if header:
             label = _SEVERAL if _SEVERAL in header else "label"
-            _check_names(file, "the header", header, label if columns.needs_label else "path")
+            _check_names(file, "the header", header, label if needs_label else "path")
         for row in rows:
             if not row:
                 continue
@@ -163,30 +143,30 @@ def _read_csv(file: Path, columns: _ListColumns) -> Iterator[Entry]:
             yield entry
 
 
-def _read_json(file: Path, columns: _ListColumns) -> Iterator[Entry]:
+def _read_json(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
     try:
-        yield from (_renamed(entry, columns) for entry in stream_array(file))
+        yield from (_renamed(entry, usual) for entry in stream_array(file))
     except SourceError as error:
         _fail(file, error.message)
 
 
-def _read_jsonl(file: Path, columns: _ListColumns) -> Iterator[Entry]:
+def _read_jsonl(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
             if line.strip():
                 try:
-                    yield _renamed(json.loads(line), columns)
+                    yield _renamed(json.loads(line), usual)
                 except json.JSONDecodeError as error:
                     _fail(file, f"line {number + 1} is not JSON: {error.msg}, at character {error.pos}")
 
 
-def _renamed(entry: Any, columns: _ListColumns) -> Any:
-    if (columns.path, columns.label) == ("path", "label") or not isinstance(entry, dict):
+def _renamed(entry: Any, usual: Names) -> Any:
+    if not isinstance(entry, dict) or all(name == new for name, new in usual.items()):
         return entry
-    return dict(zip(columns.renamed(entry), entry.values(), strict=True))
+    return {usual.get(name, name): value for name, value in entry.items()}
 
 
-def _read_lines(file: Path, columns: _ListColumns) -> Iterator[Entry]:
+def _read_lines(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
     """Entries of a list as Caffe and DIGITS take it: in each line a path, and the number of its class."""
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
@@ -215,19 +195,19 @@ def _check_names(file: Path, where: str, names: Collection[str], label: str) -> 
             _fail(file, f"{where} has no {name}: it has {listed_names}")
 
 
-def _check(file: Path, where: str, entry: Any, columns: _ListColumns) -> None:
+def _check(file: Path, where: str, entry: Any, *, needs_label: bool) -> None:
     if not isinstance(entry, dict):
         _fail(file, f"{where} is not an object")
     if "label" not in entry and _SEVERAL in entry:
         if not isinstance(entry[_SEVERAL], list):
             _fail(file, f"{where} has {_SEVERAL} that are not a list: {entry[_SEVERAL]!r}")
         entry["label"] = entry.pop(_SEVERAL)
-    if not columns.needs_label:
+    if not needs_label:
         entry.setdefault("label", None)
     _check_names(file, where, entry, "label")
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
         _fail(file, f"{where} has a path that is not a file name: {entry['path']!r}")
-    if entry["label"] is not None or columns.needs_label:
+    if entry["label"] is not None or needs_label:
         _check_labels(file, where, entry["label"])
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         _fail(file, f"{where} has a column with a name that the index uses: {reserved}")
