@@ -65,7 +65,7 @@ def append(
     Args:
         dataset: The dataset's folder.
         source: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
-        classes: Names of the classes, those of the dataset first, then new ones. None takes those of the
+        classes: Names of the classes: of the dataset first, then new ones. None takes the names of the
             dataset; another class in the source is then an error.
         strict: Stop at the first sample that would be skipped.
         num_threads: Number of threads; by default the number of cores that this process may use.

@@ -160,8 +160,8 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
 def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
     """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
 
-    A column has one list for each sample. Without boxes there are no objects. Missing areas are those of
-    the boxes, and missing ids are indexes in the sample.
+    A column has one list for each sample. Without boxes there are no objects. A missing area is
+    the area of the box, and a missing id is the index in the sample.
     """
     if "object_boxes" not in columns:
         numbers, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)

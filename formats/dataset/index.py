@@ -293,8 +293,8 @@ def _schema_problem(schema: pa.Schema) -> str | None:
 
 
 # Whether an Arrow IPC file is compressed, which PyArrow reports only after decompression. The layout is in
-# https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format; the tables are those of format/File.fbs
-# and format/Message.fbs in the repository of Arrow, as FlatBuffers.
+# https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format; the tables are in format/File.fbs and
+# format/Message.fbs of Arrow's repository, as FlatBuffers.
 _TAIL = struct.Struct("<i6s")  # length of the footer, and the magic bytes
 _BLOCK = struct.Struct("<qi4xq")  # a message: its offset, bytes of its metadata, bytes of its body
 _CONTINUED = 0xFFFFFFFF

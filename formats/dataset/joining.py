@@ -79,7 +79,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
 
 
 def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return the names of all classes: those of the first dataset, then the new ones of the others."""
+    """Return the names of all classes: of the first dataset, then the new ones of the others."""
     lists = [part.manifest.classes for part in parts]
     if len(set(lists)) == 1:
         return lists[0]

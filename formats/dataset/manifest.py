@@ -235,13 +235,13 @@ class Manifest:
         return files
 
     def to_json(self) -> str:
-        """Return the manifest as JSON; equal manifests give equal texts."""
+        """Return the manifest as JSON; equal manifests give equal strings."""
         document = {"version": self.version, **_to_document(self)}
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Return the manifest of a text that :meth:`to_json` returned."""
+        """Return the manifest of a string that :meth:`to_json` returned."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Versions of a dataset: their names, manifests, history and SHA-256, and the publication of the next one.
 
 Shards never change. Version 2 has an index ``index-v2.arrow`` and its own shards, and ``dataset.json`` is the
-manifest of the last version; those of earlier ones are ``dataset-v1.json`` and so on. ``versions.jsonl`` has
+manifest of the last version; earlier ones are ``dataset-v1.json`` and so on. ``versions.jsonl`` has
 one line for each change. ``sha256.json`` has the SHA-256 of indexes and shards, which their writers compute.
 They are not in the manifest, because earlier releases refuse manifests with unknown keys.
 """
@@ -321,7 +321,7 @@ def remove_remains(folder: Path, last: Manifest) -> None:
 def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
     """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
 
-    The files of a killed change are removed, except those of a conversion that resumes.
+    The files of a killed change are removed, but not the files of a conversion that resumes.
     """
     path, version = split_version(path)
     if version is not None:

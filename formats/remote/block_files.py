@@ -220,7 +220,7 @@ class BlockFiles:
         return status.f_bavail * status.f_frsize
 
     def missing(self, blocks: Blocks) -> Blocks:
-        """Return those of the blocks that are not present."""
+        """Return the blocks that are not present."""
         absent: Blocks = blocks[self._state[blocks] == 0]
         return absent
 

@@ -49,7 +49,7 @@ __all__ = [
 
 
 class StokerError(Exception):
-    """Base of all errors raised by Stoker. Credentials in URLs are removed from its texts.
+    """Base of all errors raised by Stoker. Credentials in URLs are removed from its message and hint.
 
     Args:
         message: What is wrong, in one sentence.
@@ -242,7 +242,7 @@ class EngineError(StokerError, RuntimeError):
 class CheckpointError(StokerError, ValueError):
     """A saved state does not fit this loader.
 
-    The dataset, the transforms or the seed differ from those of the saved loader; the error names all
+    The dataset, the transforms or the seed differ from the saved loader's; the error names all
     differences.
 
     What to do: make the loader with the same arguments. Threads, prefetching, the engine and the number of

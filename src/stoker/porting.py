@@ -26,11 +26,12 @@ LOADER_ARGUMENTS = {
     "multiprocessing_context": _WORKERS,
     "prefetch_factor": "`prefetch`, counted in batches",
     "drop_last": '`last_batch="drop"`',
-    "collate_fn": "`columns`, and `batchify` for texts; `MixUp()` and `CutMix()` go into the list of "
+    "collate_fn": "`columns`, and `batchify` for documents; `MixUp()` and `CutMix()` go into the list of "
     "transforms",
     "generator": "`seed`. The default is 0, so two runs see the same order unless you give them different "
     "seeds",
-    "batch_sampler": "`sampler`, which chooses the samples, and `batch_size`; for texts also `batch_sampler`",
+    "batch_sampler": "`sampler`, which chooses the samples, and `batch_size`; for documents also "
+    "`batch_sampler`",
     "shuffle_buffer": _FULL_SHUFFLE,
     "buffer_size": _FULL_SHUFFLE,
     "drop_remainder": _DROP,

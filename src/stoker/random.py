@@ -9,7 +9,7 @@ Two constructions:
 - SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), which
   passes BigCrush: a counter that advances by the golden ratio, each count finalised by Stafford's "Mix13".
 - Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Only its raw 64-bit output is
-  used, because NumPy keeps the streams of bit generators, but not those of ``Generator`` (NEP 19).
+  used, because NumPy keeps the streams of bit generators, but not of ``Generator`` (NEP 19).
 
 Each use derives its key in another way, and so has its own stream:
 

@@ -73,10 +73,10 @@ def test_the_list_and_the_drawing_name_every_error() -> None:
 
 @pytest.mark.parametrize("error", ALL)
 def test_a_message_gives_the_location_and_the_hint(error: type[StokerError]) -> None:
-    raised = error("it broke", path="/d/a", shard="s-0", record=3, key="cat/1", hint="mend it")
-    assert str(raised) == "it broke (path '/d/a', shard 's-0', record 3, key 'cat/1')\nmend it"
+    raised = error("it broke", path="/d/a", shard="s-0", record=3, key="cat/1", hint="repair it")
+    assert str(raised) == "it broke (path '/d/a', shard 's-0', record 3, key 'cat/1')\nrepair it"
     assert (raised.message, raised.path, raised.shard) == ("it broke", "/d/a", "s-0")
-    assert (raised.record, raised.key, raised.hint) == (3, "cat/1", "mend it")
+    assert (raised.record, raised.key, raised.hint) == (3, "cat/1", "repair it")
     assert str(error("it broke")) == "it broke"
     assert str(error("it broke", record=0)) == "it broke (record 0)"
 
@@ -86,7 +86,7 @@ def test_a_message_gives_the_location_and_the_hint(error: type[StokerError]) -> 
 def test_an_error_can_be_copied_and_pickled(
     error: type[StokerError], transfer: Callable[[StokerError], StokerError]
 ) -> None:
-    raised = error("it broke", path="/d/a", record=0, hint="mend it")
+    raised = error("it broke", path="/d/a", record=0, hint="repair it")
     arrived = transfer(raised)
     assert type(arrived) is error
     assert (str(arrived), vars(arrived)) == (str(raised), vars(raised))
