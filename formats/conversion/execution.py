@@ -3,77 +3,26 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
-from stoker.errors import ConfigError, SampleError, SourceError
+from stoker.errors import ConfigError
 from stoker.urls import is_url
 
-from ..dataset.manifest import MANIFEST_NAME, Manifest
 from ..files import check_target, folder_lock, is_inside, os_errors
 from ..threads import available_cores, check_threads
-from .already_converted import FoundDataset, find_converted
-from .folder_state import FolderState, empty_trash
+from .already_converted import find_converted
+from .listed_samples import check_loss
 from .options import Engine, Progress
-from .plan import ConversionPlan
+from .plan import ConversionPlan, DatasetPlan
 from .publishing import PublishedDatasets, count_published
-from .runners import ConversionRun, LocalRunner, RayRunner
-from .shard import write_shard
-from .url_target import convert_to_url
-
-
-def convert_to_folder(run: ConversionRun, folder: Path, *, overwrite: bool) -> PublishedDatasets:
-    """Make the shards of a plan that are missing in a folder, and publish its datasets there.
-
-    Raises: As :func:`stoker.convert`.
-    """
-    check_target(folder)
-    with os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with folder_lock(folder):
-            empty_trash(folder)
-            if not overwrite and (converted := _already_converted(folder, run.plan)) is not None:
-                return converted
-            return _convert(run, folder, overwrite=overwrite)
-
-
-def _convert(run: ConversionRun, folder: Path, *, overwrite: bool) -> PublishedDatasets:
-    state = FolderState.enter(folder, run.plan, overwrite=overwrite)
-    numbers = range(len(run.plan.shards))
-    missing = [number for number in numbers if state.finished(number) is None]
-    try:
-        run.make(partial(write_shard, state.folder.absolute()), missing)
-    except (SampleError, SourceError):
-        # A strict conversion has met a bad sample. Its repair makes another source: nothing can be resumed.
-        state.discard()
-        raise
-    results = [state.result(number) for number in numbers]
-    run.check_loss(results)  # the shards stay: the same command, with the loss allowed, publishes them
-    return count_published(run.plan, results, state.publish(results))
-
-
-def _already_converted(folder: Path, plan: ConversionPlan) -> PublishedDatasets | None:
-    """The datasets in the folder if an earlier conversion has made all of this plan."""
-    state = FolderState(folder, plan)
-    if state.folder.exists():
-        return None
-    datasets = state.datasets()
-    return find_converted(plan, lambda split: _found(datasets[split]))
-
-
-def _found(folder: Path) -> FoundDataset:
-    return FoundDataset(
-        location=folder,
-        manifest=Manifest.load(folder),
-        modified=(folder / MANIFEST_NAME).stat().st_mtime_ns,
-        size=lambda name: (folder / name).stat().st_size,
-        local=folder.joinpath,
-    )
-
+from .runners import LocalRunner, ProgressCounter, RayRunner
+from .unfinished import Unfinished
 
 _LEAST_THREADS_FOR_URLS = 32  # most of them wait for the network
 
@@ -113,9 +62,33 @@ def check_num_threads(num_threads: int | None, *, remote: bool = False) -> int:
     return check_threads(num_threads, default)
 
 
+@contextmanager
+def open_target(
+    target: str | os.PathLike[str], plan: DatasetPlan, *, resumes: bool = True
+) -> Iterator[Unfinished]:
+    """Yield the unfinished conversion of a plan at a URL, or in a folder, which is locked meanwhile.
+
+    ``resumes`` says whether the same call continues after an error.
+    """
+    if is_url(target):
+        from .unfinished_at_url import UnfinishedAtUrl
+
+        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as scratch:
+            yield UnfinishedAtUrl(str(target), Path(scratch), plan)
+        return
+    folder = Path(target)
+    check_target(folder)
+    with os_errors(folder, resumes=resumes):
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(folder):
+            state = Unfinished(folder, plan)
+            state.empty_trash()
+            yield state
+
+
 def execute(
     plan: ConversionPlan,
-    dst: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     num_threads: int,
     *,
     overwrite: bool,
@@ -131,12 +104,24 @@ def execute(
     """
     started = time.monotonic()
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
-    run = ConversionRun(plan, runner, report, allow_loss)
-    if is_url(dst):
-        published = convert_to_url(run, str(dst), overwrite=overwrite)
-    else:
-        published = convert_to_folder(run, Path(dst), overwrite=overwrite)
-    return Summary.of(published, time.monotonic() - started, run.converted)
+    with open_target(target, plan) as state:
+        # An earlier call may have made the same datasets.
+        if not overwrite and state.fingerprint() is None and (done := find_converted(plan, state.found)):
+            return Summary.of(done, time.monotonic() - started, 0)
+        # Only the shards that are missing are made.
+        state.enter(overwrite=overwrite)
+        missing = [number for number, result in enumerate(state.results()) if result is None]
+        counter = ProgressCounter(plan, missing, report)
+        with state.removed_with_source():
+            runner(plan, state.maker(), missing, counter)
+        counter.show("publishing")
+        results = [result for result in state.results() if result is not None]
+        check_loss(
+            plan.listing, allow_loss, results
+        )  # the shards stay: with the loss allowed, they are published
+        # The shards get their names; then come index and manifest.
+        published = count_published(plan, results, state.publish(results))
+    return Summary.of(published, time.monotonic() - started, counter.converted)
 
 
 def check_outside_source(

@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from stoker.errors import EngineError, StokerError, optional_import
 
 from ..threads import TaskGroup
-from .listed_samples import check_loss
 from .options import Progress
 from .plan import ConversionPlan
 from .shard import ShardContext, ShardResult
@@ -61,31 +59,6 @@ class ProgressCounter:
 
 Runner = Callable[[ConversionPlan, ShardMaker, Sequence[int], ProgressCounter], None]
 """Makes the missing shards of a plan; raises the error of the first shard that fails."""
-
-
-@dataclass
-class ConversionRun:
-    """A plan that is being converted."""
-
-    plan: ConversionPlan  # The plan
-    runner: Runner  # Makes its shards
-    report: Progress  # Receives the progress
-    # Largest share of the source that may be left out, see :func:`.targets.loss.check_loss`
-    allow_loss: Fraction | None = None
-    converted: int = 0  # Samples that were converted, once :meth:`make` has ended
-
-    def make(self, maker: ShardMaker, missing: Sequence[int]) -> None:
-        """Make the shards of these numbers."""
-        counter = ProgressCounter(self.plan, missing, self.report)
-        try:
-            self.runner(self.plan, maker, missing, counter)
-        finally:
-            self.converted = counter.converted
-        counter.show("publishing")
-
-    def check_loss(self, results: Sequence[ShardResult]) -> None:
-        """Raise SourceError if too much of the source is left out of the shards with these results."""
-        check_loss(self.plan.listing, self.allow_loss, results)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from .plan import EncodedRecord
 from .sample_check import CheckedSample, SampleChecker, SampleForm, upper_box_format
 from .sample_encoder import SampleEncoder
 from .sample_values import ColumnType
-from .writer_output import ShardedOutput, open_output
+from .writer_output import ShardedOutput
 
 W = TypeVar("W", bound="WriterContext")
 
@@ -375,7 +375,7 @@ class Writer(WriterContext):
         )
         threads = check_threads(num_threads)
         self._encoder = start.encoder(options, upper_box_format(box_format), written)
-        self._output = open_output(target, self._encoder, options, start.existing, overwrite=overwrite)
+        self._output = ShardedOutput(target, self._encoder, options, start.existing, overwrite=overwrite)
         self._begin(start.records, threads)
 
     def _begin(self, first: int, threads: int) -> None:

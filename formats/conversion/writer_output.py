@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,36 +16,33 @@ from stoker.urls import is_url
 
 from ..dataset.annotations import AnnotationInfo
 from ..dataset.joining import Part, add_part
-from ..dataset.manifest import STATE_NAME, Manifest
+from ..dataset.manifest import Manifest
 from ..dataset.versions import check_unchanged, remove_remains
-from ..files import check_target, folder_lock, os_errors, remove
-from ..remote.store import Store
+from ..files import os_errors
 from ..sources.listing import Listing, Skip, skipped_lines
-from .folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
+from .execution import open_target
 from .options import ConvertOptions
 from .plan import DatasetPlan, EncodedRecord, PlannedShard
 from .publishing import PublishedDatasets, SplitOutput, count_published
 from .sample_encoder import SampleEncoder
 from .shard import ShardFile, ShardResult, new_attempt, shard_files
-from .url_target import UrlTarget, upload_files
+from .unfinished import WRITER_FINGERPRINT
 
 _NOTHING = np.zeros(0, np.int64)
 
 
 class ShardedOutput:
-    """An unfinished dataset in a folder, whose lock it holds until it is published or abandoned."""
+    """An unfinished dataset, whose folder is locked until it is published or abandoned; or one at a URL."""
 
     def __init__(
         self,
-        folder: Path,
+        target: str | os.PathLike[str],
         encoder: SampleEncoder,
         options: ConvertOptions,
         existing: Manifest | None = None,
         *,
         overwrite: bool,
     ) -> None:
-        self.folder = folder
-        self.target: Path | str = folder
         self._encoder = encoder
         self._existing = existing
         self._options = options
@@ -56,20 +52,18 @@ class ShardedOutput:
         self._open: tuple[ShardFile, ExitStack] | None = None
         self._samples = 0
         self._released = False
-        check_target(folder)
-        with os_errors(folder, resumes=False), ExitStack() as entering:
-            folder.mkdir(parents=True, exist_ok=True)
-            entering.enter_context(folder_lock(folder))
-            empty_trash(folder)
-            if existing is not None:
-                check_unchanged(folder, existing)
-                remove_remains(folder, existing)
+        self._root = Path() if is_url(target) else Path(target)
+        with ExitStack() as entering:
             plan = self._plan((), AnnotationInfo())
-            self._state = FolderState.enter(folder, plan, overwrite=overwrite, appends=existing is not None)
+            self._state = entering.enter_context(open_target(target, plan, resumes=False))
+            self.target = self._state.name
+            if existing is not None:
+                check_unchanged(self._root, existing)
+                remove_remains(self._root, existing)
+            self._state.enter(overwrite=overwrite, appends=existing is not None)
             # One thread syncs a whole shard to the disk while the next one is written.
-            finisher = ThreadPoolExecutor(1, thread_name_prefix="stoker-finish")
-            entering.callback(finisher.shutdown)
-            self._finisher = finisher
+            self._finisher = ThreadPoolExecutor(1, thread_name_prefix="stoker-finish")
+            entering.callback(self._finisher.shutdown)
             self._resources = entering.pop_all()
 
     def add(self, outcome: EncodedRecord | Skip) -> None:
@@ -77,7 +71,7 @@ class ShardedOutput:
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)
             return
-        with os_errors(self.folder, resumes=False):
+        with os_errors(self._state.target, resumes=False):
             if self._is_full(len(outcome.prefix) + len(outcome.payload) + len(outcome.suffix)):
                 self._finish_shard()
             if self._open is None:
@@ -111,26 +105,23 @@ class ShardedOutput:
 
     def _finish(self, shard: ShardFile, resources: ExitStack, number: int) -> ShardResult:
         with resources:
-            return shard.finish(self._state.folder, number)
+            result = shard.finish(self._state.folder, number)
+            self._state.keep(number)
+            return result
 
     def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
         """Make a dataset of all shards and release the folder."""
         try:
-            with os_errors(self.folder, resumes=False):
+            with os_errors(self._state.target, resumes=False):
                 self._finish_shard()
                 results = [result.result() for result in self._results]
                 plan = self._plan(classes, info)
                 if self._existing is not None:
                     return self._append(plan, self._existing, results)
-                return self._publish(plan, FolderState(self.folder, plan), results)
+                self._state.plan = plan
+                return count_published(plan, results, self._state.publish(results))
         finally:
             self.abandon()
-
-    def _publish(
-        self, plan: DatasetPlan, state: FolderState, results: list[ShardResult]
-    ) -> PublishedDatasets:
-        """Make a new dataset of finished shards."""
-        return count_published(plan, results, state.publish(results))
 
     def _append(self, plan: DatasetPlan, existing: Manifest, results: list[ShardResult]) -> PublishedDatasets:
         """Make the next version of a dataset with finished shards; without one the last version stays."""
@@ -139,7 +130,7 @@ class ShardedOutput:
             output = SplitOutput(plan, state, "", results)
             index = output.merge_index()
             add_part(
-                Part.of(self.folder, existing),
+                Part.of(self._root, existing),
                 Part(state, output.manifest(index), index),
                 [shard_files(state, shard.plan_number, existing.container) for shard in output.shards],
                 classes=plan.listing.classes,
@@ -147,7 +138,7 @@ class ShardedOutput:
                 change="append by a writer",
                 staging=state,
             )
-        return count_published(plan, results, {"": self.folder})
+        return count_published(plan, results, {"": self._root})
 
     def abandon(self) -> None:
         """Remove the unpublished files and release the folder. Further calls do nothing."""
@@ -159,76 +150,14 @@ class ShardedOutput:
                 self._open[1].close()
                 self._open = None
             self._finisher.shutdown()
-            self._state.discard()
+            with suppress(StorageError):  # the next writer removes the files at a URL
+                self._state.discard()
 
     def _plan(self, classes: tuple[str, ...], info: AnnotationInfo) -> DatasetPlan:
         """The plan of the shards so far, whose listing has no files."""
         nothing = pa.array([], pa.large_string())
         listing = Listing(
-            self.folder, nothing, _NOTHING, _NOTHING, None, classes, skipped=tuple(self._skipped), info=info
+            self._root, nothing, _NOTHING, _NOTHING, None, classes, skipped=tuple(self._skipped), info=info
         )
         shards = tuple(PlannedShard("", number, _NOTHING) for number in range(len(self._results)))
         return DatasetPlan(self._options, listing, self._encoder, shards, self._fingerprint)
-
-
-class UrlOutput(ShardedOutput):
-    """An unfinished dataset at a URL, as a conversion into one makes it.
-
-    A finished shard is uploaded to ``.stoker-convert`` while the next one is written, and its local copy is
-    removed. The shards get their names at the end, and the manifest comes last.
-    """
-
-    def __init__(self, url: str, encoder: SampleEncoder, options: ConvertOptions, *, overwrite: bool) -> None:
-        self._store = Store(url)
-        self._is_published = False
-        self._temporary = tempfile.TemporaryDirectory(prefix="stoker-writer-")
-        super().__init__(Path(self._temporary.name), encoder, options, overwrite=False)
-        self.target = url
-        conversion = UrlTarget(self._store, self._state.plan)
-        try:
-            conversion.enter(conversion.read_fingerprint(), overwrite=overwrite)
-        except BaseException:
-            self._is_published = True  # the files there belong to another conversion
-            self.abandon()
-            raise
-
-    def _finish(self, shard: ShardFile, resources: ExitStack, number: int) -> ShardResult:
-        result = super()._finish(shard, resources, number)
-        files = shard_files(self._state.folder, number, self._options.container)
-        data = [file for name, file in files.items() if name not in ("index", "result")]
-        upload_files(self._store, self._state.folder, data)
-        for file in data:
-            remove(file)
-        return result
-
-    def _publish(
-        self, plan: DatasetPlan, state: FolderState, results: list[ShardResult]
-    ) -> PublishedDatasets:
-        state.publish(results)
-        folders = UrlTarget(self._store, plan).publish(self.folder, results)
-        self._is_published = True
-        return count_published(plan, results, folders)
-
-    def abandon(self) -> None:
-        """Remove the unpublished files, here and at the URL. Further calls do nothing."""
-        if self._released:
-            return
-        super().abandon()
-        self._temporary.cleanup()
-        if not self._is_published:
-            with suppress(StorageError):  # the next writer removes them
-                self._store.remove(STATE_NAME)
-
-
-def open_output(
-    target: str | os.PathLike[str],
-    encoder: SampleEncoder,
-    options: ConvertOptions,
-    existing: Manifest | None,
-    *,
-    overwrite: bool,
-) -> ShardedOutput:
-    """Return the output of a writer into a folder, or to a URL; see the classes for arguments and errors."""
-    if is_url(target):
-        return UrlOutput(str(target), encoder, options, overwrite=overwrite)
-    return ShardedOutput(Path(target), encoder, options, existing, overwrite=overwrite)

@@ -76,7 +76,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         return real(*args, **options)  # type: ignore[arg-type]
 
     # No code of the caller runs between the listing and the reading.
-    monkeypatch.setattr("stoker.formats.conversion.execution.write_shard", touched)
+    monkeypatch.setattr("stoker.formats.conversion.unfinished.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d", tokenizer=WORDS)
     assert not (tmp_path / "d" / "dataset.json").exists()

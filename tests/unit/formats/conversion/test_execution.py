@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import stoker
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan
-from stoker.formats.conversion.runners import ConversionRun, LocalRunner, RayRunner, no_progress
+from stoker.formats.conversion.runners import LocalRunner, ProgressCounter, RayRunner, no_progress
 from stoker.formats.conversion.shard import Cancelled, ShardContext, ShardResult, chunk_rows, write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
@@ -29,6 +30,10 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 @pytest.fixture
 def plan(photos: Path) -> ConversionPlan:
     return plan_images(list_folder(Source(photos)), ConvertOptions(shards=10))
+
+
+def run(plan: ConversionPlan, runner: Any, maker: Any, report: Callable[..., None] = no_progress) -> None:
+    runner(plan, maker, range(10), ProgressCounter(plan, range(10), report))
 
 
 class Endless:
@@ -53,9 +58,8 @@ def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPl
             assert maker.started.acquire(timeout=60)
         raise KeyboardInterrupt
 
-    run = ConversionRun(plan, LocalRunner(1), interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run.make(maker, range(10))
+        run(plan, LocalRunner(1), maker, interrupt)
     assert maker.stopped == [True, True]
 
 
@@ -66,7 +70,7 @@ def test_an_interrupt_while_shards_are_submitted_to_ray_cancels_them(
     cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     with pytest.raises(KeyboardInterrupt):
-        ConversionRun(plan, RayRunner(1), no_progress).make(partial(write_shard, Path()), range(10))
+        run(plan, RayRunner(1), partial(write_shard, Path()))
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
@@ -93,9 +97,8 @@ def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) ->
             raise Cancelled
         raise OSError("full")
 
-    run = ConversionRun(plan, LocalRunner(1), no_progress)
     with pytest.raises(OSError, match="full"):
-        run.make(make, range(10))
+        run(plan, LocalRunner(1), make)
 
 
 def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
@@ -112,7 +115,7 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        ConversionRun(plan, LocalRunner(1), no_progress).make(maker, range(10))
+        run(plan, LocalRunner(1), maker)
     assert maker.stopped == [True]
 
 

@@ -288,7 +288,7 @@ def test_one_writer_or_conversion_at_a_time_writes_into_a_folder(photos: Path, t
 def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "a") as writer:
         writer.write(noise(0))
-    with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
+    with pytest.raises(DatasetError, match="there is a dataset already"):
         stoker.Writer(tmp_path / "a")
     with stoker.Writer(tmp_path / "a", overwrite=True) as writer:
         for i in range(3):

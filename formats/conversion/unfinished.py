@@ -1,0 +1,261 @@
+"""An unfinished conversion at its target, and how it becomes a dataset; the execution and writers use it.
+
+``.stoker-convert`` in the target holds the fingerprint of the plan and, for every finished shard, its files,
+its part of the index and its result. Every file is completed in this folder and then renamed to its final
+path, the manifests last. So an interrupted publication can be repeated, with the same result.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from stoker.errors import DatasetError, SampleError, SourceError
+
+from ..containers.container import find_writing
+from ..dataset.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    SKIPPED_NAME,
+    STATE_NAME,
+    TOKENIZER_NAME,
+    Manifest,
+    published_names,
+)
+from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
+from ..files import (
+    file_digest,
+    move_durably,
+    remove,
+    sync_folder,
+    write_durably,
+)
+from ..sources.listing import skipped_lines
+from .already_converted import FoundDataset
+from .plan import DatasetPlan
+from .publishing import SplitOutput
+from .shard import ShardResult, finished_shard, shard_files, write_shard
+
+WRITER_FINGERPRINT = "writer-"
+"""Start of the fingerprints of :class:`stoker.Writer`, whose unfinished datasets cannot be resumed."""
+
+REPLACE = "Name another target, or replace it with overwrite=True."
+
+_TRASH = ".stoker-trash-"
+_PLAN = "plan.json"
+
+
+class Unfinished:
+    """The unfinished conversion of a plan into a folder, whose lock the caller holds."""
+
+    def __init__(self, target: Path, plan: DatasetPlan) -> None:
+        self.target = target
+        self.plan = plan
+        self.folder = target / STATE_NAME  # of the finished shards with their parts of the index
+        self._container = plan.options.container
+
+    def empty_trash(self) -> None:
+        """Remove the folders that earlier conversions gave up."""
+        for trash in self.target.glob(_TRASH + "*"):
+            remove(trash)
+
+    @property
+    def name(self) -> Path | str:
+        """The folder or URL, as errors name it."""
+        return self.target
+
+    def enter(self, *, overwrite: bool, appends: bool = False) -> None:
+        """Start the conversion, or resume it if it was interrupted; files of a killed writer are removed.
+
+        ``overwrite`` replaces a dataset or another unfinished conversion, and ``appends`` keeps the dataset.
+        """
+        unfinished = self.fingerprint()
+        if unfinished == self.plan.fingerprint:
+            self._resume()
+            return
+        was_writer = unfinished is not None and unfinished.startswith(WRITER_FINGERPRINT)
+        if unfinished is not None and not was_writer and not overwrite:
+            raise DatasetError(
+                "there is an unfinished conversion with other options, or of a source that has changed since",
+                path=self.name,
+                hint="Run the interrupted command once more, or start afresh with overwrite=True.",
+            )
+        if not appends:  # else the files of the dataset stay
+            self._make_room(overwrite=overwrite, remains=was_writer)
+        self.discard()
+        self._start(json.dumps({"fingerprint": self.plan.fingerprint}).encode())
+
+    def fingerprint(self) -> str | None:
+        """The plan of the conversion that is there: empty if it is damaged, None if there is none."""
+        content = self._read_plan()
+        if content is None:
+            return None
+        # A file that Stoker has not written, or a damaged one: this conversion cannot be resumed.
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(content)["fingerprint"])
+        return ""
+
+    def _read_plan(self) -> bytes | None:
+        path = self.folder / _PLAN
+        return path.read_bytes() if path.exists() else None
+
+    def _resume(self) -> None:
+        for attempt in self.folder.glob("attempt-*"):
+            remove(attempt)
+
+    def _start(self, plan: bytes) -> None:
+        self.folder.mkdir()
+        write_durably(self.folder / _PLAN, plan)
+        sync_folder(self.target)
+
+    def _make_room(self, *, overwrite: bool, remains: bool) -> None:
+        """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is."""
+        for folder in self._datasets().values():
+            if (folder / MANIFEST_NAME).exists():
+                if overwrite:
+                    continue  # it stays until the new one is whole
+                raise DatasetError("there is a dataset already", path=folder, hint=REPLACE)
+            for file in _published_files(folder, self._container):
+                if remains:
+                    remove(file)
+                elif not overwrite:  # other programs use these names, too
+                    raise DatasetError(
+                        "a file would be replaced, and it belongs to no dataset", path=file, hint=REPLACE
+                    )
+
+    def maker(self) -> Callable[..., ShardResult]:
+        """A function that makes a shard of a plan, on any machine, and keeps it here."""
+        return partial(write_shard, self.folder.absolute())
+
+    def keep(self, number: int) -> None:
+        """Keep the files of a finished shard of a writer."""
+
+    def results(self) -> list[ShardResult | None]:
+        """The result of each shard; None for one that is not finished."""
+        numbers = range(len(self.plan.shards))
+        return [finished_shard(self.folder, number, self._container) for number in numbers]
+
+    @contextmanager
+    def removed_with_source(self) -> Iterator[None]:
+        """A block that removes the conversion on an error of the source, which ends it for good."""
+        try:
+            yield
+        except (SampleError, SourceError):
+            self.discard()
+            raise
+
+    def found(self, split: str) -> FoundDataset:
+        """The dataset of a split at the target; OSError or ValueError if there is none."""
+        folder = self._datasets()[split]
+        return FoundDataset(
+            location=folder,
+            manifest=Manifest.load(folder),
+            modified=(folder / MANIFEST_NAME).stat().st_mtime_ns,
+            size=lambda name: (folder / name).stat().st_size,
+            local=folder.joinpath,
+        )
+
+    def publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
+        """Make datasets of the finished shards, and remove the state; return their places by split."""
+        if not any(result.records for result in results):
+            skipped = Counter(skip.reason for result in results for skip in result.skipped)
+            reasons = ", ".join(f"{count:,} x {reason}" for reason, count in skipped.most_common())
+            self.discard()
+            raise SourceError(
+                f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",
+                path=self.plan.listing.root,
+            )
+        return self._publish(results)
+
+    def _publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
+        datasets = self._datasets()
+        for split, dataset in datasets.items():
+            dataset.mkdir(exist_ok=True)
+            self._retire(split, dataset)
+            self._publish_files(split, dataset, results)
+        for split, dataset in datasets.items():
+            move_durably(self.folder / f"{split}.{MANIFEST_NAME}", dataset / MANIFEST_NAME)
+            sync_folder(dataset)
+        sync_folder(self.target)
+        self._remove_folder()
+        return datasets
+
+    def _datasets(self) -> dict[str, Path]:
+        return {split: self.target / split if split else self.target for split in self.plan.splits}
+
+    def _retire(self, split: str, dataset: Path) -> None:
+        """Remove the dataset that is replaced, its manifest first, so that no reader opens it any more."""
+        current = dataset / MANIFEST_NAME
+        retired = self.folder / f"{split}.retired.json"
+        if current.exists() and not retired.exists() and not self._is_published(split, current):
+            move_durably(current, retired)
+            sync_folder(dataset)
+        if not retired.exists():
+            return
+        with suppress(DatasetError):
+            manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
+            # stoker index leaves shards where they lie: they belong to the user.
+            for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
+                for name in published_names(shard.name, manifest.container).values():
+                    remove(dataset / name)
+        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
+            remove(dataset / name)
+        for file in dataset.iterdir():
+            if is_of_version(file.name):
+                remove(file)
+        retired.unlink()
+
+    def _is_published(self, split: str, current: Path) -> bool:
+        """Whether a manifest is that of this conversion, which was interrupted after publishing it."""
+        mark = self.folder / f"{split}.published"
+        return mark.exists() and mark.read_text() == file_digest(current)
+
+    def _publish_files(self, split: str, dataset: Path, results: list[ShardResult]) -> None:
+        """Publish all files of a split but its manifest, which waits in the state."""
+        output = SplitOutput(self.plan, self.folder, split, results)
+        index = output.merge_index()
+        for shard in output.shards:
+            files = shard_files(self.folder, shard.plan_number, self._container)
+            for file, name in published_names(shard.name, self._container).items():
+                if files[file].exists():  # else an interrupted publication has moved it
+                    move_durably(files[file], dataset / name)
+        manifest = output.manifest(index)
+        contents = {
+            SKIPPED_NAME: skipped_lines(output.skipped),
+            SHA256_NAME: sha256_content(manifest),
+            **self.plan.encoder.files,
+        }
+        for name, content in contents.items():
+            staged = self.folder / f"{split}.{name}"
+            write_durably(staged, content)
+            move_durably(staged, dataset / name)
+        move_durably(index, dataset / INDEX_NAME)
+        sync_folder(dataset)
+        path = self.folder / f"{split}.{MANIFEST_NAME}"
+        write_durably(path, manifest.to_json().encode())
+        write_durably(self.folder / f"{split}.published", file_digest(path).encode())
+
+    def discard(self) -> None:
+        """Give up the unfinished conversion."""
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        """Rename the folder of the state at once, then remove its files."""
+        if not self.folder.exists():
+            return
+        trash = self.target / f"{_TRASH}{secrets.token_hex(8)}"
+        self.folder.rename(trash)
+        # If this fails, the next conversion tries again.
+        with suppress(OSError):
+            remove(trash)
+
+
+def _published_files(folder: Path, container: str) -> list[Path]:
+    patterns = published_names(f"shard-*-of-*{find_writing(container).suffix}", container)
+    names = (patterns["shard"], *sorted(patterns.values()), INDEX_NAME, SKIPPED_NAME)
+    return [file for name in names for file in sorted(folder.glob(name))]
