@@ -14,7 +14,7 @@ from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.devices import numbered_device, this_machine
+from stoker.pipeline.engines.registry import numbered_device, this_machine
 
 from ..measuring import allowed_cores, write_json
 from .results import Comparison, to_json

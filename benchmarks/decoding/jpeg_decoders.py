@@ -36,7 +36,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.shards import pack
+from stoker.pipeline.engines.base import pack
 
 from ..measuring import Cost, make_parser
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.benchmarks.gpu.summary import summary
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 
 from ..measuring import allowed_cores, describe, make_parser
 from .context import SCALES, Context, find_root

@@ -8,7 +8,7 @@ from statistics import mean
 from types import TracebackType
 from typing import Any
 
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 
 _INTERVAL = 0.1  # seconds
 

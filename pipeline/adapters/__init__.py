@@ -19,18 +19,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import one_of
-from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
 from stoker.types import Layout
 
-from ..engines.devices import BatchPlacement
+from ..engines.registry import BatchPlacement
 from ..loader import Loader
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import MixParams
 
 
 @dataclass(frozen=True)

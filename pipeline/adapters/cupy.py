@@ -12,7 +12,7 @@ from stoker.types import Layout
 
 from .. import adapters
 from ..engines.base import to_bfloat16
-from .mixing import mix_arrays, mix_copy, split
+from .numpy import mix_arrays, mix_copy, split
 
 
 class Adapter(adapters.Adapter):

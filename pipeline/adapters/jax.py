@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .mixing import mix_arrays, split
+from .numpy import mix_arrays, split
 
 Batch = TypeVar("Batch", bound=NamedTuple)
 

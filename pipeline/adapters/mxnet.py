@@ -12,7 +12,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .mixing import mix_copy, split
+from .numpy import mix_copy, split
 
 
 class Adapter(adapters.Adapter):

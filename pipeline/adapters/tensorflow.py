@@ -16,7 +16,7 @@ from .. import adapters
 from ..execution.pipeline import ColumnSpec
 from ..loader import Loader
 from . import LoaderView
-from .mixing import box_edges
+from .numpy import box_edges
 
 _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""

@@ -16,7 +16,7 @@ from stoker.types import Layout
 from .. import adapters
 from ..loader import Loader
 from . import LoaderView
-from .mixing import box_edges
+from .numpy import box_edges
 
 
 class CopyStream:

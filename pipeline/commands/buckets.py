@@ -251,7 +251,8 @@ def fill_of_rows(dataset: ImageDataset, patches: Patches, caption: Tokens | None
     """The report of the first epoch of a shuffled loader: of patches, and of the tokens of captions."""
     plan = make_size_plan(patches, 1, seed)
     plan = with_planner(plan, dataset, shuffle=True, sampler=None, last_batch="partial", on_error="raise")
-    planner = with_captions(plan, find_captions(dataset, caption, mixes=False), seed).patch_planner
+    captions = None if caption is None else find_captions(dataset, caption, mixes=False)
+    planner = with_captions(plan, captions, seed).patch_planner
     assert planner is not None, "patches have a planner"
     return report_rows(planner.packing(0), planner.packing(1))
 

@@ -12,8 +12,7 @@ from stoker.errors import install_hint
 from stoker.formats.codecs.codec import Codec, is_native
 from stoker.formats.threads import available_cores
 
-from ..engines.devices import this_machine
-from ..engines.registry import choose_engine
+from ..engines.registry import choose_engine, this_machine
 from ..execution.ranks import find_process
 from .console import out, print_rows
 

@@ -10,7 +10,7 @@ A new engine is a class that fulfils :class:`Engine`, and a row of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stoker._native import Column, Shards, crc32c
 from stoker.arguments import one_of
-from stoker.augment.params import ImageParams
-from stoker.errors import ConfigError, StokerError
-from stoker.formats.dataset.index import Samples
+from stoker.errors import ConfigError, DatasetError, StaleIndexError, StokerError
+from stoker.formats.dataset.index import NO_CHECKSUM, Samples
 from stoker.types import Color, DType, Layout, Size
 
 if TYPE_CHECKING:
+    from stoker.augment.params import ImageParams
+
     from ..options import DaliOptions
 
 _Side = TypeVar("_Side", bound="int | None")
@@ -189,3 +191,41 @@ def to_bfloat16(array: Any) -> Any:
     """Bits of bfloat16, uint16 of the same shape, rounded to nearest even."""
     bits = array.view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
+    """Open data files; the caller closes them."""
+    try:
+        return Shards(list(map(str, files)), list(sizes), mapped)
+    except OSError as error:
+        if error.errno is None:
+            hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."
+            raise StaleIndexError(str(error), hint=hint) from error
+        raise DatasetError(f"a data file cannot be opened: {error}") from error
+
+
+def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
+    """Return whether the payload of sample ``i`` matches its checksum; True if the index has no checksum."""
+    if not shards.has_checksums(int(samples.shard[i])):
+        return True
+    return int(samples.crc[i]) in (NO_CHECKSUM, crc32c(payload))
+
+
+def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any]]:
+    """Collect the attributes of ``source`` that columns are named after, in the form that C++ takes.
+
+    A dotted name leads through attributes of attributes. Attributes that are None are left out. Arrays are
+    copied only where their type or their order in memory is another one.
+    """
+    values = {column: _attribute(source, column.name) for column in columns}
+    return {
+        column.name: np.asarray(value, column.dtype, order="C")
+        for column, value in values.items()
+        if value is not None
+    }
+
+
+def _attribute(source: object, path: str) -> Any:
+    name, _, rest = path.partition(".")
+    value = getattr(source, name)
+    return _attribute(value, rest) if rest and value is not None else value

@@ -12,8 +12,7 @@ from stoker.formats.codecs.codec import CODECS, Codec, is_native
 from stoker.formats.dataset.index import Samples
 from stoker.types import Color
 
-from .base import Status
-from .shards import matches_checksum
+from .base import Status, matches_checksum
 
 
 class PayloadError(ValueError):

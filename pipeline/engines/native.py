@@ -26,9 +26,8 @@ from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 from stoker.types import DType, Layout
 
-from .base import Engine, EngineSettings, ImageFormat, Result, Status, Work
+from .base import Engine, EngineSettings, ImageFormat, Result, Status, Work, open_shards, pack
 from .decoding import PayloadError, checked_payload, decode, describe_failure
-from .shards import open_shards, pack
 
 Int64 = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]

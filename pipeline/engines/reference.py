@@ -20,9 +20,8 @@ from stoker.augment.reference import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
 from stoker.formats.dataset.index import Samples
 
-from .base import EngineSettings, Result, Status, Work
+from .base import EngineSettings, Result, Status, Work, open_shards
 from .decoding import PayloadError, checked_payload, decode
-from .shards import open_shards
 
 _Outcome = tuple[Status, str, StokerError | None]
 _Arrays = tuple[npt.NDArray[Any], ...]

@@ -16,7 +16,7 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.columns import ArrayColumn, range_columns, shape_column
 
 from ..adapters import Adapter
-from ..engines.shards import open_shards
+from ..engines.base import open_shards
 from ..execution.pipeline import ColumnSpec
 from ..options import ArrayForm
 from ..order.sampling import SampleSource

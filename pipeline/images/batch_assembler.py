@@ -26,7 +26,7 @@ from stoker.errors import (
 from stoker.types import Layout, Size
 
 from ..adapters import Adapter
-from ..adapters.mixing import mix_in_place
+from ..adapters.numpy import mix_in_place
 from ..engines.base import Result, Status
 from ..execution.pipeline import ColumnSpec, FinishedBatch
 from ..execution.stats import StatsTotals

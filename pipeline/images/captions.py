@@ -277,10 +277,8 @@ def _drawn(lists: ListColumn, numbers: npt.NDArray[np.float64]) -> Int64:
     return lists.starts[:-1] + (numbers * lists.counts).astype(np.int64)
 
 
-def find_captions(dataset: SampleSource, tokens: Tokens | None, *, mixes: bool) -> Captions | None:
-    """Return the captions of a dataset in the form that a loader asks for; None if it asks for none."""
-    if tokens is None:
-        return None
+def find_captions(dataset: SampleSource, tokens: Tokens, *, mixes: bool) -> Captions:
+    """Return the captions of a dataset in the form that a loader asks for."""
     if mixes:
         raise ConfigError(
             "a transform mixes images, and a mixed image has no caption",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +28,12 @@ from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
 from .arrays import ArrayConfig, BatchArrays
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
-from .captions import MASK, Captions
 from .objects import BatchObjects
 from .patches import patch_column_names
 from .sizes import SizePlan
+
+if TYPE_CHECKING:
+    from .captions import Captions
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
@@ -302,7 +304,7 @@ def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]
 
 def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
     """Raise ConfigError if captions are in the columns but have no form, or the other way round."""
-    if captions and not {CAPTION, MASK, *captions.columns} & set(names):
+    if captions and not {CAPTION, f"{CAPTION}_mask", *captions.columns} & set(names):
         raise ConfigError(
             "caption= gives the form of captions, and columns names none",
             hint=f"Add {CAPTION!r} to columns, or leave caption out.",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Color, DType, Layout, Size
 
 from .. import options
-from ..engines.base import ImageFormat
-from ..engines.shards import open_shards
+from ..engines.base import ImageFormat, open_shards
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import BadSamples, Seeds
 from ..order.exclusions import Replacements
@@ -33,10 +32,12 @@ from ..order.sampling import Sampler, SampleSource, make_loader_order, value_dty
 from ..order.schedule import LastBatch
 from .arrays import ArrayConfig
 from .batch_transforms import BatchTransformPlan, Transforms
-from .captions import Captions, Tokens, find_captions
 from .columns import SOURCE_SIZE, ImageColumn, column_names, plan_columns
 from .patches import patch_column_spec
 from .sizes import SizePlan, with_captions, with_planner
+
+if TYPE_CHECKING:
+    from .captions import Captions, Tokens
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,8 @@ def make_config(
     arrays = ArrayConfig(source.arrays, objects.arrays)
     captions = None
     if caption is not None:
+        from .captions import find_captions
+
         captions = find_captions(source, caption, mixes=bool(batch_plan.transforms))
         size_plan = with_captions(size_plan, captions, seeds.augmentation)
     names = column_names(

@@ -27,8 +27,14 @@ from stoker.types import Size
 from .. import adapters
 from ..adapters import Adapter, Framework
 from ..engines.base import Engine, EngineSettings, ImageFormat, Result, Work
-from ..engines.devices import device_name, this_machine
-from ..engines.registry import ExecutionPlan, make_engine, plan_execution, slow_needs
+from ..engines.registry import (
+    ExecutionPlan,
+    device_name,
+    make_engine,
+    plan_execution,
+    slow_needs,
+    this_machine,
+)
 from ..execution.pipeline import ColumnSpec, Pipeline, Producer, Started
 from ..execution.ranks import Process
 from ..execution.state import EpochParts

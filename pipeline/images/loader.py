@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.arguments import optional_number, whole_number
 from stoker.types import Color, DType, Layout
@@ -30,10 +30,12 @@ from ..order.orders import BlockShuffle
 from ..order.sampling import Sampler, SampleSource, open_source
 from ..order.schedule import LastBatch
 from .batch_transforms import Transforms
-from .captions import Tokens
 from .config import make_config
 from .image_pipeline import ImagePipeline, choose_engine
 from .sizes import Sizes, make_size_plan
+
+if TYPE_CHECKING:
+    from .captions import Tokens
 
 
 class ImageLoader(Loader):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,10 @@ from ..order.exclusions import Fitting
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, SharedEpochs
 from .batch_transforms import Transforms
-from .captions import Captions
 from .planners import ImagePlanner
+
+if TYPE_CHECKING:
+    from .captions import Captions
 
 Int64 = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,11 @@ from ..execution.state import History
 from ..options import OnError, Padded, Pixels, Ragged
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch, OrderedSteps, Schedule
-from .captions import Captions
 from .patches import Patches, PatchPlanner
 from .planners import AspectBuckets, BucketPlanner, RatioGroupPlanner, image_sizes, padding_to_json
+
+if TYPE_CHECKING:
+    from .captions import Captions
 
 Int64 = npt.NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from stoker.errors import ConfigError
 
 from .. import adapters
 from ..cluster.ray_workers import RayWorkers
-from ..engines.devices import choose_placement, device_name, numbered_device, this_machine
+from ..engines.registry import choose_placement, device_name, numbered_device, this_machine
 from ..execution.ranks import find_process
 from ..execution.stats import StatsTotals
 from ..loader import Loader, given_arguments

@@ -24,7 +24,7 @@ from stoker.formats.tokenization import (
     count_special_tokens,
 )
 
-from ..engines.shards import open_shards
+from ..engines.base import open_shards
 from ..order.sampling import SampleSource
 from .planner import TokenSlices
 

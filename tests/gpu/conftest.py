@@ -8,7 +8,7 @@ import os
 import pytest
 from helpers.gpu_device import ON_GPU
 
-from stoker.pipeline.engines.devices import has_dali, visible_gpus
+from stoker.pipeline.engines.registry import has_dali, visible_gpus
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most memory of the GPU
 

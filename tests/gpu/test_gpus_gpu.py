@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers.gpu_device import needs_cuda
 
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 
 torch = pytest.importorskip("torch")
 
@@ -39,7 +39,7 @@ def test_counting_starts_no_cuda() -> None:
     program = """
 import torch
 from stoker.pipeline.adapters.torch import sees_gpu
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 assert visible_gpus() and sees_gpu()
 assert not torch.cuda._is_in_bad_fork() and not torch.cuda.is_initialized()
 import os

@@ -65,13 +65,13 @@ def test_an_error_names_the_package_that_is_missing() -> None:
     code = f"""{HIDE_FRAMEWORKS}
 from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
-from stoker.pipeline.engines import devices
+from stoker.pipeline.engines import registry
 from stoker.pipeline.engines.dali.engine import DaliEngine
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat
-assert not devices.has_dali()
+assert not registry.has_dali()
 for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
     try:
-        adapters.load(adapters.FRAMEWORKS[name], devices.BatchPlacement(None, pin_memory=False))
+        adapters.load(adapters.FRAMEWORKS[name], registry.BatchPlacement(None, pin_memory=False))
     except MissingDependencyError as error:
         assert f"pip install {{name}}" in str(error), error
     else:

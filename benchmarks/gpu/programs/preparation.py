@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.benchmarks.gpu.programs.decoding import make_reference
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 
 from ...comparison.sources import WORKLOADS, make_dataset
 from ...measuring import allowed_cores, describe

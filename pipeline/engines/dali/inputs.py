@@ -18,9 +18,8 @@ from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
-from ..base import EngineSettings, Status
+from ..base import EngineSettings, Status, open_shards, pack
 from ..decoding import PayloadError, decode
-from ..shards import open_shards, pack
 from .steps import StepSignature, inputs_of, signatures_of
 
 

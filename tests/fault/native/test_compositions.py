@@ -12,9 +12,8 @@ from helpers.payloads import GOOD, OUT, PAYLOAD_SIZE, Dataset
 
 from stoker import _native
 from stoker.augment.params import WHOLE_SHARE, Composition
-from stoker.pipeline.engines.base import Status
+from stoker.pipeline.engines.base import Status, pack
 from stoker.pipeline.engines.native import pack_images
-from stoker.pipeline.engines.shards import pack
 
 N = len(GOOD)
 

@@ -10,7 +10,7 @@ from helpers.loaders import image_arguments
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
-from stoker.pipeline.engines.devices import visible_gpus
+from stoker.pipeline.engines.registry import visible_gpus
 
 if not visible_gpus():
     pytest.skip("CuPy's arrays live on an NVIDIA GPU, and there is none", allow_module_level=True)

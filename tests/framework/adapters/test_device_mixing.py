@@ -11,8 +11,8 @@ import pytest
 
 from stoker.augment import CutMix, MixUp
 from stoker.pipeline import adapters
-from stoker.pipeline.adapters.mixing import mix_arrays
-from stoker.pipeline.engines.devices import BatchPlacement
+from stoker.pipeline.adapters.numpy import mix_arrays
+from stoker.pipeline.engines.registry import BatchPlacement
 
 N, SIDE = 9, 24
 

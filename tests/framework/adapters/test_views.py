@@ -14,7 +14,7 @@ from helpers.loaders import image_arguments
 from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views
 from stoker.pipeline import adapters
-from stoker.pipeline.engines.devices import BatchPlacement
+from stoker.pipeline.engines.registry import BatchPlacement
 
 VIEWS = {"a": Views(2, [RandomResizedCrop((16, 12))], mask=RandomMask(4)), "b": [Resize((8, 8))]}
 COLUMNS = ("a", "a_mask", "a_boxes", "b", "b_boxes")

@@ -13,7 +13,7 @@ from helpers.transforms import assert_same_distribution
 from stoker.augment import CutMix, MixUp
 from stoker.augment.batch import MixParams, one_hot
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.mixing import mix_copy, mix_in_place, split
+from stoker.pipeline.adapters.numpy import mix_copy, mix_in_place, split
 
 N = 20_000
 BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])

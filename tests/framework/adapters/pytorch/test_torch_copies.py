@@ -23,7 +23,7 @@ from stoker.augment import Normalize, Resize  # noqa: E402
 from stoker.errors import ConfigError  # noqa: E402
 from stoker.pipeline.adapters import FRAMEWORKS, load  # noqa: E402
 from stoker.pipeline.adapters import torch as adapter  # noqa: E402
-from stoker.pipeline.engines.devices import BatchPlacement  # noqa: E402
+from stoker.pipeline.engines.registry import BatchPlacement  # noqa: E402
 
 
 class Cuda:

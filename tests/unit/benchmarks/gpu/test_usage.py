@@ -9,7 +9,7 @@ import pytest
 
 from stoker.benchmarks.gpu import usage
 from stoker.benchmarks.gpu.usage import GpuUsage
-from stoker.pipeline.engines.devices import Gpu
+from stoker.pipeline.engines.registry import Gpu
 
 
 def fake_nvml(**failed: int) -> Any:

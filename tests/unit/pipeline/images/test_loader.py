@@ -14,7 +14,7 @@ from stoker import ImageLoader
 from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.devices import Machine
+from stoker.pipeline.engines.registry import Machine
 from stoker.pipeline.execution.pipeline import ColumnSpec
 from stoker.pipeline.images import image_pipeline as setup
 from stoker.pipeline.order.orders import BlockShuffle
