@@ -74,7 +74,7 @@ def decode_channels(
     """Decode a payload to (H, W, C) uint8, or the dtype of its stored form; its EXIF orientation is applied.
 
     With ``alpha``, the result is RGB and alpha, which is 255 if the image has none. Otherwise its channels
-    and bits are those of :func:`stored_form`.
+    and bits are as :func:`stored_form` says.
     """
     if codec == Codec.NPY and not alpha:
         return decode_npy(data, max_pixels)

@@ -103,8 +103,9 @@ class ExternalShard:
             try:
                 if is_url(self.file):
                     self._copy(file)
-                if (beside := self._beside(home)) is not None:
-                    file.with_name(self.container.beside).write_bytes(beside)
+                beside = self.container.beside
+                if beside and (content := Store(home).read_if_there(beside)) is not None:
+                    file.with_name(beside).write_bytes(content)
                 if decompress_it:
                     file = decompress(file if is_url(self.file) else Path(self.file), Path(temporary))
                 yield file
@@ -124,16 +125,6 @@ class ExternalShard:
             tasks = ((span, partial(store.read_range, name, *span)) for span in spans)
             for _, data in bounded_map(pool, tasks, 2 * _CONNECTIONS):
                 file.write(data)
-
-    def _beside(self, folder: str) -> bytes | None:
-        """Return the content of the file that the shard is compared with; None if there is none."""
-        name = self.container.beside
-        if not name:
-            return None
-        if is_url(folder):
-            return Store(folder).read_if_there(name)
-        file = Path(folder, name)
-        return file.read_bytes() if file.is_file() else None
 
     def records(self) -> Iterator[Record]:
         """Yield the records; payloads are not read if the container allows it."""
@@ -309,16 +300,19 @@ def parse_records(
 
     With ``headers``, a record whose image has no header that can be read is left out.
     """
+    header = crc = None
     for record in records:
-        with errors_about(record, shard, path):
-            try:
-                sample = container.parse_image(record, names)
-                header, crc = image_header(record, sample) if headers else (None, None)
-                parsed = ParsedRecord(record, sample, "", header, crc)
-            except DecodeError:
-                parsed = ParsedRecord(record, reason="image whose header cannot be read")
-            except LeftOutError as error:
-                parsed = ParsedRecord(record, reason=str(error))
+        try:
+            sample = container.parse_image(record, names)
+            if headers:
+                header, crc = image_header(record, sample)
+            parsed = ParsedRecord(record, sample, "", header, crc)
+        except DecodeError:
+            parsed = ParsedRecord(record, reason="image whose header cannot be read")
+        except LeftOutError as error:
+            parsed = ParsedRecord(record, reason=str(error))
+        except (CorruptRecordError, SourceError) as error:
+            raise error_about(error, record, shard, path) from error
         yield parsed
 
 
@@ -336,11 +330,7 @@ def image_header(record: Record, sample: ExternalSample) -> tuple[ImageHeader, i
     return header, None if whole is None else crc32c(whole)
 
 
-@contextmanager
-def errors_about(record: Record, shard: str, path: str | Path) -> Iterator[None]:
-    """Raise the errors of the block with the names of the record and its shard."""
-    try:
-        yield
-    except (CorruptRecordError, SourceError) as error:
-        key = record.key.decode(errors="backslashreplace") or None
-        raise with_details(error, path=path, shard=shard, record=record.number, key=key) from error
+def error_about(error: StokerError, record: Record, shard: str, path: str | Path) -> StokerError:
+    """Return an error with the names of the record and its shard."""
+    key = record.key.decode(errors="backslashreplace") or None
+    return with_details(error, path=path, shard=shard, record=record.number, key=key)

@@ -93,7 +93,7 @@ def read_listing(path: Path) -> FileListing:
     )
     expected = _HEADER.size + 8 * (3 * count + 2) + root_bytes + text_bytes
     if magic != _MAGIC or min(count, root_bytes, text_bytes) < 0 or size != expected:
-        raise CorruptRecordError("the listing of files is damaged", path=path, hint="make the index again")
+        raise CorruptRecordError("the listing of files is damaged", path=path, hint="Make the index again.")
     numbers = data[_HEADER.size : _HEADER.size + 8 * (3 * count + 2)].view("<i8")
     starts, modified, name_starts = np.split(numbers, [count + 1, 2 * count + 1])
     text = data[_HEADER.size + 8 * (3 * count + 2) :]
@@ -110,7 +110,9 @@ def _scan(path: Path) -> Iterator[Record]:
 
 
 def _parse_image(record: Record, names: FeatureNames) -> NoReturn:
-    raise SourceError("a listing of image files is not a shard", hint="index the folder of the images itself")
+    raise SourceError(
+        "a listing of image files is not a shard", hint="Index the folder of the images itself."
+    )
 
 
 def _read(path: Path, offset: int, length: int) -> bytes:

@@ -136,7 +136,7 @@ def _read_meta(data: bytes, number: int) -> _Tree | None:
     if magic != _MAGIC or page_number != number or not flags & _METAPAGE:
         return None
     if version != 1:
-        raise BadShardError(f"LMDB data format {version}; only format 1, that of LMDB 0.9, can be read")
+        raise BadShardError(f"LMDB data format {version}; only format 1, of LMDB 0.9, can be read")
     at = _PAGE.size + _META.size
     page_size = _DB.unpack_from(data, at)[0]
     _, db_flags, depth, _, _, _, entries, root = _DB.unpack_from(data, at + _DB.size)

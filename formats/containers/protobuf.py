@@ -172,7 +172,7 @@ def encode_image_example(
 ) -> tuple[bytes, bytes]:
     """Encode an image as an Example with the feature names of ImageNet's TFRecord files.
 
-    The names are those of tensorflow/models, research/slim/datasets/build_imagenet_data.py.
+    The names are from research/slim/datasets/build_imagenet_data.py in tensorflow/models.
     """
     before = [_entry_of("image/channels", 3)]
     if label is not None:

@@ -1,6 +1,6 @@
 """The container WebDataset: tar archives in which neighbouring members with one name form a sample.
 
-Headers are those of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Header Block"), with the
+Headers follow POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Header Block"), with the
 extensions of GNU tar (its manual, "Basic Tar Format"). Nothing is allocated for a number in a header.
 
 The key of a sample is the path of a member up to the first dot of the file name, and the rest is the suffix,
@@ -78,15 +78,6 @@ class Member(NamedTuple):
     length: int  # Its bytes
 
 
-class TarSample(NamedTuple):
-    """Neighbouring members with one key."""
-
-    key: str  # Their key
-    offset: int  # Offset of the first header
-    length: int  # Bytes from there to the end of the last member
-    parts: tuple[RecordPart, ...]  # The members; their offsets count from the offset of the sample
-
-
 def scan(path: Path) -> Iterator[Record]:
     """Yield the samples of a tar archive; every header is checked."""
     with open_regular(path) as (descriptor, size):
@@ -105,13 +96,29 @@ def scan(path: Path) -> Iterator[Record]:
 
 def scan_headers(read: Read, size: int, path: str) -> Iterator[Record]:
     """Yield the samples of a tar archive, from which only headers are read and checked."""
-    number = 0
+    number, key = 0, ""
+    seen: set[str] = set()
+    members: list[tuple[str, Member]] = []
     try:
-        for sample in _find_samples(read, size):
-            key, view = sample.key.encode(), memoryview(b"")
-            yield Record(number, key, sample.offset, sample.length, view, sample.parts, read=read)
-            number += 1
+        for member in find_members(read, size):
+            if (split := _split(member.name)) is None:
+                continue
+            if split[0] != key:
+                if split[0] in seen:
+                    raise BadShardError(
+                        f"the members of {split[0]} are not next to each other",
+                        "Sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
+                    )
+                if members:
+                    yield _sample(read, number, key, members)
+                    number += 1
+                key, members = split[0], []
+                seen.add(key)
+            members.append((split[1], member))
+        if members:
+            yield _sample(read, number, key, members)
     except BadShardError as error:
+        error.key = key or None
         if compression := find_compression(read(0, _START)):
             blame_compression(error, compression, path.rpartition("/")[2])
         error.hint = error.hint or "Restore the archive, or write it again."
@@ -135,34 +142,6 @@ def _recognizes(read_start: ReadStart) -> bool:
     return True
 
 
-def _find_samples(read: Read, size: int) -> Iterator[TarSample]:
-    """Yield the samples of an archive in their order."""
-    key: str | None = None
-    seen: set[str] = set()
-    members: list[tuple[str, Member]] = []
-    try:
-        for member in find_members(read, size):
-            split = _split(member.name)
-            if split is None:
-                continue
-            if split[0] != key:
-                if split[0] in seen:
-                    raise BadShardError(
-                        f"the members of {split[0]} are not next to each other",
-                        "Sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
-                    )
-                if key is not None:
-                    yield _sample(key, members)
-                key, members = split[0], []
-                seen.add(key)
-            members.append((split[1], member))
-        if key is not None:
-            yield _sample(key, members)
-    except BadShardError as error:
-        error.key = key
-        raise
-
-
 def _split(name: str) -> tuple[str, str] | None:
     """Return key and suffix of a member; None for one that belongs to no sample."""
     folder, slash, file = name.rpartition("/")
@@ -172,15 +151,17 @@ def _split(name: str) -> tuple[str, str] | None:
     return f"{folder}{slash}{stem}", suffix.lower()
 
 
-def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
+def _sample(read: Read, number: int, key: str, members: list[tuple[str, Member]]) -> Record:
+    """Return the record of neighbouring members with one key, from the first header to the last byte."""
     start, last = members[0][1].start, members[-1][1]
-    parts = [
+    parts = tuple(
         RecordPart(suffix, member.kind, Span(member.offset - start, member.length))
         for suffix, member in members
-    ]
+    )
     if len(dict(members)) < len(parts):
         raise BadShardError(f"two members of {key} have one name")
-    return TarSample(key, start, last.offset + last.length - start, tuple(parts))
+    length = last.offset + last.length - start
+    return Record(number, key.encode(), start, length, memoryview(b""), parts, read=read)
 
 
 def find_members(read: Read, size: int) -> Iterator[Member]:

@@ -24,7 +24,7 @@ from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.urls import is_url
 
 from ..containers.container import Container, Record, Sidecar
-from ..containers.external import ExternalShard, ParsedRecord, errors_about, find_shards, parse_records
+from ..containers.external import ExternalShard, ParsedRecord, error_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
 from ..dataset.annotations import tasks_of
 from ..dataset.columns import each
@@ -193,8 +193,10 @@ class _Indexer:
             if parsed.sample is None:
                 self._skipped[parsed.reason] += 1
             else:
-                with errors_about(parsed.record, name, shard.file):
+                try:
                     self._add(number, parsed, parsed.sample)
+                except SourceError as error:
+                    raise error_about(error, parsed.record, name, shard.file) from error
             done += parsed.record.length
             if count % _RECORDS_PER_REPORT == 0:
                 self._report(done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,9 @@ import pyarrow as pa
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.container import Container
 from ..containers.external import (
     ExternalShard,
-    ParsedRecord,
-    errors_about,
+    error_about,
     find_shards,
     parse_records,
 )
@@ -63,26 +61,51 @@ def _list(source: Source, name: str) -> Listing:
     gathered = _Gathered(shards)
     threads = _CONNECTIONS if is_url(shards[0].file) else available_cores()
 
-    def read(shard: ExternalShard) -> list[ParsedRecord]:
-        return list(_read(shard, container, names))
+    def read(shard: ExternalShard) -> list[_Image | Skip]:
+        return list(_images(shard, names, renamed))
 
-    for shard, records in thread_map(read, shards, "list", threads, threads):
-        gathered.add(shard, records, renamed)
+    for _, images in thread_map(read, shards, "list", threads, threads):
+        gathered.add(images)
     return gathered.listing(source, names.encoded)
 
 
-def _read(shard: ExternalShard, container: Container, names: FeatureNames) -> Iterator[ParsedRecord]:
-    """Yield the records of a shard, without their values."""
+class _Image(NamedTuple):
+    """An image in a shard."""
+
+    key: str  # Its name
+    place: tuple[
+        int, int, int, int
+    ]  # Number of its record, its first byte in the file, its bytes, its pieces
+    entry: dict[str, Any]  # The label and the columns of its sample
+
+
+def _images(
+    shard: ExternalShard, names: FeatureNames, renamed: Mapping[str, str | None] | None
+) -> Iterator[_Image | Skip]:
+    """Yield the images of a shard. ``renamed`` names their columns in the dataset, None by their names."""
     name = shard.file.rpartition("/")[2]
     try:
-        for parsed in parse_records(shard.records(), container, names, name, shard.file, headers=False):
-            if parsed.sample is not None and parsed.sample.header is not None:
-                with errors_about(parsed.record, name, shard.file):
-                    raise SourceError(
-                        "the image is raw pixels, and conversions read encoded images",
-                        hint="stoker.open and stoker index read such shards in place.",
-                    )
-            yield parsed._replace(record=parsed.record._replace(view=memoryview(b""), parts=(), read=None))
+        for parsed in parse_records(shard.records(), shard.container, names, name, shard.file, headers=False):
+            record, sample = parsed.record, parsed.sample
+            key = record.key.decode(errors="backslashreplace") or f"{name}:{record.number}"
+            if sample is None:
+                yield Skip(key, parsed.reason)
+                continue
+            if sample.header is not None:
+                refusal = SourceError(
+                    "the image is raw pixels, and conversions read encoded images",
+                    hint="stoker.open and stoker index read such shards in place.",
+                )
+                raise error_about(refusal, record, name, shard.file)
+            key = sample.key or key
+            label = list(sample.label) if isinstance(sample.label, tuple) else sample.label
+            entry: dict[str, Any] = {"label": label, "path": key}
+            for part, value in sample.columns.items():
+                column = part if renamed is None else renamed.get(part, free_name(part))
+                if value is not None and column is not None:
+                    entry[column] = value
+            offset, length = sample.payload
+            yield _Image(key, (record.number, record.offset + offset, length, record.pieces), entry)
     except StokerError:
         raise
     except OSError as error:
@@ -132,29 +155,17 @@ class _Gathered:
         self._number = 0  # of the next shard
         self._skipped: list[Skip] = []
 
-    def add(
-        self, shard: ExternalShard, records: list[ParsedRecord], renamed: Mapping[str, str | None] | None
-    ) -> None:
-        """Add the images of the next shard. ``renamed`` names columns in the dataset, None by their names."""
-        name = shard.file.rpartition("/")[2]
+    def add(self, images: list[_Image | Skip]) -> None:
+        """Add the images of the next shard."""
         entries: list[dict[str, Any]] = []
-        for record, sample, reason, *_ in records:
-            key = record.key.decode(errors="backslashreplace") or f"{name}:{record.number}"
-            if sample is None:
-                self._skipped.append(Skip(key, reason))
+        for image in images:
+            if isinstance(image, Skip):
+                self._skipped.append(image)
                 continue
-            key = sample.key or key
-            self._keys.add(key.encode(errors="backslashreplace"))
-            self._labelled.add(sample.label is not None)
-            offset = record.offset + sample.payload.offset
-            self._ranges.append((self._number, record.number, offset, sample.payload.length, record.pieces))
-            label = list(sample.label) if isinstance(sample.label, tuple) else sample.label
-            entry: dict[str, Any] = {"label": label, "path": key}
-            for part, value in sample.columns.items():
-                column = part if renamed is None else renamed.get(part, free_name(part))
-                if value is not None and column is not None:
-                    entry[column] = value
-            entries.append(entry)
+            self._keys.add(image.key.encode(errors="backslashreplace"))
+            self._labelled.add(image.entry["label"] is not None)
+            self._ranges.append((self._number, *image.place))
+            entries.append(image.entry)
         for _ in self._columns.gather(entries):
             pass
         self._number += 1

@@ -1,4 +1,4 @@
-"""Tests that py-lmdb reads Stoker's shards, and that the page walker reads those of py-lmdb."""
+"""Tests that py-lmdb reads Stoker's shards, and that the page walker reads shards of py-lmdb."""
 
 import errno
 import os

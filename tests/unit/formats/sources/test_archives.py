@@ -22,7 +22,7 @@ from stoker.formats.sources import archives as tar
 from stoker.formats.sources.registry import find_format
 from stoker.formats.sources.source import Source
 
-Picture = Callable[..., bytes]
+MakeImage = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -37,14 +37,14 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.fixture
-def pictures(encode_picture: Picture) -> list[bytes]:
+def images(encode_picture: MakeImage) -> list[bytes]:
     return [encode_picture(i, "JPEG") for i in range(8)]
 
 
-def mosaic(pictures: list[bytes], folder: Path) -> Path:
+def mosaic(images: list[bytes], folder: Path) -> Path:
     samples = [
         {"image": data, "label": i % 2, "score": i / 2, "height": i, "text": f"text {i}"}
-        for i, data in enumerate(pictures)
+        for i, data in enumerate(images)
     ]
     return write_mds(folder, COLUMNS, [samples[:5], samples[5:]], ["sha1"])
 
@@ -63,15 +63,15 @@ def compress(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("labels", [1, 2])
-def test_recordio_files_are_converted(pictures: list[bytes], tmp_path: Path, labels: int) -> None:
+def test_recordio_files_are_converted(images: list[bytes], tmp_path: Path, labels: int) -> None:
     (folder := tmp_path / "rec").mkdir()
     for number in range(2):
         some = range(4 * number, 4 * number + 4)
         label = [float(number)] * labels
-        values = [image(pictures[i], label if labels > 1 else label[0], i) for i in some]
+        values = [image(images[i], label if labels > 1 else label[0], i) for i in some]
         write_recordio(folder / f"{number}.rec", values, with_index=True)
     dataset = converted(folder, tmp_path / "shards", classes=["cat", "dog"])
-    assert read_all(dataset) == pictures
+    assert read_all(dataset) == images
     assert dataset.classes == ("cat", "dog")
     classes = [i // 4 for i in range(8)]
     expected = [[label] * labels for label in classes] if labels > 1 else classes
@@ -79,22 +79,22 @@ def test_recordio_files_are_converted(pictures: list[bytes], tmp_path: Path, lab
     assert dataset.keys([0, 7]) == ["0", "7"]
 
 
-def test_an_image_in_several_pieces_is_joined(pictures: list[bytes], tmp_path: Path) -> None:
-    cut = pictures[0][:-2] + b"\0" * (-(len(pictures[0]) - 2) % 4) + MAGIC + b"abcd" + MAGIC + b"\xff\xd9"
-    values = [image(data, 0, number) for number, data in enumerate([cut, *pictures], 1)]
+def test_an_image_in_several_pieces_is_joined(images: list[bytes], tmp_path: Path) -> None:
+    cut = images[0][:-2] + b"\0" * (-(len(images[0]) - 2) % 4) + MAGIC + b"abcd" + MAGIC + b"\xff\xd9"
+    values = [image(data, 0, number) for number, data in enumerate([cut, *images], 1)]
     file = write_recordio(tmp_path / "a.rec", values)
     for seed in (None, 0):
         dataset = converted(file, tmp_path / f"{seed}", seed=seed)
-        assert sorted(read_all(dataset)) == sorted([cut, *pictures])
+        assert sorted(read_all(dataset)) == sorted([cut, *images])
 
 
 @pytest.mark.parametrize("kind", ["plain", *COMPRESS])
-def test_shards_of_mosaic_are_converted(pictures: list[bytes], tmp_path: Path, kind: str) -> None:
-    folder = mosaic(pictures, tmp_path / "mds")
+def test_shards_of_mosaic_are_converted(images: list[bytes], tmp_path: Path, kind: str) -> None:
+    folder = mosaic(images, tmp_path / "mds")
     if kind != "plain":
         compress(folder, kind)
     dataset = converted(folder, tmp_path / "shards", fields={"text": None, "score": "points"})
-    assert read_all(dataset) == pictures
+    assert read_all(dataset) == images
     assert dataset.labels.tolist() == [0, 1] * 4
     assert dataset.column("points").tolist() == [i / 2 for i in range(8)]
     assert dataset.column("height_").tolist() == list(range(8))
@@ -102,14 +102,12 @@ def test_shards_of_mosaic_are_converted(pictures: list[bytes], tmp_path: Path, k
     stoker.convert(folder, tmp_path / "split", seed=1, val="25%")
     parts = [read_all(stoker.open(tmp_path / "split" / split)) for split in ("train", "val")]
     assert [len(part) for part in parts] == [6, 2]
-    assert sorted(parts[0] + parts[1]) == sorted(pictures)
+    assert sorted(parts[0] + parts[1]) == sorted(images)
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_a_compressed_shard_that_is_damaged_is_named(
-    pictures: list[bytes], tmp_path: Path, kind: str
-) -> None:
-    folder = mosaic(pictures, tmp_path / "mds")
+def test_a_compressed_shard_that_is_damaged_is_named(images: list[bytes], tmp_path: Path, kind: str) -> None:
+    folder = mosaic(images, tmp_path / "mds")
     compress(folder, kind)
     file = folder / f"shard.00001.mds.{kind}"
     file.write_bytes(file.read_bytes()[:-40])
@@ -126,14 +124,14 @@ def test_raw_pixels_are_refused(tmp_path: Path) -> None:
         stoker.convert(folder, tmp_path / "shards")
 
 
-def test_shards_at_a_url_are_converted(pictures: list[bytes], tmp_path: Path, memory: Any) -> None:
-    folder = mosaic(pictures, tmp_path / "mds")
+def test_shards_at_a_url_are_converted(images: list[bytes], tmp_path: Path, memory: Any) -> None:
+    folder = mosaic(images, tmp_path / "mds")
     compress(folder, "zstd")
-    rec = write_recordio(tmp_path / "a.rec", [image(data, 0, i) for i, data in enumerate(pictures)])
+    rec = write_recordio(tmp_path / "a.rec", [image(data, 0, i) for i, data in enumerate(images)])
     for file in [*folder.iterdir(), rec]:
         memory.pipe(f"/bucket/{file.parent.name if file != rec else 'rec'}/{file.name}", file.read_bytes())
-    assert read_all(converted("memory://bucket/rec/a.rec", tmp_path / "a")) == pictures
-    assert read_all(converted("memory://bucket/mds", tmp_path / "b")) == pictures
+    assert read_all(converted("memory://bucket/rec/a.rec", tmp_path / "a")) == images
+    assert read_all(converted("memory://bucket/mds", tmp_path / "b")) == images
 
 
 @pytest.fixture
@@ -143,8 +141,8 @@ def archives(tmp_path: Path) -> Path:
     for shard in range(2):
         samples = []
         for i in range(3):
-            facts = {"label": i, "width": 16} if i else {"label": 0}
-            texts = {"cls": ["dog", "cat"][i % 2], "txt": f"photo {i}", "json": facts}
+            fields = {"label": i, "width": 16} if i else {"label": 0}
+            texts = {"cls": ["dog", "cat"][i % 2], "txt": f"photo {i}", "json": fields}
             samples.append({"__key__": f"../{shard}/{i}", "jpg": jpeg(3 * shard + i), **texts})
         write_samples(tmp_path / "tars" / f"{shard}.tar", samples)
     return tmp_path / "tars"
