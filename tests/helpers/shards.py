@@ -224,6 +224,9 @@ def with_checksum(data: bytearray, header: int = 0) -> bytes:
 
 N = 97
 
+Sequences = dict[int, tuple[list[int], list[int]]]
+"""Token ids of both fields by row."""
+
 
 def write_shards(folder: Path) -> Path:
     """97 samples of two fields of bytes; sample i has 1 + i % 30 and 1 + i % 7 tokens, all different."""
@@ -237,7 +240,7 @@ def write_shards(folder: Path) -> Path:
     return folder / "d"
 
 
-def read_sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
+def read_sequences(shards: Path) -> Sequences:
     """Token ids of both fields by row, read sample by sample."""
     dataset = stoker.open(shards)
     lengths = dataset.column("q_length")

@@ -10,7 +10,7 @@ import fsspec
 import numpy as np
 import pytest
 from helpers.images import encode
-from helpers.shards import read_sequences, write_shards
+from helpers.shards import Sequences, read_sequences, write_shards
 from PIL import Image
 
 from stoker import ImageLoader
@@ -73,6 +73,6 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
+def sequences(shards: Path) -> Sequences:
     """The token ids of the dataset of text, see :func:`helpers.shards.read_sequences`."""
     return read_sequences(shards)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.benchmarks.text.gsm8k import gsm8k_lengths
-from stoker.bucketing import SortedBucketSampler, TokenBudgetSampler, bucket_boundaries, report_plan
+from stoker.bucketing import SortedBucketSampler, report_plan
 from stoker.bucketing.groups import kd_order
 
 
@@ -35,10 +34,3 @@ def test_windows_of_pairs_take_the_split_and_say_so_in_their_fingerprint() -> No
     assert report_plan(pairs.plan(0), lengths).padding < 15
     same = SortedBucketSampler(lengths[:, 0], 8, window=40, seed=1)
     assert (pairs.rule, same.rule) == ("k-d split", "")
-
-
-def test_a_budget_of_pairs_pads_half_of_what_buckets_pad() -> None:
-    pairs = np.stack([gsm8k_lengths("question"), gsm8k_lengths("answer")], axis=1)
-    windows = report_plan(TokenBudgetSampler(pairs, 4096, window=4000).plan(), pairs)
-    buckets = report_plan(TokenBudgetSampler(pairs, 4096, bucket_boundaries(pairs, 8)).plan(), pairs)
-    assert 2 * windows.padding < buckets.padding

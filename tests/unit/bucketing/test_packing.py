@@ -101,6 +101,10 @@ def test_a_seed_gives_new_partners_at_the_same_efficiency():
         (lambda: pack([1, 5, 7], 5), "row 2 has 7 tokens, more than the capacity of 5"),
         (lambda: pack([3, 0], 5), "row 1 is empty"),
         (lambda: pack([[1, 2]], (5,)), "2 lengths of each sample, and 1 capacities"),
+        (lambda: pack([[1, 2]], (9, 0)), "capacity must be at least 1"),
+        (lambda: pack([(1, 2), (5, 6)], (4, 9)), "row 1 has 5, 6 tokens, more than the capacity of 4, 9"),
+        (lambda: pack([(1, 2)], 9, too_long="split"), "takes one field"),
+        (lambda: pack([(1, 2), (0, 0)], 9), "row 1 is empty"),
         (lambda: pack([1], 0), "capacity must be at least 1"),
         (lambda: pack([1], 5, max_sequences=0), "max_sequences must be at least 1"),
         (lambda: pack([1], 5, too_long="drop"), "too_long must be one of"),
@@ -113,15 +117,17 @@ def test_wrong_arguments_are_refused(make, message):
         make()
 
 
-def test_a_plan_survives_a_file(tmp_path):
-    plan = pack(ANSWER, 100, too_long="split")
+@pytest.mark.parametrize(
+    ("lengths", "capacity"), [(ANSWER, 100), (np.stack([ANSWER, ANSWER[::-1]], axis=1), (300, 400))]
+)
+def test_a_plan_survives_a_file(tmp_path, lengths, capacity):
+    plan = pack(lengths, capacity, too_long="error" if lengths.ndim > 1 else "split")
     plan.save(tmp_path / "plan.npz")
     loaded = PackingPlan.load(tmp_path / "plan.npz")
     for name in ("rows", "begins", "lengths", "offsets"):
         assert getattr(loaded, name).tolist() == getattr(plan, name).tolist()
-    assert (loaded.capacity, loaded.least) == (100, plan.least)
-    pieces = loaded.pieces(3)
-    assert loaded.lengths[pieces].sum() == loaded.filled[3]
+    assert (loaded.capacity, loaded.least) == (capacity, plan.least)
+    assert (loaded.lengths[loaded.pieces(3)].sum(axis=0) == loaded.filled[3]).all()
 
 
 def test_a_file_that_is_no_plan_is_refused(tmp_path):

@@ -30,6 +30,10 @@ def test_ranks_have_the_batches_of_the_plan_and_share_no_sample() -> None:
             assert len(ranks[rank]) == len(batches)
         rows = [row for batches in found for batch in batches for row in batch]
         assert len(set(rows)) == len(rows) == plan.num_samples
+        assert list(plan.batches(1)) == found[1]
+    for wrong in (lambda: plan.batches(3), lambda: sampler.batches(-1)):
+        with pytest.raises(ConfigError, match="rank must be at"):
+            wrong()
 
 
 def test_the_loader_of_pytorch_takes_them() -> None:
@@ -41,14 +45,3 @@ def test_the_loader_of_pytorch_takes_them() -> None:
     assert len(loader) == len(first)
     batches.set_epoch(1)
     assert [batch.tolist() for batch in loader] != first
-
-
-def test_a_plan_has_the_batches_of_its_epoch() -> None:
-    sampler = make(world_size=2)
-    batches = sampler.batches(1)
-    batches.set_epoch(5)
-    plan = sampler.plan(5)
-    assert len(plan.batches(1)) == len(plan)
-    assert list(plan.batches(1)) == list(plan.batches(1)) == list(batches)
-    with pytest.raises(ConfigError, match="rank must be at most 1"):
-        plan.batches(2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -44,22 +43,6 @@ def test_drop_loses_less_than_one_group(world_size):
         size = sampler.batch_size(int(ANSWER[lost].max())) if budget else plan.sizes.max() // world_size
         assert len(lost) < size * world_size
         assert (plan.valid == plan.sizes).all()
-
-
-def test_all_ranks_share_the_last_group():
-    ten = np.full(10, 5)
-    plan = FixedBucketSampler(ten, np.array([5]), 8, world_size=4).plan()
-    assert plan.shapes() == [(3, 5)]
-    assert (plan.valid.tolist(), plan.sizes.tolist()) == ([10], [12])
-
-
-def test_shapes_are_the_same_every_epoch_and_few():
-    sampler = FixedBucketSampler(ANSWER, EDGES, 32, last_batch="pad")
-    first, second = sampler.plan(0), sampler.plan(1)
-    assert first.shapes() == second.shapes() == [(32, edge) for edge in EDGES.boundaries.tolist()]
-    assert len(first) == len(second)
-    seen = {first.batch(step).shape for step in range(len(first))}
-    assert seen == set(first.shapes())
 
 
 def test_batches_keep_the_budget_and_the_multiples():
@@ -128,15 +111,6 @@ def test_balance_evens_out_the_ranks(balance):
         return np.ptp(loads, axis=1).sum()
 
     assert spread(even) < spread(plain) / 10
-
-
-def test_a_state_continues_on_the_same_ranks():
-    sampler = FixedBucketSampler(ANSWER, EDGES, 32, world_size=4)
-    plan = sampler.plan(5)
-    state = json.loads(json.dumps(sampler.state(plan, 17)))
-    resumed, step = FixedBucketSampler(ANSWER, EDGES, 32, world_size=4).resume(state)
-    assert step == 17
-    assert resumed.batch(17, 3).rows.tolist() == plan.batch(17, 3).rows.tolist()
 
 
 def test_a_sampler_can_be_copied_with_other_options():

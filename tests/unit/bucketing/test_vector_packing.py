@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.bucketing import PackingPlan, pack, report_plan
-from stoker.errors import ConfigError
+from stoker.bucketing import pack, report_plan
 
 
 def pairs(count: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -44,27 +42,3 @@ def test_rows_are_nearly_as_few_as_the_fullest_field_allows(capacity: tuple[int,
     plan = pack(lengths, capacity, seed=1)
     assert len(plan) <= most * plan.least
     assert report_plan(plan, lengths).fill == pytest.approx(100 * plan.efficiency)
-
-
-def test_a_plan_of_several_fields_is_kept_in_a_file(tmp_path: Path) -> None:
-    plan = pack(pairs(50), (100, 200))
-    plan.save(tmp_path / "plan.npz")
-    loaded = PackingPlan.load(tmp_path / "plan.npz")
-    assert loaded.capacity == (100, 200)
-    assert (loaded.lengths == plan.lengths).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"capacity": (9, 9, 9)}, "2 lengths of each sample, and 3 capacities"),
-        ({"capacity": (9, 0)}, "at least 1"),
-        ({"capacity": (4, 9)}, r"row 1 has 5, 6 tokens"),
-        ({"capacity": 9, "too_long": "split"}, "takes one field"),
-        ({"capacity": 9, "lengths": [(1, 2), (0, 0)]}, "row 1 is empty"),
-    ],
-)
-def test_what_cannot_be_packed_is_named(arguments: dict[str, Any], message: str) -> None:
-    given_arguments = {"lengths": [(1, 2), (5, 6)], **arguments}
-    with pytest.raises(ConfigError, match=message):
-        pack(given_arguments.pop("lengths"), **given_arguments)

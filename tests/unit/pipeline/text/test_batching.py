@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shards import N, make
+from helpers.shards import N, Sequences, make
 
 import stoker
 from stoker.bucketing import Pad, SortedBucketSampler
@@ -18,7 +18,7 @@ from stoker.errors import ConfigError
 
 @pytest.mark.parametrize("options", [{"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}])
 def test_long_sequences_are_refused_or_truncated(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], options: dict[str, Any]
+    shards: Path, sequences: Sequences, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match=r"sample \d+ has") as caught:
         make(shards, **options)
@@ -28,17 +28,6 @@ def test_long_sequences_are_refused_or_truncated(
     tokens = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
     expected = [token for q, _ in sequences.values() for token in q[:10]]
     assert sorted(tokens.tolist()) == sorted(expected)
-
-
-def test_long_sequences_can_be_split(shards: Path, sequences: dict[int, tuple[list[int], list[int]]]) -> None:
-    expected = [q[begin : begin + 10] for q, _ in sequences.values() for begin in range(0, len(q), 10)]
-    pieces = [
-        row[segment == number].tolist()
-        for batch in make(shards, pack=10, too_long="split")
-        for row, segment in zip(batch.input_ids, batch.segment_ids, strict=True)
-        for number in range(1, segment.max() + 1)
-    ]
-    assert sorted(pieces) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +97,7 @@ def test_a_dataset_of_images_is_refused(make_dataset: Callable[..., Path]) -> No
         stoker.TextLoader(make_dataset(), batch_size=2)
 
 
-def test_a_sampler_by_costs_changes_batches_but_no_tokens(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
-) -> None:
+def test_a_sampler_by_costs_changes_batches_but_no_tokens(shards: Path, sequences: Sequences) -> None:
     def costs(lengths: Any, **shared: Any) -> SortedBucketSampler:
         return SortedBucketSampler(lengths + 2, 4, **shared)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.datasets import flip_bit, rewrite_index
 from helpers.loaders import text_arguments
-from helpers.shards import N, make, same
+from helpers.shards import N, Sequences, make, same
 
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
@@ -21,9 +21,7 @@ from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, Load
 COLUMNS = ("input_ids", "attention_mask", "row")
 
 
-def test_every_sample_comes_once_with_its_tokens(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
-) -> None:
+def test_every_sample_comes_once_with_its_tokens(shards: Path, sequences: Sequences) -> None:
     loader = make(shards, columns=COLUMNS)
     seen = []
     for batch in loader:
@@ -110,9 +108,7 @@ def test_a_batch_sampler_makes_the_batches(shards: Path) -> None:
         load(lambda lengths, **shared: 3)
 
 
-def test_each_field_has_its_own_padded_length(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
-) -> None:
+def test_each_field_has_its_own_padded_length(shards: Path, sequences: Sequences) -> None:
     loader = make(
         shards, fields=None, columns=("q_input_ids", "q_lengths", "a_input_ids", "a_lengths", "row")
     )
@@ -142,7 +138,7 @@ def test_several_fields_have_windows_by_default_which_pad_less_than_buckets(
 
 @pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
 def test_fields_are_read_in_the_order_that_was_asked_for(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], fields: tuple[str, ...]
+    shards: Path, sequences: Sequences, fields: tuple[str, ...]
 ) -> None:
     prefixes = [f"{field}_" if len(fields) > 1 else "" for field in fields]
     columns = [prefix + name for prefix in prefixes for name in ("input_ids", "lengths")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shards import N, make
+from helpers.shards import N, Sequences, make
 
 from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError
@@ -18,7 +18,7 @@ SPANS = SpanCorruption(0.3, sentinels=range(300, 400), end_id=258)
 WAYS: list[dict[str, Any]] = [{}, {"buckets": None}, {"pack": 40}, {"max_tokens": 150}]
 
 
-def masked_samples(loaders: list[Any]) -> dict[int, tuple[list[int], list[int]]]:
+def masked_samples(loaders: list[Any]) -> Sequences:
     """Token ids and labels of each sample, of rows that are padded or packed."""
     samples = {}
     for batch in itertools.chain(*loaders):
@@ -31,7 +31,7 @@ def masked_samples(loaders: list[Any]) -> dict[int, tuple[list[int], list[int]]]
 
 @pytest.mark.parametrize(("options", "world_size"), [*((way, 1) for way in WAYS), ({"pack": 40}, 3)])
 def test_a_sample_has_the_same_mask_padded_packed_and_on_any_ranks(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], options: dict[str, Any], world_size: int
+    shards: Path, sequences: Sequences, options: dict[str, Any], world_size: int
 ) -> None:
     columns = ("input_ids", "labels", "segment_ids", "row")
     whole = masked_samples([make(shards, mask=TOKENS, columns=columns)])

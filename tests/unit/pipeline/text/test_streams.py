@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shards import N, make, same
+from helpers.shards import N, Sequences, make, same
 
 from stoker.bucketing import MaskTokens, SpanCorruption
-from stoker.errors import CheckpointError, ConfigError
+from stoker.errors import ConfigError
 
 COLUMNS = ("input_ids", "targets", "begins", "row")
 
@@ -38,9 +38,7 @@ def joined(loaders: list[Any], steps: int | None = None) -> list[np.ndarray[Any,
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_each_row_continues_in_the_next_batch(
-    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], shuffle: bool
-) -> None:
+def test_each_row_continues_in_the_next_batch(shards: Path, sequences: Sequences, shuffle: bool) -> None:
     ids, targets, begins, rows = joined(streams(shards, shuffle=shuffle))
     order = list(dict.fromkeys(rows.reshape(-1).tolist()))
     assert (order == list(range(len(order)))) is not shuffle
@@ -97,12 +95,6 @@ def test_a_loader_of_streams_refuses_to_exclude_samples(shards: Path) -> None:
     (loader,) = streams(shards)
     with pytest.raises(ConfigError, match="exclude needs batches of samples"):
         loader.exclude([3])
-
-
-def test_a_batch_size_that_does_not_divide_the_rows_is_refused(shards: Path) -> None:
-    (loader,) = streams(shards)
-    with pytest.raises(CheckpointError, match="not a whole number of batches"):
-        streams(shards, batch_size=4)[0].load_state_dict(loader.state_dict())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -166,21 +165,6 @@ def test_a_damaged_payload_in_pieces_is_refused(document: Path) -> None:
     shard.write_bytes(content)
     with pytest.raises(CorruptRecordError, match="checksum"):
         next(iter(make(document, fields=None, pack=100, batch_size=4, too_long="split")))
-
-
-def test_an_unchecked_piece_is_read_ahead_without_the_rest(
-    document: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", verify=False)
-    requested: list[int] = []
-    # What the kernel is asked to read ahead shows only in its page cache.
-    shards = loader.pipeline.config.reader._shards
-    spy = SimpleNamespace(will_need=lambda *where: requested.extend(where[2].tolist()), close=shards.close)
-    read_tokens = token_reader.read_tokens
-    monkeypatch.setattr(token_reader, "read_tokens", lambda _, *rest: read_tokens(shards, *rest))
-    monkeypatch.setattr(loader.pipeline.config.reader, "_shards", spy)
-    list(loader)
-    assert max(requested[40:]) == 200
 
 
 class Evicted:
