@@ -1,5 +1,5 @@
-"""Sources of images: folders of classes, lists, COCO, Pascal VOC, YOLO, pairs of images and masks.
+"""Sources of images, one format a file: folders, lists, COCO, Pascal VOC, YOLO, masks, archives, tables.
 
-:mod:`.detect` finds the format of a source in :mod:`.registry` and lists the source; the result is a
-:class:`.listing.Listing`. :mod:`.source_reader` then reads one file after the other.
+:mod:`.registry` finds the format of a :class:`.source.Source` by the tests in :mod:`.detection`, and lists
+it; the result is a :class:`.listing.Listing`. :mod:`.source_reader` then reads one file after the other.
 """
