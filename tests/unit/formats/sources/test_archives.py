@@ -182,14 +182,10 @@ def test_a_member_without_a_field_is_left_out(archives: Path, tmp_path: Path) ->
 
 def test_fields_that_do_not_fit_the_source_are_refused(archives: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
-        stoker.convert(
-            archives, tmp_path / "none", source_options=stoker.SourceOptions(fields={"txt": "crc"})
-        )
+        converted(archives, tmp_path / "none", fields={"txt": "crc"})
     (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
     with pytest.raises(ConfigError, match="fields is for sources of the format table or mds or webdataset"):
-        stoker.convert(
-            tmp_path / "list.csv", tmp_path / "none", source_options=stoker.SourceOptions(fields={"a": "b"})
-        )
+        converted(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
 
 
 def test_samples_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:

@@ -34,8 +34,7 @@ def test_a_missing_class_does_not_change_labels(photos: Path, tmp_path: Path) ->
     stoker.convert(photos, tmp_path / "train")
     shutil.rmtree(photos / "cat")
     classes = stoker.open(tmp_path / "train").classes
-    stoker.convert(photos, tmp_path / "val", classes=classes)
-    val = stoker.open(tmp_path / "val")
+    val = converted(photos, tmp_path / "val", classes=classes)
     assert val.classes == ("cat", "dog", "eel")
     assert sorted(set(val.labels.tolist())) == [1, 2]
     assert all(key.startswith(f"{name}/") for key, name in class_by_key(tmp_path / "val").items())
@@ -56,8 +55,9 @@ def test_a_class_that_is_not_listed_is_refused(photos: Path, tmp_path: Path) -> 
 
 def test_several_labels_of_a_sample_are_numbered_by_the_names(photos: Path, tmp_path: Path) -> None:
     (photos / "list.csv").write_text("path,labels\ncat/0.jpg,sea|boat\ncat/1.jpg,\ncat/2.jpg,boat\n")
-    stoker.convert(photos / "list.csv", tmp_path / "out", classes=["sky", "sea", "boat"])
-    found = stoker.open(tmp_path / "out").index.lists("label")
+    found = converted(photos / "list.csv", tmp_path / "out", classes=["sky", "sea", "boat"]).index.lists(
+        "label"
+    )
     assert (found.values.tolist(), found.counts.tolist()) == ([1, 2, 2], [2, 0, 1])
 
 
@@ -76,8 +76,7 @@ def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Call
     image = {"id": 0, "file_name": "0.jpg", "height": 24, "width": 32}
     document = {"images": [image], "annotations": boxes, "categories": categories}
     (tmp_path / "coco.json").write_text(json.dumps(document))
-    stoker.convert(tmp_path / "coco.json", tmp_path / "out", classes=["bowl", "cup"])
-    objects = stoker.open(tmp_path / "out").annotations([0])
+    objects = converted(tmp_path / "coco.json", tmp_path / "out", classes=["bowl", "cup"]).annotations([0])
     assert (objects.id.tolist(), objects.labels.tolist()) == ([7, 9], [1, 0])
     with pytest.raises(SourceError, match="given: bowl"):
         stoker.convert(tmp_path / "coco.json", tmp_path / "few", classes=["fork", "cup"])
@@ -85,9 +84,7 @@ def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Call
 
 def test_classes_of_a_source_without_labels_are_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this source has none"):
-        stoker.convert(
-            photos, tmp_path / "out", classes=["cat"], source_options=stoker.SourceOptions(masks=photos)
-        )
+        converted(photos, tmp_path / "out", classes=["cat"], masks=photos)
 
 
 @pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
@@ -200,7 +197,7 @@ def test_limits_for_samples_of_several_labels_are_refused(pets: Path, tmp_path: 
     file = pets / "list.json"
     file.write_text(json.dumps([{"path": "cat/0.jpg", "labels": [1, 2]}]))
     with pytest.raises(ConfigError, match="one label each, and these have several"):
-        stoker.convert(file, tmp_path / "none", selection=stoker.Selection(max_per_class=1))
+        converted(file, tmp_path / "none", max_per_class=1)
 
 
 def test_objects_of_other_classes_are_left_out_but_no_image(folder: Path) -> None:
@@ -253,12 +250,7 @@ def test_classes_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> No
     for name in ("cat", "dog", "eel"):
         (tmp_path / "src" / name).mkdir(parents=True)
         (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
-    stoker.convert(
-        tmp_path / "src",
-        tmp_path / "out",
-        classes=["eel", "pet"],
-        selection=stoker.Selection(class_map=["cat:pet", "dog:pet"]),
-    )
+    converted(tmp_path / "src", tmp_path / "out", classes=["eel", "pet"], class_map=["cat:pet", "dog:pet"])
     assert stoker.open(tmp_path / "out").labels.tolist() == [1, 1, 0]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.annotations import CATEGORIES, NAMES, convert, document, left_out, write
+from helpers.datasets import converted
 
 import stoker
 from stoker.errors import DecodeError, SourceError
@@ -152,13 +153,7 @@ def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
     content = document()
     content["annotations"][0]["bbox"] = [100, 100, 5, 5]
     path = write(folder, content).rename(folder / name)
-    stoker.convert(
-        path,
-        folder / "out",
-        source_options=stoker.SourceOptions(images=folder / "images"),
-        selection=stoker.Selection(allow_loss=1),
-    )
-    ((_, _, message),) = left_out(stoker.open(folder / "out"))
+    ((_, _, message),) = left_out(converted(path, folder / "out", images=folder / "images", allow_loss=1))
     assert message.startswith(f"annotation 21 of {name}: box ")
 
 
@@ -170,13 +165,8 @@ def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
 
 
 def test_splits_have_the_objects_of_their_images(folder: Path) -> None:
-    stoker.convert(
-        write(folder, document()),
-        folder / "split",
-        val="50%",
-        source_options=stoker.SourceOptions(images=folder / "images"),
-        storage=stoker.ImageStorage(shards=1),
-    )
+    options = stoker.SourceOptions(images=folder / "images")
+    stoker.convert(write(folder, document()), folder / "split", val="50%", source_options=options)
     train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
     assert len(train) + len(val) == 4
     assert sorted([*train.annotations(range(2)).id, *val.annotations(range(2)).id]) == [7, 20, 21, 99]
@@ -187,11 +177,11 @@ def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
     expected = convert(folder, document()).annotations(range(4)).id.tolist()
     file = folder / name
     file.write_bytes(gzip.compress(json.dumps(document()).encode()))
-    stoker.convert(file, folder / "packed", source_options=stoker.SourceOptions(images=folder / "images"))
+    converted(file, folder / "packed", images=folder / "images")
     assert stoker.open(folder / "packed").annotations(range(4)).id.tolist() == expected
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(SourceError, match="the file is not gzip, or not a whole one"):
-        stoker.convert(file, folder / "short", source_options=stoker.SourceOptions(images=folder / "images"))
+        converted(file, folder / "short", images=folder / "images")
 
 
 @pytest.mark.parametrize("inside", ["", "train2017"])
@@ -204,12 +194,9 @@ def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: 
     images = folder / "images"
     if inside:
         images.rename(folder / inside)
-    stoker.convert(
-        write(folder, content),
-        folder / "out",
-        source_options=stoker.SourceOptions(images=folder if inside else images),
+    keys = converted(write(folder, content), folder / "out", images=folder if inside else images).keys(
+        range(4)
     )
-    keys = stoker.open(folder / "out").keys(range(4))
     assert keys == [f"{inside}/{name}".lstrip("/") for name in ("a.png", "b.png", "empty.png", "tiny.png")]
 
 
@@ -353,9 +340,7 @@ def test_broken_and_missing_images_are_left_out_with_a_reason(folder: Path) -> N
 def test_a_file_that_is_no_coco_is_refused(folder: Path, content: str, says: str) -> None:
     (folder / "x.json").write_text(content)
     with pytest.raises(SourceError, match=says):
-        stoker.convert(
-            folder / "x.json", folder / "out", source_options=stoker.SourceOptions(images=folder / "images")
-        )
+        converted(folder / "x.json", folder / "out", images=folder / "images")
 
 
 def test_a_conversion_goes_on_after_a_shard_of_broken_images_alone(folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.datasets import converted
 from helpers.options import convert_options
 
 import stoker
@@ -222,13 +223,7 @@ def test_a_list_of_caffe_has_paths_and_numbers(folder: Path, tmp_path: Path) -> 
     (tmp_path / "train.txt").write_text("0.jpg 1\n\n1.jpg\t0\r\nno file.jpg 1\n")
     (tmp_path / "labels.txt").write_text("cat\ndog\n")
     classes = parse_class_names(str(tmp_path / "labels.txt"))
-    stoker.convert(
-        tmp_path / "train.txt",
-        tmp_path / "out",
-        classes=classes,
-        source_options=stoker.SourceOptions(images=folder / "images"),
-    )
-    dataset = stoker.open(tmp_path / "out")
+    dataset = converted(tmp_path / "train.txt", tmp_path / "out", classes=classes, images=folder / "images")
     assert dataset.keys([0, 1]) == ["0.jpg", "1.jpg"]
     assert (dataset.labels.tolist(), dataset.classes) == ([1, 0], ("cat", "dog"))
     assert dataset.manifest.skipped == {"unreadable": 1}
@@ -249,7 +244,7 @@ def test_options_name_the_columns_and_the_suffix_of_paths(folder: Path, suffix: 
     assert [dataset.classes[label] for label in dataset.labels] == ["pug", "cur"]
     assert dataset.column("age").tolist() == [3, 4]
     with pytest.raises(SourceError, match="has no path: it has id, label"):
-        stoker.convert(file, folder / "none", source_options=stoker.SourceOptions(label_column="breed"))
+        converted(file, folder / "none", label_column="breed")
 
 
 @pytest.fixture

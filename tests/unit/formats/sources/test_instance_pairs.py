@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import converted
 from PIL import Image
 
 import stoker
@@ -70,12 +71,7 @@ def voc(root: Path) -> Path:
 
 def test_objects_of_cityscapes_have_its_classes_and_groups_are_crowds(tmp_path: Path) -> None:
     images, masks = cityscapes(tmp_path)
-    stoker.convert(
-        images,
-        tmp_path / "out",
-        source_options=stoker.SourceOptions(instances=masks, masks=masks, mask_map="cityscapes"),
-    )
-    dataset = stoker.open(tmp_path / "out")
+    dataset = converted(images, tmp_path / "out", instances=masks, masks=masks, mask_map="cityscapes")
     found = dataset.annotations([0])
     assert [dataset.classes[label] for label in found.labels] == ["person", "person", "car"]
     assert found.crowd.tolist() == [True, False, False]
@@ -89,12 +85,7 @@ def test_objects_of_cityscapes_have_its_classes_and_groups_are_crowds(tmp_path: 
 def test_objects_of_voc_take_their_classes_from_the_mask_of_classes(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC2012")
     classes, objects = root / "SegmentationClass", root / "SegmentationObject"
-    stoker.convert(
-        root / "JPEGImages",
-        tmp_path / "out",
-        source_options=stoker.SourceOptions(masks=classes, instances=objects),
-    )
-    dataset = stoker.open(tmp_path / "out")
+    dataset = converted(root / "JPEGImages", tmp_path / "out", masks=classes, instances=objects)
     found = dataset.annotations([0])
     assert [dataset.classes[label] for label in found.labels] == ["cat", "person", "person"]
     assert found.boxes.tolist() == [[2, 2, 9, 9], [12, 2, 18, 12], [20, 15, 25, 18]]
@@ -112,12 +103,7 @@ def test_values_of_class_and_number_without_names_are_labels(tmp_path: Path) -> 
     values[2:5, 2:5], values[8:12, 8:12], values[0, 0] = 1001, 2003, 255
     photo(tmp_path / "images" / "a.jpg")
     save(tmp_path / "objects" / "a.png", values)
-    stoker.convert(
-        tmp_path / "images",
-        tmp_path / "out",
-        source_options=stoker.SourceOptions(instances=tmp_path / "objects"),
-    )
-    found = stoker.open(tmp_path / "out").annotations([0])
+    found = converted(tmp_path / "images", tmp_path / "out", instances=tmp_path / "objects").annotations([0])
     assert (found.labels.tolist(), found.id.tolist()) == ([1, 2], [1001, 2003])
 
 
@@ -193,24 +179,14 @@ def test_a_mask_of_objects_that_cannot_be_used_is_counted(
 def test_masks_of_objects_without_classes_are_refused_with_the_option(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC")
     with pytest.raises(SourceError, match=r"(?s)not one of 1 masks has an object.*masks"):
-        stoker.convert(
-            root / "JPEGImages",
-            tmp_path / "out",
-            source_options=stoker.SourceOptions(instances=root / "SegmentationObject"),
-        )
+        converted(root / "JPEGImages", tmp_path / "out", instances=root / "SegmentationObject")
 
 
 def test_masks_of_objects_beside_labels_or_mapped_classes_are_refused(tmp_path: Path) -> None:
     root = voc(tmp_path / "VOC")
     classes, objects = root / "SegmentationClass", root / "SegmentationObject"
     with pytest.raises(ConfigError, match="mask_map"):
-        stoker.convert(
-            root / "JPEGImages",
-            tmp_path / "out",
-            source_options=stoker.SourceOptions(masks=classes, instances=objects, mask_map={1: 0}),
-        )
+        converted(root / "JPEGImages", tmp_path / "out", masks=classes, instances=objects, mask_map={1: 0})
     (root / "list.csv").write_text("path,label\nJPEGImages/2007_000001.jpg,a\n")
     with pytest.raises(ConfigError, match="labels of images"):
-        stoker.convert(
-            root / "list.csv", tmp_path / "out", source_options=stoker.SourceOptions(instances=objects)
-        )
+        converted(root / "list.csv", tmp_path / "out", instances=objects)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import converted
 from PIL import Image
-
-import stoker
 
 NAN, INFINITY = float("nan"), float("inf")
 SQUARE = [1, 1, 5, 1, 5, 5]
@@ -173,7 +172,7 @@ def _picture(path: Path) -> None:
 
 
 def _skips(folder: Path, source: Path) -> list[dict[str, str]]:
-    stoker.convert(source, folder / "out", selection=stoker.Selection(allow_loss=1))
+    converted(source, folder / "out", allow_loss=1)
     return [json.loads(line) for line in (folder / "out" / "skipped.jsonl").read_text().splitlines()]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import converted
 from helpers.images import decode, encode
 from helpers.options import convert_options
 from PIL import Image
@@ -200,22 +201,17 @@ def test_objects_stay_with_their_images_if_an_image_has_no_mask(root: Path) -> N
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{i} 0.5 0.5 0.5 0.5\n")
     (root / "masks" / "a" / "0.png").unlink()
-    stoker.convert(
-        root / "images",
-        root / "out",
-        source_options=stoker.SourceOptions(masks=root / "masks", source_format="yolo"),
-        selection=stoker.Selection(allow_loss=1),
+    dataset = converted(
+        root / "images", root / "out", masks=root / "masks", source_format="yolo", allow_loss=1
     )
-    dataset = stoker.open(root / "out")
     keys = dataset.keys(range(3))
     assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
 
 
 def test_a_list_with_labels_may_have_masks(root: Path) -> None:
     (root / "list.csv").write_text("path,label\nimages/a/0.jpg,x\nimages/b/1.jpg,y\nimages/b/3.jpg,y\n")
-    stoker.convert(
-        root / "list.csv", root / "out", val="50%", source_options=stoker.SourceOptions(masks=root / "masks")
-    )
+    options = stoker.SourceOptions(masks=root / "masks")
+    stoker.convert(root / "list.csv", root / "out", val="50%", source_options=options)
     train, val = (stoker.open(root / "out" / split) for split in ("train", "val"))
     assert train.tasks == val.tasks == {"label", "segmentation"}
     assert len(train) + len(val) == 3
@@ -255,20 +251,16 @@ def test_options_that_do_not_fit_masks_are_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="ignore_index"):
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
-        stoker.convert(
-            root / "images", root / "out", source_options=stoker.SourceOptions(source_format="pairs")
-        )
+        converted(root / "images", root / "out", source_format="pairs")
     message = "images is for sources of the format list or coco or open_images"
     with pytest.raises(ConfigError, match=message):
-        stoker.convert(root / "images", root / "out", source_options=stoker.SourceOptions(images=root))
+        converted(root / "images", root / "out", images=root)
 
 
 def test_a_folder_without_masks_is_refused(root: Path) -> None:
     (root / "none").mkdir()
     with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
-        stoker.convert(
-            root / "images", root / "out", source_options=stoker.SourceOptions(masks=root / "none")
-        )
+        converted(root / "images", root / "out", masks=root / "none")
 
 
 def test_masks_of_no_image_are_ignored(root: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.datasets import converted
 from helpers.images import exif
 from PIL import Image
 
@@ -106,8 +107,7 @@ def test_the_page_of_errors_has_every_case(documented_rows: Callable[[Iterable[s
 def test_open_images_has_names_of_classes_groups_and_flags(tmp_path: Path) -> None:
     source = open_images(tmp_path, "a,xclick,/m/02,1,0,1,0,1,0,1")
     (tmp_path / "oidv7-class-descriptions-boxable.csv").write_text("LabelName,DisplayName\n/m/01,Zebra\n")
-    stoker.convert(source, tmp_path / "out")
-    dataset = stoker.open(tmp_path / "out")
+    dataset = converted(source, tmp_path / "out")
     found = dataset.annotations([0])
     assert dataset.classes == ("/m/02", "Zebra")
     assert found.labels.tolist() == [1, 0]
@@ -118,10 +118,7 @@ def test_open_images_has_names_of_classes_groups_and_flags(tmp_path: Path) -> No
 
 def test_open_images_has_masks_of_objects_in_the_size_of_the_image(tmp_path: Path) -> None:
     source = open_images_masks(tmp_path / "a")
-    stoker.convert(
-        source, tmp_path / "out", source_options=stoker.SourceOptions(instances=tmp_path / "a" / "masks")
-    )
-    found = stoker.open(tmp_path / "out").annotations([0])
+    found = converted(source, tmp_path / "out", instances=tmp_path / "a" / "masks").annotations([0])
     np.testing.assert_allclose(found.boxes, [[3, 2, 15, 10]])
     assert found.runs is not None
     rows, columns = np.nonzero(mask_of_runs(found.runs[0], 20, 30))
@@ -134,19 +131,13 @@ def test_masks_are_given_if_and_only_if_the_csv_names_them(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"the folder of the masks is not given(?s:.)*instances"):
         stoker.convert(source, tmp_path / "other")
     with pytest.raises(ConfigError, match="the CSV names no instance masks"):
-        stoker.convert(
-            open_images(tmp_path / "b"),
-            tmp_path / "other",
-            source_options=stoker.SourceOptions(instances=tmp_path / "a" / "masks"),
-        )
+        converted(open_images(tmp_path / "b"), tmp_path / "other", instances=tmp_path / "a" / "masks")
 
 
 def test_open_images_without_its_images_or_columns_is_refused(tmp_path: Path) -> None:
     source = open_images(tmp_path / "o")
     with pytest.raises(SourceError, match=r"(?s)not one of the 1 images that x.csv names is there.*images"):
-        stoker.convert(source, tmp_path / "out", source_options=stoker.SourceOptions(images=tmp_path))
+        converted(source, tmp_path / "out", images=tmp_path)
     source.write_text("ImageID,LabelName\na,b\n")
     with pytest.raises(SourceError, match="the CSV has no column XMax, XMin, YMax, YMin"):
-        stoker.convert(
-            source, tmp_path / "out", source_options=stoker.SourceOptions(source_format="open_images")
-        )
+        converted(source, tmp_path / "out", source_format="open_images")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import converted
 from helpers.options import convert_options
 from PIL import Image
 
@@ -140,7 +141,7 @@ def test_a_conversion_lists_each_folder_of_a_url_once(
 
     # The storage in memory also lists a folder to look up named files, so its calls show no difference.
     monkeypatch.setattr(Store, "files", files)
-    stoker.convert(f"{urls['memory']}/{name}", tmp_path / "out", selection=stoker.Selection(allow_loss=1))
+    converted(f"{urls['memory']}/{name}", tmp_path / "out", allow_loss=1)
     assert listed
     assert len(set(listed)) == len(listed)
 
@@ -149,13 +150,7 @@ def test_images_at_a_url_may_have_masks_on_a_disk(
     sources: Path, urls: dict[str, str], tmp_path: Path
 ) -> None:
     images = f"{urls['memory']}/pairs/images"
-    stoker.convert(
-        images,
-        tmp_path / "out",
-        selection=stoker.Selection(allow_loss=1),
-        source_options=stoker.SourceOptions(masks=sources / "pairs" / "masks"),
-    )
-    dataset = stoker.open(tmp_path / "out")
+    dataset = converted(images, tmp_path / "out", allow_loss=1, masks=sources / "pairs" / "masks")
     assert (len(dataset), dataset.manifest.annotations.mask_classes) == (2, ("sky", "sea"))
 
 

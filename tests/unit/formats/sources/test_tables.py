@@ -132,9 +132,7 @@ def test_columns_are_chosen_by_name(pictures: list[bytes], tmp_path: Path) -> No
     assert read_all(dataset) == pictures[::-1]
     assert dataset.keys([0, 6]) == ["0", "6"]
     with pytest.raises(ConfigError, match="no column 'middle'"):
-        stoker.convert(
-            file, tmp_path / "other", source_options=stoker.SourceOptions(fields={"middle": "image"})
-        )
+        converted(file, tmp_path / "other", fields={"middle": "image"})
 
 
 def test_a_file_cut_short_is_named(pictures: list[bytes], tmp_path: Path) -> None:
