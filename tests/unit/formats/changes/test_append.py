@@ -171,7 +171,7 @@ def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Pa
 
 def test_samples_whose_annotations_have_changed_are_appended(tmp_path: Path) -> None:
     document = coco_files.document()
-    coco_files.write_images(tmp_path)
+    coco_files.write_coco_images(tmp_path)
     folder = coco_files.convert(tmp_path, document).path
     options = {"images": tmp_path / "images", "allow_loss": 1}
     document["categories"].reverse()  # other numbers of the same names

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 from stoker.formats.changes import remove as removing
 
 
@@ -36,6 +36,8 @@ def test_a_file_of_keys_may_have_empty_lines_and_carriage_returns(
     write_objects: Callable[..., Path], tmp_path: Path
 ) -> None:
     train = write_objects("train", range(4))
+    with pytest.raises(SourceError, match="the file of keys cannot be read"):
+        stoker.remove(train, keys=tmp_path / "keys.txt")
     (tmp_path / "keys.txt").write_text("k0\r\n\nk2\n")
     stoker.remove(train, keys=tmp_path / "keys.txt")
     assert stoker.open(train).keys([0, 1]) == ["k1", "k3"]
