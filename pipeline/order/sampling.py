@@ -296,8 +296,8 @@ def open_source(
             raise ConfigError(
                 "a loader reads local files",
                 path=dataset,
-                hint="Name a local folder: reading=Reading(cache=Cache(folder)). Or fetch the whole dataset "
-                "first with stoker.formats.stage.",
+                hint="Name a local folder: reading=Reading(cache=Cache(folder)). Or bring the dataset here "
+                "first: stoker stage.",
             )
         folder, size = (cache.folder, cache.size) if cache else (None, None)
         opened: SampleSource = open_dataset(dataset, cache=folder, cache_size=size)

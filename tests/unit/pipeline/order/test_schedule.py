@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.schedule import OrderedSteps
+from stoker.pipeline.order.schedule import EpochCache, OrderedSteps
 
 
 def test_ranks_interleave_within_the_global_batch() -> None:
@@ -67,3 +67,15 @@ def test_consumed_is_the_first_draw_that_remains() -> None:
 def test_a_schedule_refuses_values_out_of_range(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         OrderedSteps(20, **arguments)
+
+
+def test_the_cache_keeps_the_last_two_values() -> None:
+    computed: list[int] = []
+    cache: EpochCache[int, int] = EpochCache()
+
+    def make(key: int) -> int:
+        computed.append(key)
+        return 10 * key
+
+    assert [cache.get(key, make) for key in (1, 2, 1, 2, 3, 2, 3, 1)] == [10, 20, 10, 20, 30, 20, 30, 10]
+    assert computed == [1, 2, 3, 1]

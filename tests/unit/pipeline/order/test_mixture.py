@@ -1,7 +1,8 @@
-"""Mixtures: quotas, cycles, and samples and errors of the right dataset."""
+"""Mixtures of datasets: their draws, tasks and classes."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,38 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.annotations import FOLDERS, AnnotatedSource, truth
 from helpers.datasets import flip_bit, list_column
 from helpers.images import decode, png
+from helpers.options import convert_options
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
-from stoker.augment import RandomHorizontalFlip, Resize
+from stoker.augment import Letterbox, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixture import Mixture, mix
+
+COLUMNS = ("image", "row", "dataset", "label", "key")
+
+
+@pytest.fixture
+def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
+    """Three datasets with 20, 6 and 4 samples, in both containers."""
+    payloads = [make_jpeg(i) for i in range(30)]
+    parts = payloads[:20], payloads[20:26], payloads[26:]
+    kinds = "tfrecord", "lmdb", "tfrecord"
+    return [
+        make_dataset(kind, part, 2, name=f"dataset {i}")
+        for i, (kind, part) in enumerate(zip(kinds, parts, strict=True))
+    ]
+
+
+@pytest.fixture
+def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
+    """``load(dataset, **options)``: an ImageLoader of a dataset or mixture."""
+    defaults = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
+    return lambda dataset, **options: open_loader(dataset, **{**defaults, **options})
 
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
@@ -257,3 +282,147 @@ def test_a_mask_comes_from_the_right_dataset(tmp_path: Path) -> None:
         )
     mixture = mix([(folder, 1) for folder in folders])
     assert [int(decode(mixture.mask(position))[0, 0]) for position in range(3)] == [0, 1, 2]
+
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def by_format(tmp_path: Path) -> dict[str, Path]:
+    """COCO's objects with keypoints and polygons; VOC's with run lengths and class masks; boxes alone."""
+    converted = {}
+    for name in ("coco", "voc SegmentationObject", "yolo"):
+        source = FOLDERS[name](tmp_path / f"source {name}")
+        converted[name.split()[0]] = convert(source, tmp_path / name.split()[0])
+    return converted
+
+
+def convert(source: AnnotatedSource, target: Path) -> Path:
+    stoker.convert(source.src, target, **convert_options(source.options))
+    return target
+
+
+def test_objects_of_polygons_and_of_run_lengths_share_a_column_of_masks(by_format: dict[str, Path]) -> None:
+    mixture = stoker.mix([(by_format["coco"], 1), (by_format["voc"], 1)])
+    assert mixture.tasks == {"boxes", "instances"}
+    voc, coco = (by_format["voc"],), (by_format["coco"],)
+    assert mixture.left_out == {"keypoints": voc, "image_id": voc, "segmentation": coco}
+    assert repr(mixture).endswith("; without image_id, keypoints, segmentation>")
+    columns = ("image", "boxes", "box_labels", "masks", "segmentation")
+    with stoker.ImageLoader(mixture, batch_size=6, columns=columns, transforms=[Letterbox(120)]) as loader:
+        batch = next(iter(loader))
+    for boxes, masks in zip(batch.boxes, batch.masks, strict=True):
+        areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+        np.testing.assert_allclose(masks.sum(axis=(1, 2)), areas, rtol=0.05)
+    names = [{mixture.classes[label] for label in labels} for labels in batch.box_labels]
+    assert names == [{"person", "car"}] * 6
+
+
+def test_a_column_that_one_dataset_lacks_names_this_dataset(by_format: dict[str, Path]) -> None:
+    mixture = stoker.mix([(folder, 1) for folder in by_format.values()])
+    assert mixture.tasks == {"boxes"}
+    with pytest.raises(
+        ConfigError, match=r"no 'masks', which \S+yolo lacks; a mixture has the columns"
+    ) as caught:
+        stoker.ImageLoader(mixture, batch_size=2, columns=("image", "masks"), transforms=[Letterbox(64)])
+    assert "box_labels" in str(caught.value)
+
+
+def test_masks_of_classes_mix_with_objects_without_a_column_of_labels(
+    by_format: dict[str, Path], tmp_path: Path
+) -> None:
+    source = tmp_path / "source voc SegmentationObject"
+    masks = convert(
+        AnnotatedSource(source / "JPEGImages", {"masks": source / "SegmentationClass"}), tmp_path / "masks"
+    )
+    mixture = stoker.mix([(masks, 1), (by_format["voc"], 1)])
+    assert (mixture.tasks, mixture.classes) == ({"segmentation"}, ())
+    columns = ("image", "segmentation")
+    with stoker.ImageLoader(mixture, batch_size=6, columns=columns, transforms=[Letterbox(64)]) as loader:
+        assert set(np.unique(next(iter(loader)).segmentation)) == {0, 7, 15, 255}
+
+
+def test_keypoints_with_different_names_are_refused(by_format: dict[str, Path], tmp_path: Path) -> None:
+    source = FOLDERS["coco"](tmp_path / "other")
+    content = truth()
+    for category in content["categories"]:
+        category["keypoints"] = ["head", "tail"]
+    source.src.write_text(json.dumps(content))
+    other = convert(source, tmp_path / "tails")
+    with pytest.raises(ConfigError, match="have different meanings: keypoints and swap differ"):
+        stoker.mix([(by_format["coco"], 1), (other, 1)])
+    assert stoker.mix([(by_format["yolo"], 1), (other, 1)]).tasks == {"boxes"}
+
+
+def named(folder: Path, *classes: str) -> Dataset:
+    """The dataset with other names of classes."""
+    dataset = stoker.open(folder)
+    object.__setattr__(dataset.manifest, "classes", classes)
+    return dataset
+
+
+def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    renamed = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
+    mixture = mix([(folders[0], 1), *((dataset, 1) for dataset in renamed)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
+    assert mixture.num_classes == 5
+    names = [mixture.classes[label] for label in mixture.column("label")]
+    assert names[:20] == [("cat", "dog", "eel")[i % 3] for i in range(20)]
+    assert names[20:26] == ["fox", "cat", "owl"] * 2
+    assert names[26:] == ["owl", "fox", "cat", "owl"]
+    assert mixture.values("label", [27, 0, 20]).tolist() == [3, 0, 3]
+    for batch in load(mixture, shuffle=True):
+        assert batch.label.tolist() == mixture.values("label", batch.row).tolist()
+    assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
+
+
+def test_merged_classes_are_part_of_a_state(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
+    pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
+    state = load(mix(pair)).state_dict()
+    load(mix(pair)).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="dataset was"):
+        load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
+
+
+def test_classes_that_cannot_be_merged_are_refused(folders: list[Path]) -> None:
+    for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
+        with pytest.raises(ConfigError, match=message) as caught:
+            mix([(folders[0], 1), (named(folders[1], *classes), 1)])
+        assert caught.value.path == str(folders[1])
+    mixture = mix([(folders[0], 1), (named(folders[1], "fox", "cat"), 1)])
+    with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as caught:
+        mixture.column("label")
+    assert caught.value.path == str(folders[1])
+    with pytest.raises(DatasetError, match="labels go from -1 to 1"):
+        mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
+
+
+def test_images_and_text_are_not_mixed(tmp_path: Path, folders: list[Path]) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
+    with pytest.raises(ConfigError, match="hold image and text"):
+        mix([(folders[0], 1), (tmp_path / "text", 1)])
+    with pytest.raises(ConfigError, match="ImageLoader reads image, but this dataset holds text"):
+        stoker.ImageLoader(mix([(tmp_path / "text", 1)]), batch_size=1)
+
+
+def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    several = {
+        "label": list_column([[0, 1], [], [2]], pa.int64()),
+        "object_boxes": list_column([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
+        "object_labels": list_column([[2, 0], [], [1]], pa.int64()),
+    }
+    payloads = [make_jpeg(i) for i in range(3)]
+    first, other = (pack_images(payloads, **several) for _ in range(2))
+    second = named(other, "eel", "fox", "dog")
+    mixture = mix([(first, 1), (second, 1)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox")
+    assert mixture.annotations([3, 0, 5]).labels.tolist() == [1, 2, 2, 0, 3]
+    assert mixture.lists("object_labels", [5, 0]).values.tolist() == [3, 2, 0]
+    with stoker.ImageLoader(mixture, batch_size=6, transforms=[Resize((4, 4))], columns=("label",)) as loader:
+        labels = {tuple(np.flatnonzero(row)) for batch in loader for row in batch.label}
+    assert labels == {(0, 1), (), (2,), (2, 3), (1,)}

@@ -1,24 +1,27 @@
-"""Passes over a loader: how they follow each other, end, and resume."""
+"""Loaders: their passes, states, errors and threads."""
 
 from __future__ import annotations
 
 import gc
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.datasets import flip_bit
 from helpers.loaders import rows_of
 from helpers.processes import wait_until
+from helpers.shards import write_shards
 
-from stoker import ImageLoader
-from stoker.augment import RandomGrayscale, RandomResizedCrop
-from stoker.errors import CheckpointError, LoaderClosedError
+from stoker import ImageLoader, TextLoader
+from stoker.augment import RandomGrayscale, RandomResizedCrop, Resize
+from stoker.errors import CheckpointError, CorruptRecordError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
+from stoker.pipeline.adapters import LoaderView
 from stoker.pipeline.images import image_pipeline
 from stoker.pipeline.order.orders import BlockShuffle
 
@@ -267,3 +270,154 @@ class TestState:
         loader.load_state_dict(state)
         loader.set_epoch(np.int64(2))
         assert loader.state_dict()["epoch"] == 2
+
+
+@pytest.fixture
+def folder(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> Path:
+    return make_dataset(payloads=[make_jpeg(i) for i in range(20)])
+
+
+def load(folder: Path, **options: Any) -> ImageLoader:
+    defaults = {"batch_size": 2, "columns": ("row",), "shuffle": True, "num_threads": 1}
+    return ImageLoader(folder, transforms=[Resize((8, 8))], **{**defaults, **options})
+
+
+def receive(batches: Iterable[Any], received: list[int]) -> None:
+    for batch in batches:
+        received += batch.row.tolist()
+
+
+def epochs(loader: ImageLoader | TextLoader, n: int) -> list[list[int]]:
+    """Rows of the next ``n`` epochs."""
+    orders: list[list[int]] = []
+    for _ in range(n):
+        orders.append([])
+        receive(loader, orders[-1])
+    return orders
+
+
+@pytest.mark.parametrize("position", [0, 8, 18])
+@pytest.mark.parametrize("view", [iter, LoaderView])
+def test_the_next_pass_continues_where_an_error_stopped_one(
+    folder: Path, position: int, view: Callable[[ImageLoader], Iterable[Any]]
+) -> None:
+    with load(folder) as whole:
+        orders = epochs(whole, 2)
+    damaged = open_dataset(folder)
+    flip_bit(damaged, orders[0][position])
+    received: list[int] = []
+    with load(folder) as loader:
+        batches = view(loader)
+        for _ in range(2):  # the damage is there the second time, too
+            with pytest.raises(CorruptRecordError):
+                receive(batches if view is LoaderView else iter(loader), received)
+            assert received == orders[0][:position]
+            assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (0, position)
+        flip_bit(damaged, orders[0][position])
+        receive(batches if view is LoaderView else iter(loader), received)
+        assert received == orders[0]
+        assert epochs(loader, 1) == orders[1:]
+
+
+def test_an_iterator_that_an_error_stopped_raises_instead_of_ending(folder: Path) -> None:
+    flip_bit(open_dataset(folder), 8)
+    with load(folder, shuffle=False) as loader:
+        batches = iter(loader)
+        with pytest.raises(CorruptRecordError):
+            receive(batches, [])
+        with pytest.raises(LoaderClosedError, match="by a newer pass or by an error"):
+            next(batches)
+
+
+def test_an_epoch_that_is_set_after_an_error_runs_from_its_beginning(folder: Path) -> None:
+    with load(folder) as whole:
+        orders = epochs(whole, 1)
+    damaged = open_dataset(folder)
+    flip_bit(damaged, orders[0][8])
+    with load(folder) as loader:
+        with pytest.raises(CorruptRecordError):
+            receive(loader, [])
+        flip_bit(damaged, orders[0][8])
+        loader.set_epoch(0)
+        assert epochs(loader, 1) == orders
+
+
+def test_the_next_pass_over_text_continues_where_an_error_stopped_one(tmp_path: Path) -> None:
+    folder = write_shards(tmp_path)
+    options: dict[str, Any] = {"batch_size": 2, "columns": ("row",), "shuffle": True, "fields": ("q",)}
+    with TextLoader(folder, **options) as whole:
+        orders = epochs(whole, 2)
+    damaged, row = open_dataset(folder), orders[0][len(orders[0]) // 2]
+    flip_bit(damaged, row)
+    received: list[int] = []
+    with TextLoader(folder, **options) as loader:
+        with pytest.raises(CorruptRecordError):
+            receive(loader, received)
+        assert 0 < len(received) < len(orders[0])
+        flip_bit(damaged, row)
+        receive(loader, received)
+        assert [received, *epochs(loader, 1)] == orders
+
+
+def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[..., ImageLoader]) -> None:
+    loader = load(batch_size=2, shuffle=True)
+    for epoch in range(1, 6):
+        batches = iter(loader)
+        received: list[Any] = []
+        threads = [threading.Thread(target=lambda: received.extend(batches)) for _ in range(4)]  # noqa: B023
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(rows_of(received)) == list(range(61))
+        assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (epoch, 0)
+
+
+def test_a_pass_of_another_thread_ends_one_that_is_just_beginning(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two share no batch, and none of them sees an empty epoch or the other's.
+
+    The patch begins the other pass inside the first one's beginning, which no schedule of threads ensures.
+    """
+    loader, epoch = load(shuffle=True), rows_of(load(shuffle=True))
+    received: list[int] = []
+    other = threading.Thread(target=lambda: received.extend(rows_of(loader)))
+    make = ImageLoader.producer
+
+    def begin_the_other(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        other.start()
+        other.join(0.5)  # for ever if it waits for this pass, as it should
+        return make(*arguments)
+
+    monkeypatch.setattr(ImageLoader, "producer", begin_the_other)
+    batches = iter(loader)
+    other.join(60)
+    assert received == epoch
+    with pytest.raises(LoaderClosedError, match="newer pass"):
+        next(batches)
+    assert loader.state_dict()["epoch"] == 1
+
+
+def test_a_pass_that_begins_at_the_end_of_another_loses_no_batch(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a pass keeps batches that were made ahead. They must not replace those of the newer pass.
+
+    The patch begins the newer pass at that moment, which no schedule of threads ensures.
+    """
+    loader, again = load(shuffle=True), load(shuffle=True)
+    epochs = [rows_of(again) for _ in range(3)]
+    newer: list[Any] = []
+    keep = ImageLoader._keep
+
+    def begin_a_newer_pass(*arguments: Any) -> None:
+        monkeypatch.undo()
+        newer.append(iter(loader))
+        keep(*arguments)
+
+    monkeypatch.setattr(ImageLoader, "_keep", begin_a_newer_pass)
+    assert rows_of(loader) == epochs[0]
+    assert next(newer[0]).row.tolist() == epochs[1][:16]
+    assert rows_of(loader) == epochs[2]

@@ -1,0 +1,403 @@
+"""Ranks of processes, as arguments, frameworks and launchers state them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers.cluster import HOROVOD, MPICH, OPEN_MPI, OTHERS, SLURM, TORCHRUN, set_all, tf_config
+from helpers.warm_python import WarmPython
+
+from stoker import ImageLoader
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.ranks import Process, check_ranks, find_process
+from stoker.pipeline.options import Ranks
+from stoker.pipeline.order.orders import FullShuffle
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in {*TORCHRUN, *OTHERS}:
+            monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+
+
+WORKER = """
+import json, sys
+import stoker
+from stoker.augment import Resize
+from stoker.pipeline.execution.ranks import find_process
+
+loader = stoker.ImageLoader(
+    sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True
+)
+ranks = find_process()
+print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolist() for batch in loader]]))
+"""
+
+
+def torch_distributed(initialized: bool) -> SimpleNamespace:
+    """A stand-in for the module torch.distributed."""
+    return SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: initialized,
+        get_rank=lambda: 9,
+        get_world_size=lambda: 10,
+    )
+
+
+def jax_distributed(initialized: bool) -> SimpleNamespace:
+    """A stand-in for JAX."""
+    return SimpleNamespace(
+        distributed=SimpleNamespace(is_initialized=lambda: initialized),
+        process_index=lambda: 2,
+        process_count=lambda: 3,
+    )
+
+
+@pytest.mark.parametrize("framework", ["torch.distributed", "JAX"])
+def test_a_loader_made_before_the_processes_are_connected_is_refused(
+    monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
+) -> None:
+    early, with_rank = load(), load(rank=0, world_size=1)
+    if framework == "JAX":
+        monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    else:
+        monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    now = find_process()
+    message = f"rank 0 of 1 (one process), but {framework} now says rank {now.rank} of {now.world_size}"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        iter(early)
+    assert len(next(iter(with_rank)).row) == 16
+    assert len(load()) == len(list(load()))
+
+
+@pytest.mark.parametrize("ranks", [Process(1, 3), Process(2, 4)])
+def test_a_loader_of_another_rank_or_world_size_is_refused(
+    monkeypatch: pytest.MonkeyPatch, ranks: Process
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    check_ranks(Process(2, 3))
+    with pytest.raises(ConfigError, match=f"made as rank {ranks.rank} of {ranks.world_size}.* rank 2 of 3"):
+        check_ranks(ranks)
+
+
+def test_numpy_integers_become_python_integers() -> None:
+    ranks = find_process(Ranks(np.int64(1), np.int32(2)))  # type: ignore[arg-type]  # as users compute them
+    assert [type(ranks.rank), type(ranks.world_size)] == [int, int]
+
+
+@pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
+def test_the_local_rank_comes_from_the_launcher_whatever_gives_the_rank(
+    monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+) -> None:
+    set_all(monkeypatch, launcher)
+    expected = find_process()
+    local = expected.local_rank, expected.local_world_size
+    assert find_process(Ranks(0, 2)) == Process(0, 2, *local, "given")
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_process() == Process(9, 10, *local, "torch.distributed")
+    monkeypatch.delitem(sys.modules, "torch.distributed")
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    assert find_process() == Process(2, 3, *local, "JAX")
+
+
+def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
+    monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
+    assert find_process() == Process(9, 10, 5, 1, "torch.distributed")
+    assert find_process(Ranks(0, 2)) == Process(0, 2, 5, 1, "given")
+    set_all(monkeypatch, TORCHRUN)
+    assert find_process().local_rank == 1
+    cuda.is_initialized = lambda: False
+    monkeypatch.delenv("LOCAL_RANK")
+    assert find_process().local_rank == 0
+
+
+def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_process(Ranks(1, 2)) == Process(1, 2, 1, 4, "given")
+
+
+@pytest.mark.parametrize("arguments", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
+def test_rank_and_world_size_must_fit_each_other(arguments: tuple[int | None, int | None]) -> None:
+    with pytest.raises(ConfigError, match=r"only one of rank and world_size|0\.\.world_size-1"):
+        find_process(Ranks(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "expected"),
+    [
+        ("torch.distributed", torch_distributed, Process(9, 10, 1, 4, "torch.distributed")),
+        ("jax", jax_distributed, Process(2, 3, 1, 4, "JAX")),
+    ],
+)
+def test_an_initialised_framework_takes_precedence_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[bool], SimpleNamespace], expected: Process
+) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, module, make(True))
+    assert find_process() == expected
+    monkeypatch.setitem(sys.modules, module, make(False))
+    assert find_process().source == "torchrun"
+
+
+def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
+    assert find_process() == Process()
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    assert find_process() == Process()
+
+
+def test_processes_that_a_launcher_started_share_the_global_batch(
+    thumbnails: Path, warm_python: WarmPython
+) -> None:
+    """Three ranks on two machines: two on the first, one on the second."""
+    running = []
+    for rank, (machine, local_rank) in enumerate([(0, 0), (0, 1), (1, 0)]):
+        values = rank, 3, local_rank, "2,1"
+        launcher = dict(zip(SLURM, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
+        running.append(warm_python.start(WORKER, thumbnails, environment=launcher))
+    outputs = [json.loads(process.output()) for process in running]
+    assert [(launcher, local) for launcher, local, _, _ in outputs] == [
+        ("Slurm", 0),
+        ("Slurm", 1),
+        ("Slurm", 0),
+    ]
+    assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(outputs))
+    order = FullShuffle(61).positions(0, np.arange(61)).tolist()
+    steps = list(zip(*(batches for _, _, _, batches in outputs), strict=True))
+    together = [sorted(row for batch in step for row in batch) for step in steps]
+    assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]
+
+
+def test_replicate_gives_successive_processes_the_same_rank() -> None:
+    processes = [find_process(Ranks(rank, 6, replicate=3)) for rank in range(6)]
+    assert [(process.rank, process.world_size) for process in processes] == [(0, 2)] * 3 + [(1, 2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"rank": 0, "world_size": 6, "replicate": 4}, "replicate=4 does not divide the number"),
+        ({"replicate": 0}, "replicate must be at least 1"),
+        ({"mesh": "dp"}, "mesh must be a DeviceMesh of PyTorch, found str"),
+        ({"mesh": "dp", "replicate": 2}, "Leave out rank, world_size and replicate"),
+        ({"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))}, "is not in the mesh"),
+    ],
+)
+def test_meshes_and_replication_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        find_process(Ranks(**arguments))  # type: ignore[arg-type]  # as given
+
+
+def test_without_a_launcher_there_is_one_process() -> None:
+    assert find_process() == Process(0, 1, 0, 1, "one process")
+
+
+@pytest.mark.parametrize(
+    ("launchers", "expected"),
+    [
+        ([TORCHRUN], Process(5, 8, 1, 4, "torchrun")),
+        ([HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+        ([OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([SLURM], Process(6, 8, 2, 4, "Slurm")),
+        ([MPICH], Process(3, 4, 1, 2, "PMI")),
+        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Process(3, 4, 0, 1, "PMI")),
+        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Process(6, 8, 2, 4, "PMI")),
+        ([MPICH, SLURM], Process(3, 4, 1, 2, "PMI")),
+        ([{"PMIX_RANK": "3"}, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([{"PMIX_RANK": "6"}, SLURM], Process(6, 8, 2, 4, "Slurm")),
+        ([{"PMIX_RANK": "0"}], Process(0, 1, 0, 1, "one process")),
+        ([SLURM, OPEN_MPI], Process(3, 4, 1, 2, "Open MPI")),
+        ([OPEN_MPI, HOROVOD], Process(2, 3, 0, 1, "Horovod")),
+        ([HOROVOD, TORCHRUN, SLURM], Process(5, 8, 1, 4, "torchrun")),
+    ],
+)
+def test_ranks_come_from_the_variables_of_the_launcher(
+    monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Process
+) -> None:
+    set_all(monkeypatch, *launchers)
+    assert find_process() == expected
+
+
+def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
+    assert find_process() == Process()
+
+
+@pytest.mark.parametrize(
+    ("variables", "missing"),
+    [
+        ({"RANK": "3"}, "WORLD_SIZE"),
+        ({"RANK": "0"}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "RANK"),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "RANK"),
+        ({"GLOBAL_RANK": "1"}, "RANK"),
+        ({"WORLD_SIZE": "2", "GLOBAL_RANK": "1"}, "RANK"),
+        ({"LOCAL_RANK": "1"}, "RANK"),
+        ({"HOROVOD_RANK": "0"}, "HOROVOD_SIZE"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK"),
+        ({"PMI_RANK": "1"}, "PMI_SIZE"),
+        ({"RANK": "1", **SLURM}, "WORLD_SIZE"),
+    ],
+)
+def test_half_set_variables_are_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], missing: str
+) -> None:
+    """Otherwise every rank would be one process, and draw the same samples."""
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=rf"sets {next(iter(variables))}.* but not {missing}\b"):
+        find_process()
+    assert find_process(Ranks(0, 2)).world_size == 2
+
+
+@pytest.mark.parametrize(
+    "variables", [{"WORLD_SIZE": "1"}, {"WORLD_SIZE": "1", "LOCAL_RANK": "0"}, {"LOCAL_RANK": "0"}]
+)
+def test_variables_of_one_process_need_no_others(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    set_all(monkeypatch, variables)
+    assert find_process() == Process()
+
+
+def test_half_set_variables_are_accepted_beside_a_launcher_with_the_same_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
+    assert find_process() == Process(6, 8, 2, 4, "Slurm")
+    set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
+    assert find_process().source == "torchrun"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "node", "expected"),
+    [
+        ("4(x2)", "1", 4),
+        ("2(x3),1", "2", 2),
+        ("2(x3),1", "3", 1),
+        ("3,2", "0", 3),
+        ("3,2", "1", 2),
+        ("3,2", "7", 2),
+        ("3,2", None, 3),
+        ("5", "7", 5),
+    ],
+)
+def test_slurms_tasks_per_node_give_the_local_world_size(
+    monkeypatch: pytest.MonkeyPatch, tasks: str, node: str | None, expected: int
+) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": tasks})
+    if node is not None:
+        monkeypatch.setenv("SLURM_NODEID", node)
+    assert find_process().local_world_size == expected
+
+
+@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
+def test_refuses_values_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": text})
+    with pytest.raises(
+        ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
+    ):
+        find_process()
+
+
+@pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
+def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
+    with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
+        find_process()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({**TORCHRUN, "RANK": "5", "WORLD_SIZE": "2"}, "rank 5 of 2: RANK and WORLD_SIZE"),
+        ({**TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2: RANK and WORLD_SIZE"),
+        ({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0: RANK and WORLD_SIZE"),
+        ({**MPICH, "PMI_SIZE": "2"}, "rank 3 of 2: PMI_RANK and PMI_SIZE"),
+    ],
+)
+def test_a_rank_outside_the_world_size_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=message) as caught:
+        find_process()
+    assert "Unset" in str(caught.value)
+
+
+def test_a_rank_of_pmix_without_a_world_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMIX_RANK", "3")
+    with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), but no number of ranks"):
+        find_process()
+    assert find_process(Ranks(3, 4)).rank == 3
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (tf_config("worker", 1, worker=3), (1, 3)),
+        (tf_config("worker", "2", worker=3), (2, 3)),
+        (tf_config("chief", worker=2, chief=1), (0, 3)),
+        (tf_config("worker", 1, worker=2, chief=1), (2, 3)),
+        (tf_config("worker", 0, worker=2, evaluator=1), (0, 2)),
+        (tf_config("evaluator", worker=2, chief=1), (0, 1)),
+        (tf_config("worker", worker=1), (0, 1)),
+        (tf_config(None, worker=1), (0, 1)),
+    ],
+)
+def test_tf_config_gives_rank_and_world_size(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
+) -> None:
+    set_all(monkeypatch, variables)
+    assert find_process() == Process(*expected, 0, 1, "TF_CONFIG")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', '{"environment": "cloud"}'])
+def test_a_tf_config_without_a_cluster_is_one_process(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    assert find_process() == Process()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"TF_CONFIG": "{"}, "TF_CONFIG cannot be read"),
+        ({"TF_CONFIG": "[1]"}, "TF_CONFIG cannot be read"),
+        ({"TF_CONFIG": '{"cluster": {"worker": 2}}'}, "TF_CONFIG cannot be read"),
+        (tf_config(None, worker=2), "names 2 workers and no task"),
+        (tf_config("worker", "two", worker=2), "TF_CONFIG cannot be read"),
+        (tf_config("worker", 2, worker=2), "rank 2 of 2"),
+        (tf_config("worker", -1, worker=2), "rank -1 of 2"),
+        (tf_config("worker", 0, worker=2, ps=1), "parameter servers"),
+        (tf_config("ps", 0, worker=1, ps=1), "parameter servers"),
+    ],
+)
+def test_a_tf_config_that_names_no_rank_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=message):
+        find_process()
+
+
+def test_torchrun_takes_precedence_over_tf_config_and_tf_config_over_slurm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
+    assert find_process() == Process(1, 3, 2, 4, "TF_CONFIG")
+    set_all(monkeypatch, TORCHRUN)
+    assert find_process().source == "torchrun"

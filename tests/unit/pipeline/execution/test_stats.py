@@ -1,0 +1,294 @@
+"""Statistics of loaders, the stages of their work, and traces."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from stoker import ImageLoader, _native
+from stoker.augment import RandomResizedCrop
+from stoker.pipeline.execution import stats
+from stoker.pipeline.execution import stats as nvtx_ranges
+from stoker.pipeline.execution import stats as stages
+from stoker.pipeline.execution.pipeline import FinishedBatch
+from stoker.pipeline.execution.stats import MakerStats, StageTimes, StatsTotals, Trace, Traffic, traced
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the clock, as the only number of a list; the patches stand for seconds that pass."""
+    time = [100.0]
+    for module in (stages, stats):
+        monkeypatch.setattr(module, "perf_counter", lambda: time[0])
+    return time
+
+
+def test_statistics_before_the_first_pass_are_zero() -> None:
+    result = StatsTotals().stats()
+    assert (result.samples, result.seconds, result.samples_per_second, result.waited_share) == (0, 0, 0, 0)
+    assert result.verdict == "Nothing has been loaded yet."
+
+
+def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
+    totals = StatsTotals()
+    totals.begin()
+    now[0] += 5
+    totals.begin()
+    totals.samples, totals.batches, totals.waited = 100, 10, 2.5
+    now[0] += 5
+    result = totals.stats()
+    assert result.seconds == 10
+    assert result.samples_per_second == 10
+    assert result.waited_share == 0.25
+    totals.waited = 10.1  # two threads that share a pass can wait at once
+    assert totals.stats().waited_share == 1
+
+
+def test_bad_keys_are_bounded_and_counts_are_not() -> None:
+    totals = StatsTotals()
+    for i in range(0, 1500, 3):
+        totals.receive(FinishedBatch(([1, 2],), 2, skipped=3, bad_keys=tuple(f"k{i + k}" for k in range(3))))
+    result = totals.stats()
+    assert (result.skipped, result.batches, result.samples) == (1500, 500, 1000)
+    assert result.bad_keys == tuple(f"k{i}" for i in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("waited", "busy", "words"),
+    [
+        (0.4, "executing", "The step is the limit: the loop waited 4.0% of the time for data."),
+        (5.0, "planning", "larger batches"),
+        (5.0, "executing", "more threads"),
+        (5.0, "fetching", "stoker stage"),
+        (5.0, "handing over", "fewer columns"),
+        (5.0, "copying", "smaller dtype"),
+    ],
+)
+def test_the_verdict_names_the_limit_and_a_cure(
+    now: list[float], waited: float, busy: str, words: str
+) -> None:
+    totals = StatsTotals()
+    totals.begin()
+    now[0] += 10
+    totals.batches, totals.waited = 1, waited
+    totals.worker.seconds = {"idle": 9.0, busy: 4.0}
+    assert ("fetching" in totals.stats().producer) is (busy == "fetching")
+    verdict = totals.stats().verdict
+    assert words in verdict
+    if waited > 1:
+        assert verdict.startswith("The loader is the limit: the loop waited 50% of the time for data.")
+
+
+def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -> None:
+    totals = StatsTotals()
+    totals.begin()
+    finished = FinishedBatch(([1, 2],), 2)
+
+    def batch(waited: float) -> None:
+        now[0] += waited
+        totals.wait(now[0] - waited, now[0])
+        totals.receive(finished)
+
+    batch(5.0)
+    assert totals.stats().verdict.startswith("One batch of data alone does not show")
+    now[0] += 1
+    batch(0.25)
+    now[0] += 8.75
+    result = totals.stats()
+    assert (result.waited, result.waited_share) == (5.25, 0.35)
+    assert result.verdict.startswith("The step is the limit: the loop waited 2.5% of the time")
+    totals.begin()
+    batch(7.0)
+    now[0] += 3
+    assert "the loop waited 70% of the time" in totals.stats("pass").verdict, "a later wait counts"
+
+
+@pytest.mark.parametrize(
+    ("engine", "slow_steps", "custom_steps", "words"),
+    [
+        ("native", (), ("Scratch",), "Reading, decoding and the step Scratch in Python take the time: use"),
+        ("native", (), (), "(engine 'native'). Reading, decoding and augmentation take the time: use more"),
+        ("reference", (), (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
+        (
+            "reference",
+            ("Blot", "Scratch"),
+            (),
+            "The slow engine 'reference' runs all transforms, because only it executes the steps Blot and "
+            "Scratch before another step: move them after all other steps, or write them as",
+        ),
+    ],
+)
+def test_the_verdict_names_the_engine_and_the_steps_that_cost(
+    now: list[float], engine: str, slow_steps: tuple[str, ...], custom_steps: tuple[str, ...], words: str
+) -> None:
+    """It advised more threads where one step had moved all images to the slow engine."""
+    totals = StatsTotals(engine=engine, slow_steps=slow_steps, custom_steps=custom_steps)
+    totals.begin()
+    now[0] += 10
+    totals.batches, totals.waited, totals.worker.seconds = 1, 5.0, {"executing": 4.0}
+    verdict = totals.stats().verdict
+    assert words in verdict
+    assert ("threads" in verdict) == (engine == "native")
+
+
+def test_the_verdict_names_the_datasets(now: list[float]) -> None:
+    totals = StatsTotals(engine="native")
+    totals.begin()
+    now[0] += 10
+    totals.batches = 1
+    for stores, words in (
+        (("shards/a",), "for data of shards/a (engine 'native')."),
+        (("shards/a", "s3://bucket/b"), "for data of shards/a and s3://bucket/b (engine 'native')."),
+        (("shards/a", "b", "c"), "for data of shards/a and 2 other datasets (engine 'native')."),
+    ):
+        assert words in replace(totals.stats(), stores=stores).verdict
+
+
+def test_the_rate_of_a_maker_goes_from_its_first_request_to_its_latest_answer() -> None:
+    traffic = Traffic()
+    traffic.add_batches("local", 1, samples=30, size=100, asked=10.0, received=12.0)
+    traffic.add_batches("local", 1, samples=20, size=50, asked=11.0, received=15.0)
+    assert traffic.makers() == (MakerStats("local", 2, 50, 10.0, 150, 3.0),)
+
+
+def test_the_time_of_an_inner_stage_does_not_count_for_the_outer_one(now: list[float]) -> None:
+    times = StageTimes()
+    with times.stage("planning"):
+        now[0] += 1
+        with times.stage("fetching"):
+            now[0] += 10
+        now[0] += 2
+    with suppress(OSError), times.stage("fetching"):
+        now[0] += 5
+        raise OSError
+    assert times.seconds == {"planning": 3, "fetching": 15}
+
+
+def test_a_trace_has_the_stages_that_end_while_it_runs(now: list[float], tmp_path: Path) -> None:
+    times, file = StageTimes(), tmp_path / "trace.json"
+    with times.stage("before"):
+        now[0] += 1
+    with traced(times, file), times.stage("planning"):
+        now[0] += 3
+    with times.stage("after"):
+        now[0] += 1
+    thread, shown = json.loads(file.read_text())["traceEvents"]
+    assert (thread["ph"], thread["name"], thread["args"]) == ("M", "thread_name", {"name": "MainThread"})
+    assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 0, 3e6)
+    assert (shown["pid"], shown["tid"]) == (thread["pid"], thread["tid"])
+
+
+def test_a_stage_is_a_range_of_nvtx_and_of_a_running_profiler_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The profiler got no ranges once nvtx was imported."""
+    shown: list[str] = []
+
+    @contextmanager
+    def show(kind: str, name: str) -> Iterator[None]:
+        shown.append(f"{kind} {name}")
+        yield
+        shown.append(f"{kind} ends")
+
+    nvtx = SimpleNamespace(annotate=lambda name, domain: show(domain, name))
+    record = SimpleNamespace(record_function=lambda name: show("torch", name))
+    monkeypatch.setitem(sys.modules, "nvtx", nvtx)
+    monkeypatch.setitem(sys.modules, "torch.profiler", record)
+    for enabled in (False, True):
+        monkeypatch.setitem(
+            sys.modules, "torch.autograd.profiler", SimpleNamespace(_is_profiler_enabled=enabled)
+        )
+        with StageTimes().stage("planning"):
+            shown.append("work")
+    alone = ["stoker stoker.planning", "work", "stoker ends"]
+    assert shown[:3] == alone
+    assert shown[3:] == [
+        "stoker stoker.planning",
+        "torch stoker.planning",
+        "work",
+        "torch ends",
+        "stoker ends",
+    ]
+
+
+def test_a_trace_holds_a_bounded_number_of_events(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json", most=2)
+    for number in range(5):
+        trace.add("planning", number, number + 1)
+    trace.write()
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1 + 2
+
+
+def test_a_trace_of_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
+    with ImageLoader(thumbnails, batch_size=16, transforms=[RandomResizedCrop(8)]) as loader:
+        with loader.trace(tmp_path / "trace.json"):
+            assert len(list(loader)) == 4
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    stages: dict[str, list[str]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            stages.setdefault(tracks[event["tid"]], []).append(event["name"])
+    consumer = stages.pop("MainThread")
+    assert set(consumer) == {"waiting"}
+    assert len(consumer) == 5  # four batches, and the end of the pass
+    (worker,) = [names for track, names in stages.items() if not track.startswith("stoker-native")]
+    assert [worker.count(name) for name in ("executing", "handing over", "copying")] >= [4, 4, 4]
+    assert worker.count("planning") >= 5
+
+
+RANGES: list[tuple[int, str]] = []
+"""The names of ranges that began, and "end" for each end, with their threads."""
+
+
+def record_range(name: str) -> int:
+    RANGES.append((threading.get_native_id(), name))
+    return 0
+
+
+# They stay as long as the process runs, like the functions of a library.
+PUSH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(lambda name: record_range(name.decode()))
+POP = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: record_range("end"))
+
+
+def test_native_threads_show_each_stage_of_each_sample(
+    thumbnails: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = SimpleNamespace(nvtxRangePushA=PUSH, nvtxRangePop=POP)
+    monkeypatch.setattr(nvtx_ranges, "_library", lambda: library)
+    nvtx_ranges._set_functions.cache_clear()
+
+    def load() -> None:
+        with ImageLoader(
+            thumbnails, batch_size=61, transforms=[RandomResizedCrop(8)], engine="native", num_threads=2
+        ) as loader:
+            next(iter(loader))
+
+    try:
+        load()
+        assert not RANGES, "nvtx is not imported"
+        monkeypatch.setitem(sys.modules, "nvtx", ModuleType("nvtx"))
+        load()
+    finally:
+        _native.set_range_functions(0, 0)
+        nvtx_ranges._set_functions.cache_clear()
+    shown = Counter(name for _, name in RANGES)
+    assert set(shown) == {"stoker.read", "stoker.decode", "stoker.augment", "end"}
+    assert min(shown.values()) >= 61, "the loader may have begun a second batch"
+    assert shown["end"] >= 3 * 61, "every range of a finished sample has ended"
+    assert threading.get_native_id() not in {thread for thread, _ in RANGES}
+
+
+def test_without_a_library_no_range_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvtx_ranges, "_LIBRARIES", ("libnone-of-nvtx.so",))
+    assert nvtx_ranges._library() is None
