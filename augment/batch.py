@@ -22,9 +22,8 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 from stoker.types import DType, Layout, Size
 
-from .description import Description, added
-from .distributions import symmetric_beta
-from .reference import convert
+from .steps import convert
+from .transforms.base import Description, added, symmetric_beta
 
 Samples = npt.NDArray[np.int64]
 

@@ -14,12 +14,11 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 from stoker.types import DType, Size
 
-from .description import Description
 from .geometry.boxes import Objects
 from .params import Channels, ImageParams, Parts
 from .state import TransformState, stretched_mean
 from .steps import Displace, is_custom, last_custom_names
-from .transforms.base import Transform
+from .transforms.base import Description, Transform
 from .transforms.combining import Combining, CopyPaste, Mosaic, Partners
 from .transforms.nested import NestedTransform, RandomChoice
 from .transforms.output import Form, OutputTransform, RandomErasing, ToDtype

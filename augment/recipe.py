@@ -25,8 +25,7 @@ from typing import Any, TypeVar
 from stoker.errors import ConfigError
 
 from .batch import BatchTransform
-from .description import Description
-from .transforms.base import Transform
+from .transforms.base import Description, Transform
 from .views import BlockwiseMask, RandomMask, Views
 
 AnyTransform = Transform | BatchTransform

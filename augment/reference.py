@@ -15,7 +15,7 @@ from stoker.types import DType, Layout, Size
 
 from .params import WHOLE_SHARE, Channels, Composition, ImageParams
 from .resampling import Interpolation, apply_matrix, interpolate, pick, resample
-from .steps import Displace
+from .steps import Displace, convert
 
 Array = npt.NDArray[Any]
 Float = npt.NDArray[np.float64]
@@ -153,22 +153,6 @@ def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
     """The whole pixels that a region, (4,), touches."""
     top, left, bottom, right = region.tolist()
     return math.floor(top), math.floor(left), math.ceil(bottom), math.ceil(right)
-
-
-def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
-    """Convert to the output's element type.
-
-    uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
-    bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
-    """
-    if dtype == "uint8":
-        return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
-    if dtype == "uint16":
-        return np.floor(values.clip(0, 65535) + 0.5).astype(np.uint16)
-    if dtype == "bfloat16":
-        bits = values.astype(np.float32).view(np.uint32)
-        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    return values.astype(dtype)
 
 
 def compose(

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from .color_map import ColorMap
 from .geometry.boxes import Objects
 from .params import (
     WHOLE,
@@ -37,7 +36,7 @@ from .params import (
     Warp,
 )
 from .resampling import SUPPORT, Interpolation
-from .steps import Step
+from .steps import Affine, Step
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -45,10 +44,14 @@ Bool = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
+GREY = np.array([0.2989, 0.587, 0.114])
+"""Weights of R, G and B in grey: torchvision's, ITU-R BT.601, rounded."""
+
+_UNCHANGED = np.eye(3, 7)
+"""The map that changes no colour."""
 
 MODES = ("edge", "reflect", "symmetric")
 """How padding can continue an image."""
-
 
 S = TypeVar("S", bound="_Samples")
 
@@ -368,6 +371,95 @@ def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
     matrix[:, 0, 0], matrix[:, 1, 1], matrix[:, 2, 2] = scale_x, scale_y, 1
     matrix[:, 0, 2], matrix[:, 1, 2] = shift_x, shift_y
     return matrix
+
+
+@dataclass(kw_only=True)
+class ColorMap:
+    """What happens to the colours of N images."""
+
+    # (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant, three for the
+    # mean RGB of the image
+    matrix: Float
+    # Whether ``matrix`` may add the mean RGB, even if it does so for no sample of this batch
+    uses_mean: bool = False
+    # Whether ``matrix`` may differ from the identity, even if it does so for no sample here
+    changed: bool = False
+    steps: list[Step] = field(default_factory=list)  # What happens to pixels before ``matrix``
+
+    @classmethod
+    def of(cls, n: int) -> ColorMap:
+        """Colours of ``n`` images as they come."""
+        return cls(matrix=np.tile(_UNCHANGED, (n, 1, 1)))
+
+    def take(self, rows: Rows) -> ColorMap:
+        """The colours of the samples at ``rows``, without steps."""
+        return ColorMap(matrix=self.matrix[rows], uses_mean=self.uses_mean, changed=self.changed)
+
+    def put(self, rows: Rows, taken: ColorMap) -> None:
+        """Give the samples at ``rows`` the colours ``taken``, and append the steps of ``taken``."""
+        self.matrix[rows] = taken.matrix
+        self.uses_mean |= taken.uses_mean
+        self.changed |= taken.changed
+        self.steps += [step.spread(rows, len(self.matrix)) for step in taken.steps]
+
+    def affine(self, matrix: Float) -> None:
+        """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after the colours before it."""
+        self.linear(matrix[..., :3])
+        self.offset(matrix[..., 3])
+
+    def linear(self, matrix: Float, grey_share: Float | None = None) -> None:
+        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it.
+
+        With ``grey_share``, (N,), that share of the image's mean grey at this point is added. An affine map
+        of pixels maps their mean in the same way, so an engine need only measure the mean RGB of the image
+        before all colour.
+        """
+        mean_grey = None if grey_share is None else GREY @ self.matrix
+        self.matrix = matrix @ self.matrix
+        self.changed = True
+        if mean_grey is not None and grey_share is not None:
+            mean_grey[:, 4:] += mean_grey[:, :3]
+            mean_grey[:, :3] = 0
+            self.matrix += (grey_share[:, None] * mean_grey)[:, None]
+            self.uses_mean = True
+
+    def offset(self, constant: Float) -> None:
+        """Add a constant to RGB, (3,) or (N, 3), after the colours before it."""
+        self.matrix[..., 3] += constant
+        self.changed = True
+
+    def add_steps(self, *steps: Step) -> None:
+        """Append steps that exclude each other: no sample takes two of one call.
+
+        Steps act on the colours that the transforms before them have made: the map of the samples that a
+        step is applied to is rounded here, the map of the others goes on.
+        """
+        for step in steps:
+            step.check(len(self.matrix))
+        if self.changed:
+            where = np.logical_or.reduce([step.where for step in steps])
+            changed = (self.matrix != _UNCHANGED).any(axis=(1, 2))
+            self.steps.append(Affine(where & changed, *self.parts()))
+            self.matrix = np.where(where[:, None, None], _UNCHANGED, self.matrix)
+        self.steps += steps
+
+    def parts(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+        """``color`` and ``mean_matrix`` of :class:`stoker.augment.params.ImageParams`."""
+        matrix = self.matrix.astype(np.float32)
+        color, mean_matrix = np.ascontiguousarray(matrix[:, :, :4]), np.ascontiguousarray(matrix[:, :, 4:])
+        return color, mean_matrix if self.uses_mean else None
+
+    def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
+        """Let the maps of images at which ``where``, (N,) bool, is true ignore pixels and return ``fill``.
+
+        An engine then need not treat empty images specially.
+        """
+        for i in np.flatnonzero(where).tolist():
+            pixels = fill[None, None]
+            for step in self.steps:
+                pixels = step.run(i, pixels)
+            self.matrix[i, :, 3] += (self.matrix[i, :, :3] + self.matrix[i, :, 4:]) @ pixels[0, 0]
+        self.matrix[where, :, :3] = self.matrix[where, :, 4:] = 0
 
 
 @dataclass(kw_only=True)

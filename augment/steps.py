@@ -26,7 +26,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from stoker.errors import ConfigError, EngineError
-from stoker.types import Size
+from stoker.types import DType, Size
 
 from .noise import displacement, normal_noise, quantiles
 from .resampling import pick, resample
@@ -191,6 +191,22 @@ def _changed(value: Any, change: _Change) -> Any:
 def to_uint8(values: npt.NDArray[np.float64]) -> Pixels:
     """Pixels rounded half up and clipped to 0..255."""
     return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+
+
+def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
+    """Convert to the output's element type.
+
+    uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
+    bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
+    """
+    if dtype == "uint8":
+        return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+    if dtype == "uint16":
+        return np.floor(values.clip(0, 65535) + 0.5).astype(np.uint16)
+    if dtype == "bfloat16":
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return values.astype(dtype)
 
 
 def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:

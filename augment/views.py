@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 from stoker.random import bits, derive_key, hash_words, sequence, uniform, unit_interval
 from stoker.types import Size
 
-from .description import Description, is_finite
+from .transforms.base import Description, is_finite
 
 Bools = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]

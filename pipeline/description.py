@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 import stoker
 from stoker import bucketing
-from stoker.augment.description import Description
 from stoker.augment.recipe import from_dict
+from stoker.augment.transforms.base import Description
 from stoker.formats.dataset.versions import split_version
 from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.cached_dataset import CachedDataset

@@ -1,17 +1,120 @@
-"""Base of the transforms of images: a frozen description that can decide its parameters for a batch."""
+"""Bases of transforms: arguments as data, their checks, and draws that several transforms share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from stoker.arguments import whole_number
+from stoker.errors import ConfigError
+from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 from stoker.types import Size
 
-from ..description import Description, as_pair
+from ..resampling import NAMED, Interpolation
 from ..state import TransformState
+
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+
+D = TypeVar("D", bound="Description")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Description:
+    """Arguments as data: compares by value, prints as it was written, and has a form that JSON can hold.
+
+    :mod:`stoker.augment.recipe` saves and loads it.
+    """
+
+    def __new__(cls: type[D], *_: object, **arguments: object) -> D:
+        """Refuse an argument that only torchvision's transform has, and name its replacement."""
+        check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
+        return super().__new__(cls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and all arguments, in types that JSON has; see :func:`added`."""
+        values = [(one, getattr(self, one.name)) for one in fields(self)]
+        kept = [(f.name, value) for f, value in values if not (f.metadata.get(_ADDED) and value == f.default)]
+        return {"name": type(self).__name__, **{name: _plain(value) for name, value in kept}}
+
+    def check(self, name: str, good: bool, rule: str) -> None:
+        """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
+        if not good:
+            value = getattr(self, name)
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}, found {value!r}")
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute during ``__post_init__``, such as the normal form of an argument."""
+        object.__setattr__(self, name, value)
+
+    def set_size(self, name: str = "size") -> None:
+        """Normalise a size argument, n or (height, width), to a pair."""
+        pair = as_tuple(getattr(self, name), 2)
+        good = len(pair) == 2 and all(map(is_count, pair))
+        self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
+        self.set(name, tuple(map(int, pair)))
+
+    def set_whole(
+        self, name: str, least: int | None = 1, most: int = 2**31 - 1, *, optional: bool = False
+    ) -> None:
+        """Normalise an integer within ``least`` to ``most``; None stays if ``optional``."""
+        value = getattr(self, name)
+        if value is not None or not optional:
+            self.set(name, whole_number(f"{type(self).__name__}: {name}", value, least, most))
+
+    def set_range(self, name: str, low: float, high: float, rule: str) -> None:
+        """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
+        value = as_tuple(getattr(self, name), 1)
+        good = len(value) == 2 and all(map(is_finite, value))
+        self.check(name, good and low <= value[0] <= value[1] <= high, rule)
+        self.set(name, (float(value[0]), float(value[1])))
+
+    def set_fill(self, name: str = "fill", *, optional: bool = False) -> None:
+        """Normalise a colour, a level 0..255 or three of them (RGB), to three; None stays if ``optional``."""
+        if optional and getattr(self, name) is None:
+            return
+        levels = as_tuple(getattr(self, name), 3)
+        good = len(levels) == 3 and all(map(is_finite, levels))
+        good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
+        self.check(name, good, "a level 0..255, a whole number, or three of them (RGB)")
+        self.set(name, tuple(map(int, levels)))
+
+    def set_interpolation(self, *known: Interpolation, name: str = "interpolation") -> None:
+        """Normalise the name of an :class:`Interpolation`, or torchvision's InterpolationMode.
+
+        ``known`` are the interpolations of the transform; by default it has all.
+        """
+        names = [one.name.lower() for one in known or NAMED]
+        with contextlib.suppress(KeyError):
+            self.set(name, Interpolation.of(getattr(self, name)).name.lower())
+        self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
+
+    def check_antialias(self) -> None:
+        """Raise ConfigError unless ``antialias`` of a resize is True or False, and its filter has both."""
+        antialias, interpolation = (vars(self)[name] for name in ("antialias", "interpolation"))
+        self.check("antialias", isinstance(antialias, bool), "True or False")
+        if interpolation == "lanczos" and not antialias:
+            raise ConfigError(
+                f"{type(self).__name__}: antialias must be True where the interpolation is lanczos",
+                hint="Choose bilinear or bicubic, as torchvision has it for tensors.",
+            )
+
+    def check_positive(self, name: str) -> None:
+        """Raise ConfigError unless an argument is a positive number."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and value > 0, "a positive number")
+
+    def check_probability(self, name: str = "p") -> None:
+        """Raise ConfigError unless an argument is a probability."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -32,11 +135,11 @@ class Transform(Description):
                 self.set_whole("threshold", 0, 256)
                 self.check_probability()
 
-            def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+            def params(self, state: TransformState, u: Float) -> None:
                 levels = np.full(len(u), self.threshold, np.int16)
                 state.add_steps(Solarize(u[:, 0] < self.p, levels))
 
-    :class:`..description.Description` has the checks of arguments. The state has a verb for each thing that
+    :class:`Description` has the checks of arguments. The state has a verb for each thing that
     can happen to images, where arrays over axes are (2, N), the vertical axis first:
 
     - ``size`` is the height and width so far. ``crop(origin, size)``, ``resize(size, interpolation)``,
@@ -46,7 +149,7 @@ class Transform(Description):
       ``color.offset(constant)``, (3,), change colours by a map of RGB in 0..255. Each takes one map for all
       images, or one for each with a leading axis N; images that stay as they are get the identity. The maps
       of all transforms are composed, and clipped once at the end. ``grey_share[i]`` times image i's mean grey
-      is added to each channel, which is how contrast is made. :mod:`stoker.augment.color_map` has
+      is added to each channel, which is how contrast is made. :mod:`stoker.augment.transforms.color` has
       matrices of brightness, saturation, grey, hue and permutation.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
     - ``erase(origin, size)`` overwrites a box at the end.
@@ -80,7 +183,7 @@ class Transform(Description):
         """Height and width to which it resizes all images before it warps them; None if it does not."""
         return None
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """Compose this transform onto ``state``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
         raise NotImplementedError
 
@@ -96,3 +199,130 @@ class Transform(Description):
         """Return the same transform that leaves images of ``size``; None if it gives images no size."""
         changed: Any = {"size": size}
         return replace(self, **changed) if self.sized else None
+
+
+def added(default: T) -> T:
+    """The default of an argument that a later release has added to a transform.
+
+    States of loaders leave the argument out where it has its default, so that states of earlier releases
+    stay valid.
+    """
+    value: T = field(default=default, metadata={_ADDED: True})
+    return value
+
+
+_ADDED = "added"
+
+
+def _plain(value: Any) -> Any:
+    """An argument in types that JSON has; ConfigError where it has none."""
+    if isinstance(value, Description):
+        return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if not (value is None or isinstance(value, (str, bool, int, float))):
+        raise ConfigError(
+            f"arguments of transforms must be values that JSON can hold, found {type(value).__name__}",
+            hint="Use numbers, strings or tuples of them: checkpoints and recipes hold them.",
+        )
+    return value
+
+
+def as_tuple(value: object, times: int) -> tuple[Any, ...]:
+    """The items of a sequence or an array; a single item, alone or in a sequence, ``times`` times."""
+    items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
+    items = tuple(items) if isinstance(items, Sequence) and not isinstance(items, str) else (items,)
+    return items * times if len(items) == 1 else items
+
+
+def as_pair(value: object) -> tuple[Any, Any]:
+    """Both items of an argument that is a pair, or its single item twice."""
+    first, second = as_tuple(value, 2)
+    return first, second
+
+
+def between(bounds: object, u: Float) -> Float:
+    """Numbers of a range, (low, high), for ``u`` of any shape, uniform in [0, 1)."""
+    low, high = as_pair(bounds)
+    return np.asarray(low + (high - low) * u)
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is a positive integer (bools are refused), below 2**31 as sizes of engines are."""
+    return is_whole(value) and value != 0
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is an integer from 0 (bools are refused), below 2**31."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) < 2**31
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether ``value`` is a finite real number (bools are refused)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return math.isfinite(value)
+
+
+_ATTEMPTS = 6
+DRAWS = 3 * _ATTEMPTS + 1
+"""Number of uniform numbers for each share."""
+
+
+def dirichlet(alpha: float, u: Float) -> Float:
+    """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1.
+
+    They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
+    ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20. The
+    first accepted one of six attempts counts, or the first attempt if none is accepted (one in 10**8).
+    """
+    u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
+    logarithm = _log_gamma(alpha, u)
+    shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _log_gamma(alpha: float, u: Float) -> Float:
+    """Logarithms of Gamma(alpha) variates, (N, K); the variates of a small alpha would underflow."""
+    boost = alpha < 1
+    d = alpha + boost - 1 / 3
+    first, second, third = (1 - u[..., k : 3 * _ATTEMPTS : 3] for k in range(3))  # in (0, 1]
+    normal = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)
+    v = np.maximum(1 + normal / math.sqrt(9 * d), 1e-9) ** 3
+    log_v = np.log(v)
+    accepted = (np.log(third) < normal**2 / 2 + d * (1 - v + log_v)) & (v > 1e-20)
+    chosen = accepted.argmax(axis=-1)[..., None]
+    result = math.log(d) + np.take_along_axis(log_v, chosen, axis=-1)[..., 0]
+    return result + np.log(1 - u[..., -1]) / alpha if boost else result
+
+
+def symmetric_beta(alpha: float, u: Float) -> Float:
+    """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection.
+
+    They are accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one
+    line of code", Winter Simulation Conference 1996, the symmetric Beta.
+    """
+    cosine = np.cos(2 * np.pi * u[:, 1])
+    with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1
+        odds = ((1 - u[:, 0]) ** (-1 / alpha) - 1) * cosine**2
+        return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
+
+
+ATTEMPTS = 10
+"""Number of attempts, as in torchvision."""
+
+
+def first_fit(
+    image: Int, bounds: tuple[Int | int, Int | int], scale: Sequence[float], ratio: Sequence[float], u: Float
+) -> tuple[Int, npt.NDArray[np.bool_]]:
+    """Sizes of the first attempts that lie within bounds."""
+    # image (2, N), u (N, 2 * ATTEMPTS)
+    area = (image[0] * image[1])[:, None] * between(scale, u[:, :ATTEMPTS])
+    aspect = np.exp(between(tuple(map(math.log, ratio)), u[:, ATTEMPTS:]))
+    size = np.rint(np.sqrt((area / aspect, area * aspect)))
+    smallest, largest = (np.atleast_1d(bound)[..., None] for bound in bounds)
+    fits = np.all((size >= smallest) & (size <= largest), axis=0)
+    rows, first = np.arange(fits.shape[0]), np.argmax(fits, axis=1)
+    return size[:, rows, first].astype(np.int64), fits[rows, first]

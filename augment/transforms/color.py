@@ -2,7 +2,7 @@
 
 They differ from torchvision in four ways. Values are clipped once, at the end (and only where the
 output is uint8), not after each operation. Grey is not rounded. Hue is a rotation about the grey
-axis, see :func:`stoker.augment.color_map.hue`. Contrast is relative to the mean grey of the output, so
+axis, see :func:`stoker.augment.state.hue`. Contrast is relative to the mean grey of the output, so
 where a crop follows it, the mean is taken over the crop.
 """
 
@@ -18,14 +18,14 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from .. import color_map as color
-from ..description import between, is_finite
-from ..state import TransformState
-from .base import Transform
+from ..state import GREY, TransformState
+from .base import Transform, between, is_finite
 
 Float = npt.NDArray[np.float64]
 Range = Sequence[float]
 
+_IDENTITY = np.eye(3)
+_CIRCULANT = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 _NEUTRAL = (1.0, 1.0, 1.0, 0.0)
 _INVERT = np.column_stack((-np.eye(3), (255, 255, 255)))
 
@@ -129,7 +129,7 @@ class RandomPhotometricDistort(Transform):
         state.color.linear(np.where(where, contrast, np.eye(3)), np.where(early, grey_shares[1], 0))
         state.color.linear(hue @ saturation)
         state.color.linear(np.where(where, np.eye(3), contrast), np.where(early, 0, grey_shares[1]))
-        state.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
+        state.color.linear(permutation_matrix(np.where(applied[:, 4:], order, np.arange(3))))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class RandomChannelPermutation(Transform):
     draws: ClassVar[int] = 3
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(color.permutation(np.argsort(u, axis=1, kind="stable")))
+        state.color.linear(permutation_matrix(np.argsort(u, axis=1, kind="stable")))
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Grayscale(Transform):
             )
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(color.grayscale(np.ones(len(u), np.bool_)))
+        state.color.linear(grey_matrix(np.ones(len(u), np.bool_)))
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class RandomGrayscale(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(color.grayscale(u[:, 0] < self.p))
+        state.color.linear(grey_matrix(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,46 @@ def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Floa
     """Matrices, (4, N, 3, 3), and shares of the mean grey, (4, N), of brightness, contrast and so on."""
     matrices = np.stack(
         (
-            color.brightness(brightness),
-            color.brightness(contrast),
-            color.saturation(saturation),
-            color.hue(hue),
+            brightness_matrix(brightness),
+            brightness_matrix(contrast),
+            saturation_matrix(saturation),
+            hue_matrix(hue),
         )
     )
     grey_shares = np.zeros((4, len(contrast)))
     grey_shares[1] = 1 - contrast
     return matrices, grey_shares
+
+
+def brightness_matrix(factor: Float) -> Float:
+    """``factor * rgb``."""
+    return np.asarray(factor[..., None, None] * _IDENTITY)
+
+
+def saturation_matrix(factor: Float) -> Float:
+    """``factor * rgb + (1 - factor) * grey``."""
+    return np.asarray(brightness_matrix(factor) + (1 - factor)[..., None, None] * GREY)
+
+
+def grey_matrix(where: npt.NDArray[np.bool_]) -> Float:
+    """Grey in all three channels where ``where`` is true."""
+    return saturation_matrix(np.where(where, 0.0, 1.0))
+
+
+def hue_matrix(turn: Float) -> Float:
+    """Rotation of RGB space about the grey axis by ``turn`` of a full turn; red to green is 1/3.
+
+    It keeps the mean of the channels and the distance from grey. torchvision shifts the hue of HSV,
+    which is not linear: it keeps the largest and the smallest channel. The two are equal at thirds of
+    a turn and for grey; in between a saturated colour differs by up to a third of the range (at a
+    sixth of a turn; a seventh at 0.05).
+    """
+    angle = 2 * np.pi * turn
+    even, odd = (1 - np.cos(angle)) / 3, np.sin(angle) / np.sqrt(3)
+    circulant = np.stack((1 - 2 * even, even - odd, even + odd), axis=-1)
+    return circulant[:, _CIRCULANT]
+
+
+def permutation_matrix(order: npt.NDArray[np.int64]) -> Float:
+    """Channel ``i`` becomes what channel ``order[:, i]`` was; (N, 3) integers."""
+    return np.eye(3)[order]

@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from stoker.random import derive_key, hash_words, uniform
 
-from ..description import as_pair, between, is_finite
-from ..distributions import symmetric_beta
 from ..params import WHOLE, WHOLE_SHARE, Parts, Paste
 from ..state import TransformState
-from .base import Transform
+from .base import Transform, as_pair, between, is_finite, symmetric_beta
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]

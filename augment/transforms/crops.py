@@ -16,10 +16,8 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 from stoker.types import Size
 
-from ..description import added, as_pair, as_tuple, is_finite
-from ..distributions import ATTEMPTS, first_fit
 from ..state import TransformState
-from .base import Transform
+from .base import ATTEMPTS, Transform, added, as_pair, as_tuple, first_fit, is_finite
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from ..description import Description, as_tuple, is_finite
 from ..state import TransformState
-from .base import Transform
+from .base import Description, Transform, as_tuple, is_finite
 from .combining import Combining
 
 Float = npt.NDArray[np.float64]

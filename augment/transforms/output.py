@@ -18,10 +18,8 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import DType
 
-from ..description import as_tuple, is_finite
-from ..distributions import ATTEMPTS, first_fit
 from ..state import TransformState
-from .base import Transform
+from .base import ATTEMPTS, Transform, as_tuple, first_fit, is_finite
 
 
 @dataclass(frozen=True)

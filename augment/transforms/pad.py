@@ -18,9 +18,8 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from ..description import as_tuple, between, is_whole
 from ..state import MODES, TransformState
-from .base import Transform
+from .base import Transform, as_tuple, between, is_whole
 
 Int = npt.NDArray[np.int64]
 

@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..description import as_pair, as_tuple, between, is_count, is_finite
 from ..resampling import WARPING
 from ..state import TransformState
 from ..steps import AddNoise, Autocontrast, Blur, Compress, Displace, Equalize, Posterize, Sharpen, Solarize
-from .base import Transform
+from .base import Transform, as_pair, as_tuple, between, is_count, is_finite
 
 Float = npt.NDArray[np.float64]
 

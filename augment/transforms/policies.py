@@ -24,13 +24,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import color_map as color
-from ..color_map import GREY
-from ..distributions import DRAWS, dirichlet
 from ..resampling import WARPING
-from ..state import TransformState
+from ..state import GREY, TransformState
 from ..steps import Affine, Autocontrast, Distort, Equalize, Posterize, Sharpen, Solarize, Step, WeightedSum
-from .base import Transform
+from .base import DRAWS, Transform, dirichlet
+from .color import saturation_matrix
 from .warps import inverse_rotation
 
 Int = npt.NDArray[np.int64]
@@ -143,7 +141,7 @@ class Operations:
         inverted = self.where[Kind.Invert]
         plain = np.where(inverted, -1.0, 1 + brightness + contrast)
         maps = np.empty((*plain.shape, 3, 4))
-        maps[..., :3] = color.saturation(1 + saturation) * plain[..., None, None]
+        maps[..., :3] = saturation_matrix(1 + saturation) * plain[..., None, None]
         maps[..., 3] = 255.0 * inverted[..., None]
         return maps.swapaxes(0, 1), -contrast.T
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from stoker.types import Size
 
-from ..description import added, as_tuple, between, is_count
 from ..state import TransformState
-from .base import Transform
+from .base import Transform, added, as_tuple, between, is_count
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]

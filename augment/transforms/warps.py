@@ -24,10 +24,9 @@ import numpy.typing as npt
 
 from stoker.types import Size
 
-from ..description import as_pair, as_tuple, between, is_finite
 from ..resampling import WARPING
 from ..state import TransformState
-from .base import Transform
+from .base import Transform, as_pair, as_tuple, between, is_finite
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]

@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.params import Channels, ImageParams
-from stoker.augment.reference import convert
 from stoker.augment.resampling import Interpolation
-from stoker.augment.steps import Displace
+from stoker.augment.steps import Displace, convert
 from stoker.formats.dataset.index import Samples
 
 from .native import subtract_mean

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from stoker import augment
 from stoker.augment.batch import AllColumns, BatchTransform, MixParams
-from stoker.augment.description import Description
-from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.base import Description, Transform
 from stoker.augment.transforms.nested import RandomChoice
 from stoker.augment.views import Views
 from stoker.errors import ConfigError

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params import ImageParams, Parts
 from stoker.augment.plan import compile_image
-from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import StoredForm
 from stoker.formats.dataset.dataset import Dataset
@@ -281,9 +280,9 @@ def _check_crops(config: ImageLoaderConfig) -> None:
     """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
     dataset = config.dataset
     for column in config.images:
-        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
-        # A mixture may draw nothing from a dataset.
-        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+        # Of all transforms RandomCrop has this argument. A mixture may draw nothing from a dataset.
+        refusing = any(not getattr(one, "pad_if_needed", True) for one in column.plan.transforms)
+        if refusing and isinstance(dataset, Dataset):
             smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
             positions = np.array(smallest, np.int64)
             samples = dataset.samples(positions)

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import optional_number, whole_number
-from stoker.augment.description import is_finite
-from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.base import Transform, is_finite
 from stoker.augment.transforms.crops import CoverCrop
 from stoker.bucketing import BatchPlan, PackingPlan
 from stoker.bucketing.aspect_shapes import (

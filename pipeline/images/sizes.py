@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import whole_number
-from stoker.augment.description import as_tuple, is_count
+from stoker.augment.transforms.base import as_tuple, is_count
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.random import hash_words, unit_interval

@@ -17,7 +17,8 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment.reference import convert, execute
+from stoker.augment.reference import execute
+from stoker.augment.steps import convert
 
 
 def noise(height, width):

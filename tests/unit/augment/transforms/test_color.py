@@ -20,9 +20,9 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment import color_map as color
 from stoker.augment.reference import execute
 from stoker.augment.state import TransformState
+from stoker.augment.transforms.color import hue_matrix
 from stoker.errors import ConfigError
 
 PIXELS = np.random.default_rng(0).integers(90, 160, (6, 7, 3), np.uint8)  # no operation leaves 0..255
@@ -111,7 +111,7 @@ def test_grayscale_and_invert_are_torchvisions_formulas():
 def test_hue_is_that_of_hsv_at_thirds_of_a_turn(rgb, turn):
     h, s, v = colorsys.rgb_to_hsv(*(c / 255 for c in rgb))
     expected = 255 * np.array(colorsys.hsv_to_rgb((h + turn) % 1, s, v))
-    np.testing.assert_allclose(color.hue(np.array([turn]))[0] @ rgb, expected, atol=1e-9)
+    np.testing.assert_allclose(hue_matrix(np.array([turn]))[0] @ rgb, expected, atol=1e-9)
 
 
 def test_hue_differs_from_hsv_at_most_as_documented():
@@ -121,7 +121,7 @@ def test_hue_differs_from_hsv_at_most_as_documented():
         for rgb in colours:
             h, s, v = colorsys.rgb_to_hsv(*(rgb / 255))
             expected.append(255 * np.array(colorsys.hsv_to_rgb((h + turn) % 1, s, v)))
-        ours = (colours @ color.hue(np.array([turn]))[0].T).clip(0, 255)
+        ours = (colours @ hue_matrix(np.array([turn]))[0].T).clip(0, 255)
         assert np.abs(ours - expected).max() <= 255 * share + 1
 
 

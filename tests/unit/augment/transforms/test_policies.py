@@ -24,9 +24,9 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.distributions import DRAWS, dirichlet
 from stoker.augment.reference import execute
 from stoker.augment.steps import WeightedSum
+from stoker.augment.transforms.base import DRAWS, dirichlet
 from stoker.augment.transforms.policies import GEOMETRIC, Kind, Operations, magnitudes
 from stoker.errors import ConfigError
 
