@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.shards.text_shards import write_shards
+from helpers.shards import write_shards
 
 import stoker
 from stoker.augment import CenterCrop, reference
