@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,7 @@ import numpy.typing as npt
 from stoker.errors import optional_import
 
 from .boundaries import as_lengths
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .reports import ImageReport, PlanReport
+from .reports import ImageReport, PlanReport
 
 _DATA, _EDGE, _BAR = "#4c72b0", "#333333", "#dd8452"
 

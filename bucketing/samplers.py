@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,6 @@ from stoker.errors import CheckpointError, ConfigError
 from .boundaries import Boundaries, as_edges, as_lengths, assign_buckets, cost_function, round_up
 from .groups import Groups, LastGroup, balance_groups, cut_buckets, cut_windows
 from .plan import BatchPlan, RankBatches, check_seed, random_order
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Int64 = npt.NDArray[np.int64]
 
