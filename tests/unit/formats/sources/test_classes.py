@@ -69,19 +69,6 @@ def test_labels_that_are_numbers_get_names(photos: Path, tmp_path: Path) -> None
         stoker.convert(photos / "list.csv", tmp_path / "few", classes=["off"])
 
 
-def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
-    (tmp_path / "0.jpg").write_bytes(encode_picture(0))
-    boxes = [{"id": n, "image_id": 0, "category_id": n, "bbox": [n, 0, 9, 9], "area": 81} for n in (7, 9)]
-    categories = [{"id": 7, "name": "cup"}, {"id": 8, "name": "fork"}, {"id": 9, "name": "bowl"}]
-    image = {"id": 0, "file_name": "0.jpg", "height": 24, "width": 32}
-    document = {"images": [image], "annotations": boxes, "categories": categories}
-    (tmp_path / "coco.json").write_text(json.dumps(document))
-    objects = converted(tmp_path / "coco.json", tmp_path / "out", classes=["bowl", "cup"]).annotations([0])
-    assert (objects.id.tolist(), objects.labels.tolist()) == ([7, 9], [1, 0])
-    with pytest.raises(SourceError, match="given: bowl"):
-        stoker.convert(tmp_path / "coco.json", tmp_path / "few", classes=["fork", "cup"])
-
-
 def test_classes_of_a_source_without_labels_are_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this source has none"):
         converted(photos, tmp_path / "out", classes=["cat"], masks=photos)

@@ -27,6 +27,7 @@ def gathered(entries: list[dict[str, Any]], *, cells: bool) -> EntryColumns:
         (True, ["1", "9" * 20, "3"], "double", [1.0, 1e20, 3.0]),
         (True, ["1", "1_0", "2"], "large_string", ["1", "1_0", "2"]),
         (True, ["1", "", "2"], "large_string", ["1", "", "2"]),
+        (True, ["Leica", "", "1"], "large_string", ["Leica", "", "1"]),
         (False, [1, -2, 1 << 62], "int64", [1, -2, 1 << 62]),
         (False, [1, 1 << 63, 2], "double", [1.0, 2.0**63, 2.0]),
         (False, [1, 0.1, math.inf], "double", [1.0, 0.1, math.inf]),

@@ -22,11 +22,6 @@ def refusal(root: Path, key: str, size: int) -> str:
     return str(caught.value.args[0])
 
 
-def test_a_file_is_read_whole(root: Path) -> None:
-    data = (root / "a.jpg").read_bytes()
-    assert read_source_file(str(root), "a.jpg", len(data)) == data
-
-
 def test_short_reads_are_continued(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (root / "a.jpg").read_bytes()
     read = os.read

@@ -65,11 +65,6 @@ def test_a_folder_of_images_is_a_source(root: Path, tmp_path: Path) -> None:
     assert dataset.classes == ("person", "traffic light")
 
 
-def test_boxes_are_resized_with_their_image(root: Path, tmp_path: Path) -> None:
-    dataset = convert(root, tmp_path / "out", resize="squash=20x20")
-    np.testing.assert_allclose(dataset.annotations([0]).boxes[0], [7.5, 5, 12.5, 15], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("line", "reason"),
     [  # test_malformed_annotations.py has more kinds of lines
