@@ -103,9 +103,8 @@ class ExternalShard:
             try:
                 if is_url(self.file):
                     self._copy(file)
-                beside = self.container.beside
-                if beside and (content := Store(home).read_if_there(beside)) is not None:
-                    file.with_name(beside).write_bytes(content)
+                if self.container.beside and (described := self._beside(home)) is not None:
+                    file.with_name(self.container.beside).write_bytes(described)
                 if decompress_it:
                     file = decompress(file if is_url(self.file) else Path(self.file), Path(temporary))
                 yield file
@@ -125,6 +124,13 @@ class ExternalShard:
             tasks = ((span, partial(store.read_range, name, *span)) for span in spans)
             for _, data in bounded_map(pool, tasks, 2 * _CONNECTIONS):
                 file.write(data)
+
+    def _beside(self, folder: str) -> bytes | None:
+        """Return the content of the file that the shard is compared with; None if there is none."""
+        if is_url(folder):
+            return Store(folder).read_if_there(self.container.beside)
+        file = Path(folder, self.container.beside)
+        return file.read_bytes() if file.is_file() else None
 
     def records(self) -> Iterator[Record]:
         """Yield the records; payloads are not read if the container allows it."""
