@@ -26,7 +26,9 @@ def pictures() -> list[np.ndarray]:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_moments_are_those_of_all_pixels(pictures, pack_images: Callable[..., Path], threads: int) -> None:
     dataset = stoker.open(pack_images([encode(p, "PNG") for p in pictures]))
-    found = pixel_statistics(dataset, num_threads=threads)
+    seen: list[tuple[int, int]] = []
+    found = pixel_statistics(dataset, num_threads=threads, progress=lambda *counts: seen.append(counts))
+    assert (seen[-1], sorted(seen)) == ((40, 40), seen)
     flat = np.concatenate([p.reshape(-1, 3) for p in pictures]) / 255
     np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.std, flat.std(axis=0), rtol=1e-9)
@@ -76,38 +78,6 @@ def test_mean_image_is_saved_as_png_or_array(tmp_path: Path) -> None:
         save_mean_image(tmp_path / "mean.jpg", image)
 
 
-def test_progress_counts_images(pictures, pack_images: Callable[..., Path]) -> None:
-    seen: list[tuple[int, int]] = []
-    pixel_statistics(
-        stoker.open(pack_images([encode(p, "PNG") for p in pictures])),
-        progress=lambda done, total: seen.append((done, total)),
-    )
-    assert seen[-1] == (40, 40)
-    assert seen == sorted(seen)
-
-
-def test_an_empty_dataset_is_refused(pictures, pack_images: Callable[..., Path]) -> None:
-    dataset = stoker.open(pack_images([encode(picture, "PNG") for picture in pictures]))
-    with pytest.raises(DatasetError, match="holds no images"):
-        pixel_statistics(dataset.select([]))
-
-
-def test_an_image_that_cannot_be_decoded_is_named(pictures, pack_images: Callable[..., Path]) -> None:
-    payloads = [encode(p, "PNG") for p in pictures[:3]]
-    payloads[1] = payloads[1][:60] + bytes(len(payloads[1]) - 60)
-    dataset = stoker.open(pack_images(payloads))
-    with pytest.raises(DecodeError) as caught:
-        pixel_statistics(dataset)
-    assert (caught.value.key, caught.value.record) == ("k1", 1)
-
-
-def test_a_flipped_bit_is_found(pictures, pack_images: Callable[..., Path]) -> None:
-    dataset = stoker.open(pack_images([encode(p, "PNG") for p in pictures[:3]]))
-    flip_bit(dataset, 2, byte=50)
-    with pytest.raises(CorruptRecordError, match="k2"):
-        pixel_statistics(dataset)
-
-
 @pytest.mark.parametrize(("dtype", "white"), [("uint8", 255), ("uint16", 65535), ("float32", 1)])
 def test_arrays_have_statistics_of_each_channel(tmp_path: Path, dtype: str, white: int) -> None:
     rng = np.random.default_rng(3)
@@ -143,3 +113,17 @@ def test_an_array_of_another_form_than_the_first_is_named(tmp_path: Path) -> Non
     )
     with pytest.raises(DecodeError, match=r"the array has 5 channels of uint8, and the first image 4.*1.npy"):
         pixel_statistics(stoker.open(tmp_path / "shards"))
+
+
+def test_a_dataset_that_cannot_be_measured_is_refused(pictures, pack_images: Callable[..., Path]) -> None:
+    payloads = [encode(p, "PNG") for p in pictures[:3]]
+    payloads[1] = payloads[1][:60] + bytes(len(payloads[1]) - 60)
+    dataset = stoker.open(pack_images(payloads))
+    with pytest.raises(DatasetError, match="holds no images"):
+        pixel_statistics(dataset.select([]))
+    with pytest.raises(DecodeError) as caught:
+        pixel_statistics(dataset)
+    assert (caught.value.key, caught.value.record) == ("k1", 1)
+    flip_bit(dataset, 2, byte=50)
+    with pytest.raises(CorruptRecordError, match="k2"):
+        pixel_statistics(dataset.select([0, 2]))

@@ -79,6 +79,13 @@ def test_rows_are_taken_in_any_order_and_repeatedly(samples: list[Annotations]) 
     read = from_columns(taken, 4, keypoints=3)
     for one, row in zip(read.split(4), rows, strict=True):
         assert same(one, samples[row])
+    none = from_columns({name: column.take([]) for name, column in columns(samples).items()}, 0, keypoints=3)
+    assert none.keypoints is not None
+    assert (len(none), none.keypoints.shape) == (0, (0, 3, 3))
+    assert len(from_columns({}, 3, keypoints=0)) == 0
+    three = samples[2]
+    assert same(three.take(np.array([True, False, True])), three.take([0, 2]))
+    assert three.take([2]).polygons == [three.polygons[2]]  # type: ignore[index]  # there are some
 
 
 def test_several_columns_are_taken_as_each_alone(samples: list[Annotations]) -> None:
@@ -91,10 +98,6 @@ def test_several_columns_are_taken_as_each_alone(samples: list[Annotations]) -> 
         assert column.starts.tolist() == np.cumsum([0, *map(len, alone)]).tolist()
         assert column.values.tolist() == np.concatenate(alone).tolist()
     assert taken["object_area"].starts is taken["object_labels"].starts
-
-
-def test_a_short_column_is_refused_beside_a_whole_one(samples: list[Annotations]) -> None:
-    made = columns(samples)
     made["object_area"] = ListColumn(made["object_area"].starts, made["object_area"].values[:-1])
     with pytest.raises(ValueError, match="starts must be indices"):
         take_lists(made, [0, 4])
@@ -116,15 +119,6 @@ def test_only_the_columns_of_the_named_parts_are_read(samples: list[Annotations]
     }
 
 
-def test_no_rows_give_no_objects(samples: list[Annotations]) -> None:
-    taken = {name: column.take([]) for name, column in columns(samples).items()}
-    read = from_columns(taken, 0, keypoints=3)
-    assert len(read) == 0
-    assert read.keypoints is not None
-    assert read.keypoints.shape == (0, 3, 3)
-    assert len(from_columns({}, 3, keypoints=0)) == 0
-
-
 def test_an_object_without_area_and_id_has_that_of_its_box_and_its_index() -> None:
     made = {
         "object_boxes": ListColumn.of_counts(
@@ -136,12 +130,6 @@ def test_an_object_without_area_and_id_has_that_of_its_box_and_its_index() -> No
     assert read.area.tolist() == [6, 1, 25]
     assert read.id.tolist() == [0, 0, 1]
     assert (read.polygons, read.runs, read.keypoints) == (None, None, None)
-
-
-def test_objects_are_taken_by_mask_and_by_number(samples: list[Annotations]) -> None:
-    three = samples[2]
-    assert same(three.take(np.array([True, False, True])), three.take([0, 2]))
-    assert three.take([2]).polygons == [three.polygons[2]]  # type: ignore[index]  # there are some
 
 
 @pytest.mark.parametrize(

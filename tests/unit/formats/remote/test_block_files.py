@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -27,7 +28,7 @@ def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
     assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
 
 
-def test_one_numbering_covers_the_blocks_of_all_files(tmp_path: Path) -> None:
+def test_one_numbering_covers_the_blocks_and_runs_of_all_files(tmp_path: Path) -> None:
     files = make(tmp_path / "cache")
     assert files.first.tolist() == [0, 3, 3, 4, 6]
     assert [path.stat().st_size for path in files.paths] == SIZES
@@ -36,10 +37,6 @@ def test_one_numbering_covers_the_blocks_of_all_files(tmp_path: Path) -> None:
     assert covering.tolist() == [0, 1, 2, 5]
     assert files.covering(array(0, 2), array(0, 0), array(BLOCK, BLOCK)).tolist() == [0, 3]
     assert files.covering(array(), array(), array()).tolist() == []
-
-
-def test_runs_stay_within_a_file_and_a_length(tmp_path: Path) -> None:
-    files = make(tmp_path)
     everything = np.arange(6)
     assert files.runs(everything, 1 << 20) == [(0, 3), (3, 4), (4, 6)]
     assert files.runs(everything, 2 * BLOCK) == [(0, 2), (2, 3), (3, 4), (4, 6)]
@@ -108,6 +105,7 @@ def test_pins_of_another_process_are_respected(tmp_path: Path, contents: list[by
     files.fill(0, 3, Reader(contents))
     code = f"""
 import sys, numpy as np
+from functools import partial
 from pathlib import Path
 from stoker.formats.remote.block_files import BlockFiles
 files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
@@ -148,16 +146,6 @@ def test_blocks_that_another_reader_is_fetching_are_waited_for_and_not_fetched_a
     assert reader.asked == []
 
 
-def test_blocks_that_another_reader_has_unpinned_are_evicted(tmp_path: Path, contents: list[bytes]) -> None:
-    first, second = make(tmp_path), make(tmp_path)
-    first.fill(0, 3, Reader(contents))
-    first.pin(array(0, 1))
-    assert second.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
-    first.unpin(array(1))
-    assert second.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
-    assert first.missing(array(0, 1, 2)).tolist() == [1, 2]
-
-
 def test_the_largest_limit_of_all_open_readers_holds(tmp_path: Path) -> None:
     readers = [make(tmp_path) for _ in range(3)]
     for reader, blocks in zip(readers, (2, 5, 4), strict=True):
@@ -173,15 +161,19 @@ def test_the_largest_limit_of_all_open_readers_holds(tmp_path: Path) -> None:
     assert readers[0].largest_limit == 2 * BLOCK
 
 
-def test_a_block_is_protected_until_each_of_its_pins_is_undone(tmp_path: Path, contents: list[bytes]) -> None:
-    files = make(tmp_path)
-    files.fill(0, 3, Reader(contents))
+def test_a_block_is_protected_until_each_pin_of_a_reader_is_undone(
+    tmp_path: Path, contents: list[bytes]
+) -> None:
+    first, second = make(tmp_path), make(tmp_path)
+    first.fill(0, 3, Reader(contents))
     for _ in range(2):
-        files.pin(array(0, 1, 2))
-    files.unpin(array(0, 1))
-    assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 0
-    files.unpin(array(0, 1))
-    assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
+        first.pin(array(0, 1, 2))
+    first.unpin(array(0, 1))
+    for files in (first, second):
+        assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 0
+    first.unpin(array(0, 1))
+    assert second.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
+    assert first.missing(array(0, 1, 2)).tolist() == [0, 1]
 
 
 def test_a_block_is_requested_once_while_its_request_is_in_flight(
@@ -266,19 +258,6 @@ class TestOtherSystems:
         assert path.read_bytes() == b"data"
 
 
-def test_a_block_that_cannot_be_written_stays_missing(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    files = make(tmp_path)
-    monkeypatch.setattr(os, "pwrite", fail)
-    with pytest.raises(OSError, match="No space"):
-        files.fill(0, 3, Reader(contents))
-    assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
-
-
 def test_a_system_call_that_writes_only_a_part_of_a_block_is_repeated(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,21 +292,16 @@ def test_a_full_disk_evicts_other_blocks(
     assert files.paths[2].read_bytes() == contents[2]
 
 
-def test_a_disk_that_is_full_of_blocks_in_use_is_an_error(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_free", [True, False])
+def test_a_disk_that_stays_full_is_an_error_and_the_block_stays_missing(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch, can_free: bool
 ) -> None:
     files = make(tmp_path)
     monkeypatch.setattr(os, "pwrite", SmallDisk(files, 3).pwrite)
     files.fill(0, 3, Reader(contents))
     files.pin(array(0, 1, 2))
+    refuse = Mock(side_effect=ConfigError("this file system cannot free parts of a file"))
+    evict = partial(files.evict, last_use=np.zeros(6, np.int64))
     with pytest.raises(OSError, match="No space left"):
-        files.fill(3, 4, Reader(contents), make_room=lambda size: files.evict(size, np.zeros(6, np.int64)))
-
-
-def test_a_full_disk_whose_file_system_cannot_free_parts_is_an_error_of_the_disk(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = make(tmp_path)
-    monkeypatch.setattr(os, "pwrite", SmallDisk(files, 0).pwrite)
-    with pytest.raises(OSError, match="No space left"):
-        files.fill(3, 4, Reader(contents), make_room=Mock(side_effect=ConfigError("cannot free")))
+        files.fill(3, 4, Reader(contents), make_room=evict if can_free else refuse)
+    assert files.missing(np.arange(6)).tolist() == [3, 4, 5]
