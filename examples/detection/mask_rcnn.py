@@ -18,11 +18,8 @@ VAL = [Letterbox(SIDE), ToDtype("float32", scale=True)]
 
 def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
     annotated = dataset.select(objects="not crowd", where="num_objects > 0")
-    options = {
-        "columns": ("image", "boxes", "box_labels", "masks"),
-        "output": "torch",
-        "objects": stoker.Objects(min_size=1),
-    }
+    columns = ("image", "boxes", "box_labels", "masks")
+    options = {"columns": columns, "output": "torch", "objects": stoker.Objects(min_size=1)}
     transforms = [RandomHorizontalFlip(), *VAL]
     loader = stoker.ImageLoader(annotated, batch_size=8, shuffle=True, transforms=transforms, **options)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)

@@ -19,12 +19,8 @@ HERE, SIZE = Path(__file__).parents[1], (128, 96)
 
 def main(shards: str = "shards/coco", epochs: str = "150") -> None:
     torch.manual_seed(0)
-    stoker.convert(
-        HERE / "objects.json",
-        shards,
-        overwrite=True,
-        source_options=stoker.SourceOptions(images=HERE / "photos/train"),
-    )
+    images = stoker.SourceOptions(images=HERE / "photos/train")
+    stoker.convert(HERE / "objects.json", shards, overwrite=True, source_options=images)
     dataset = stoker.open(shards).select(objects="num_keypoints > 0", each="object")
     layers: list[nn.Module] = []
     for before, after, stride in ((3, 16, 2), (16, 32, 2), (32, 48, 2), (48, 48, 1)):

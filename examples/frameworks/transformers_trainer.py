@@ -1,7 +1,4 @@
-"""Train a language model with Hugging Face's Trainer; run it again with more epochs to continue.
-
-python examples/frameworks/transformers_trainer.py [SHARDS] [EPOCHS]
-"""
+"""Language model with Hugging Face's Trainer: python examples/frameworks/transformers_trainer.py [SHARDS] [EPOCHS]."""
 
 from __future__ import annotations
 
@@ -44,13 +41,11 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
         stoker.convert_text(TEXT, shards, tokenizer="bytes", fields=("answer",), seed=0)
     dataset = stoker.open(shards).select("answer_length < 120")  # so that the example takes seconds
     columns = ("input_ids", "attention_mask", "labels")
-    loader = stoker.TextLoader(
-        dataset, shuffle=True, output="torch", columns=columns, batch_size=stoker.MaxTokens(2048)
-    )
-    vocabulary = int(dataset.manifest.options["vocab_size"])
-    config = GPT2Config(vocab_size=vocabulary, n_embd=32, n_layer=1, n_head=2)
-    model, out = GPT2LMHeadModel(config), f"{shards}-trainer"
-    # The state of the loader has the position, so that the Trainer need not skip batches.
+    options = {"shuffle": True, "output": "torch", "batch_size": stoker.MaxTokens(2048)}
+    loader = stoker.TextLoader(dataset, columns=columns, **options)
+    words = int(dataset.manifest.options["vocab_size"])
+    config = GPT2Config(vocab_size=words, n_embd=32, n_layer=1, n_head=2)
+    model, out = GPT2LMHeadModel(config), f"{shards}-trainer"  # the loader's state has its position:
     arguments = TrainingArguments(out, num_train_epochs=float(epochs), save_steps=10, ignore_data_skip=True)
     trainer = StokerTrainer(model, arguments, callbacks=[SaveLoaderState(loader)])
     trainer.loader = loader

@@ -1,7 +1,4 @@
-"""Train a small CLIP on photographs and captions: two towers, one contrastive loss (Radford et al., 2021).
-
-python examples/images/clip.py [SHARDS] [EPOCHS]
-"""
+"""A small CLIP, two towers and one contrastive loss: python examples/images/clip.py [SHARDS] [EPOCHS]."""
 
 from __future__ import annotations
 
@@ -38,9 +35,8 @@ def main(shards: str = "shards/captioned", epochs: str = "8") -> None:
     named = [(str(path), path.parent.name) for path in sorted(PHOTOS.rglob("*.jpg"))]
     rows = [{"path": path, "captions": [text.format(name) for text in CAPTIONS]} for path, name in named]
     Path("captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    stoker.convert(
-        "captions.jsonl", shards, captions=stoker.Captions(caption_column="captions", tokenizer="bytes")
-    )
+    captions = stoker.Captions(caption_column="captions", tokenizer="bytes")
+    stoker.convert("captions.jsonl", shards, captions=captions)
     loader = stoker.ImageLoader(
         shards, batch_size=27, shuffle=True, seed=0, last_batch="drop", output="torch",
         transforms=[RandomResizedCrop(64, scale=(0.5, 1)), RandomHorizontalFlip(), Normalize()],

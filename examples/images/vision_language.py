@@ -1,7 +1,4 @@
-"""Train a small model to caption photographs: patches and tokens in packed rows under two budgets.
-
-python examples/images/vision_language.py [SHARDS] [EPOCHS]
-"""
+"""Captions of photographs in packed rows: python examples/images/vision_language.py [SHARDS] [EPOCHS]."""
 
 from __future__ import annotations
 
@@ -40,13 +37,10 @@ class Captioner(nn.Module):
 
 def main(shards: str = "shards/described", epochs: str = "8") -> None:
     photos = Path(__file__).absolute().parents[1].glob("photos/train/*/*.jpg")
-    lines = [f"{photo},this is {photo.parent.name}" for photo in sorted(photos)]
-    Path("described.csv").write_text("\n".join(["path,text", *lines]))
-    stoker.convert(
-        "described.csv",
-        shards,
-        captions=stoker.Captions(caption_column="text", tokenizer="bytes", bos=True, eos=True),
-    )
+    lines = ["path,text", *(f"{photo},this is {photo.parent.name}" for photo in sorted(photos))]
+    Path("described.csv").write_text("\n".join(lines))
+    captions = stoker.Captions(caption_column="text", tokenizer="bytes", bos=True, eos=True)
+    stoker.convert("described.csv", shards, captions=captions)
     sizes, caption = stoker.Patches(size=8, most=64, row=256), stoker.Tokens(40, form="packed", row=80)
     options: Any = {"transforms": [Normalize()], "shuffle": True, "output": "torch"}
     loader = stoker.ImageLoader(shards, batch_size=4, sizes=sizes, caption=caption, **options)

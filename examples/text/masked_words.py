@@ -43,9 +43,8 @@ def main(shards: str = "shards/words", epochs: str = "5") -> None:
     words = int(short.manifest.options["vocab_size"])
     # The id of [MASK] follows those of the pieces of words. Each epoch masks others.
     loader = stoker.TextLoader(
-        short, batch_size=32, shuffle=True, seed=0, output="torch",
-        columns=("input_ids", "labels"),
-    labels=MaskTokens(0.15, mask_id=words, vocabulary=words + 1),
+        short, batch_size=32, shuffle=True, seed=0, output="torch", columns=("input_ids", "labels"),
+        labels=MaskTokens(0.15, mask_id=words, vocabulary=words + 1),
     )  # fmt: skip
     optimizer = torch.optim.AdamW((model := Encoder(words + 1)).parameters(), lr=5e-3)
     for epoch in range(int(epochs)):
