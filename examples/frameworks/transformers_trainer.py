@@ -1,4 +1,4 @@
-"""Language model with Hugging Face's Trainer: python examples/frameworks/transformers_trainer.py [SHARDS] [EPOCHS]."""
+"""Text with Hugging Face's Trainer: python examples/frameworks/transformers_trainer.py [SHARDS] [EPOCHS]."""
 
 from __future__ import annotations
 
