@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import torch
-from helpers.options import text_options
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -32,7 +31,7 @@ def main(shards: str = "shards/steps", epochs: str = "10") -> None:
     tokenizer.train_from_iterator([row["question"] for row in rows], vocab_size=2000)
     tokenizer.save("pieces.json")
     options = {"label": "steps", "tokenizer": "pieces.json", "val": "20%"}
-    stoker.convert_text("steps.jsonl", shards, fields=["question"], **text_options(options))
+    stoker.convert_text("steps.jsonl", shards, fields=["question"], **options)
     common = {"batch_size": 25, "output": "torch", "columns": ("input_ids", "attention_mask", "label")}
     # Half of a batch are questions with few steps, and half with many.
     train = stoker.TextLoader(f"{shards}/train", seed=0, sampler=ClassBalanced(), **common)

@@ -98,9 +98,7 @@ def execute(
 ) -> Summary:
     """Make the shards of a plan that are missing at its target, and publish its datasets.
 
-    ``allow_loss`` is the share of the source that may be left out, see :func:`.targets.loss.check_loss`.
-
-    Raises: As :func:`stoker.convert`.
+    ``allow_loss`` is the share of the source that may be left out.
     """
     started = time.monotonic()
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)

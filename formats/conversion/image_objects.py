@@ -5,24 +5,17 @@ The arithmetic is that of the C++ function ``transcode``, which resizes the pixe
 
 from __future__ import annotations
 
-import io
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from ..codecs.codec import CODECS
-from ..codecs.header import grey_bits, open_mask
 from ..dataset.annotations import Annotations, mask_of_runs, runs_of_mask
-from ..sources.mask_pairs import mask_values
-from ..sources.source_reader import SkippedError, check_image
-from .mask_values import MaskRules
-from .options import ResizeMode
 
 Floats = npt.NDArray[np.float32]
+ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 
 
 @dataclass(frozen=True)
@@ -240,47 +233,3 @@ def _unlabel_outside(keypoints: npt.NDArray[np.float32], geometry: ResizeGeometr
     low, high = (left, top), (left + width, top + height)
     inside = ((keypoints[..., :2] >= low) & (keypoints[..., :2] <= high)).all(axis=-1)
     keypoints[~inside | (keypoints[..., 2] == 0)] = 0
-
-
-def encode_mask(
-    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, rules: MaskRules, limit: int
-) -> bytes:
-    """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes.
-
-    A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each pixel
-    takes the value of the nearest pixel of the source. The values of a PNG with a palette are the indexes
-    into it; values of less than 8 bits are not scaled.
-    """
-    try:
-        header = check_image(data, limit)
-    except SkippedError as error:
-        raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
-    if (header.height, header.width) != source:
-        raise SkippedError(
-            "mask of another size than its image",
-            f"{header.width} x {header.height} and {source[1]} x {source[0]}",
-        )
-    if CODECS[header.codec].lossy:
-        raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
-    bits = grey_bits(data, header.codec)
-    if bits == 8 and geometry.is_identity and rules.keeps_bytes:
-        return data
-    values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))
-    if bits in (8, 16) and geometry.is_identity and rules.table is None:
-        return data
-    if rules.padding > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
-        values = values.astype(np.uint16)
-    values = resize_mask(values, geometry, rules.padding)
-    stream = io.BytesIO()
-    Image.fromarray(values).save(stream, "PNG")
-    return stream.getvalue()
-
-
-def _colors(data: bytes) -> npt.NDArray[np.uint8]:
-    """Colours of a mask, (H, W, 3) uint8."""
-    try:
-        with open_mask(data) as image:
-            return np.asarray(image.convert("RGB"))
-    # Pillow's decoders raise nearly anything on a damaged image.
-    except Exception as error:
-        raise SkippedError("broken mask", str(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,10 @@ from ..dataset.columns import RANGE_TYPES, ListColumn, Origin
 from ..dataset.index import BAND_COLUMNS
 from ..sources.listing import Skip
 from ..sources.source_reader import SkippedError, check_image
-from .image_objects import Dropped, ResizeGeometry, encode_mask, fit_objects, resize_geometry
-from .mask_values import MaskRules, mask_table
+from .image_objects import Dropped, ResizeGeometry, fit_objects, resize_geometry
+
+if TYPE_CHECKING:  # images without masks do not load it
+    from .mask_values import MaskRules
 from .options import QUALITY, SUBSAMPLING, ConvertOptions
 from .plan import EncodedRecord
 
@@ -162,6 +164,8 @@ class RecordRules:
     @cached_property
     def masks(self) -> MaskRules:
         """The rules for all masks."""
+        from .mask_values import MaskRules, mask_table
+
         info, text = self.info, self.options.mask_map
         return MaskRules(
             _PADDING if info.ignore is None else info.ignore,
@@ -195,6 +199,8 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         skipped = (*skipped, Skip(sample.key, f"restart markers ({reason})", detail))
     mask = None
     if sample.mask is not None:
+        from .mask_values import encode_mask
+
         mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
     stored = _image_record(sample._replace(objects=objects, mask=mask), image, rules)
     prefix, suffix = find_writing(options.container).wrap_image(stored)

@@ -22,7 +22,6 @@ from ..sources.image_files import may_be_image
 from ..sources.listing import Listing, Skip, name_reasons
 from ..sources.registry import SourceFormat, list_source
 from ..sources.source import Source
-from .mask_values import mask_table
 from .options import ConvertArguments
 from .shard import ShardResult
 
@@ -62,6 +61,10 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
     ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
     """
     masks = listing.masks
+    if masks is None and mask_map in (None, "none"):
+        return
+    from .mask_values import mask_table
+
     if mask_map not in (None, "none"):
         if masks is None:
             raise ConfigError(

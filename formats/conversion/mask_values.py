@@ -1,7 +1,8 @@
-"""The values of masks: which of them are classes, and maps from a source's values or colours to classes."""
+"""The masks of images: maps from a source's values or colours to classes, and masks as shards store them."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +10,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from stoker.errors import ConfigError
 
-from ..sources.source_reader import SkippedError
+from ..codecs.codec import CODECS
+from ..codecs.header import grey_bits, open_mask
+from ..sources.mask_pairs import mask_values
+from ..sources.source_reader import SkippedError, check_image
+from .image_objects import ResizeGeometry, resize_mask
 
 _MOST = (1 << 16) - 1
 _WITHOUT_NAMES = 255  # the largest value of masks whose classes have no names
@@ -123,3 +129,47 @@ class MaskRules:
         class_of = np.array([table[key] for key in keys.tolist()], np.int64)
         classes: npt.NDArray[Any] = class_of.astype(np.uint8 if class_of.max() < 256 else np.uint16)[indices]
         return classes
+
+
+def encode_mask(
+    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, rules: MaskRules, limit: int
+) -> bytes:
+    """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes.
+
+    A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each pixel
+    takes the value of the nearest pixel of the source. The values of a PNG with a palette are the indexes
+    into it; values of less than 8 bits are not scaled.
+    """
+    try:
+        header = check_image(data, limit)
+    except SkippedError as error:
+        raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
+    if (header.height, header.width) != source:
+        raise SkippedError(
+            "mask of another size than its image",
+            f"{header.width} x {header.height} and {source[1]} x {source[0]}",
+        )
+    if CODECS[header.codec].lossy:
+        raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
+    bits = grey_bits(data, header.codec)
+    if bits == 8 and geometry.is_identity and rules.keeps_bytes:
+        return data
+    values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))
+    if bits in (8, 16) and geometry.is_identity and rules.table is None:
+        return data
+    if rules.padding > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
+        values = values.astype(np.uint16)
+    values = resize_mask(values, geometry, rules.padding)
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _colors(data: bytes) -> npt.NDArray[np.uint8]:
+    """Colours of a mask, (H, W, 3) uint8."""
+    try:
+        with open_mask(data) as image:
+            return np.asarray(image.convert("RGB"))
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise SkippedError("broken mask", str(error)) from error

@@ -26,9 +26,8 @@ from ..options import check_options, one_of, option, option_group, whole
 from ..sources.classes import check_classes, parse_class_map, parse_class_names
 from ..sources.options import SourceFormatName, SourceOptions
 from .captions import CaptionOptions, Captions
-from .mask_values import parse_mask_map
+from .image_objects import ResizeMode
 
-ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 Share = str | float | Fraction
 Resolved = TypeVar("Resolved", bound="ConvertOptions")
 Engine = Literal["local", "ray"]
@@ -369,7 +368,11 @@ class ConvertOptions(ShardOptions):
     ) -> Resolved:
         """Return the options of a conversion of a source in this format."""
         mode, height, width = parse_resize(arguments.resize)
-        class_map = arguments.selection.class_map
+        class_map, mask_map = arguments.selection.class_map, arguments.source_options.mask_map
+        if mask_map is not None:
+            from .mask_values import parse_mask_map
+
+            mask_map = parse_mask_map(mask_map)
         return cls(
             **resolve_shards(arguments, arguments.storage),
             mode=mode,
@@ -382,7 +385,7 @@ class ConvertOptions(ShardOptions):
             max_pixels=arguments.storage.max_pixels,
             restarts=arguments.storage.restarts,
             source_format=source_format,
-            mask_map=parse_mask_map(arguments.source_options.mask_map),
+            mask_map=mask_map,
             class_map=None if class_map is None else json.dumps(class_map),
         )
 

@@ -46,7 +46,7 @@ def load_command(name: str) -> Any:
     function = getattr(importlib.import_module(f".{function_name}", __package__), function_name)
     # "\b" keeps Click from joining the lines of the examples.
     text = cleandoc(function.__doc__).replace("Examples:\n", "\b\nExamples:\n")
-    command = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_SETTINGS)
+    command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_SETTINGS)
     command.command(name, help=text)(function)
     return typer.main.get_command(command)
 

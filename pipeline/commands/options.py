@@ -146,7 +146,10 @@ def _parameter(name: str, hint: Any, item: Field[Any], said: Declaration) -> ins
     if kind not in (bool, bool | None, int | None) and default is not None:
         default = str(default)
     information = typer.Option(
-        *flags, help=said.help.replace("``", ""), metavar=said.metavar, rich_help_panel=said.group
+        *flags,
+        help=re.sub(r"``(\w+)``", lambda named: f"--{named[1].replace('_', '-')}", said.help),
+        metavar=said.metavar,
+        rich_help_panel=said.group,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, information]

@@ -6,11 +6,12 @@ where the reference has it.
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
 
-from griffe import Extension
+from griffe import Docstring, Extension
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([^`]+)`")
 _DOCUMENTED = {
@@ -24,9 +25,18 @@ class Roles(Extension):  # type: ignore[misc]  # griffe is no dependency of the 
     """Replaces roles in every docstring that is collected."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
-        """Replace the roles in the docstring of one object."""
+        """Replace the roles in the docstring of one object; an option has its help as docstring."""
+        if obj.is_attribute and obj.docstring is None and str(obj.value).startswith("option("):
+            default, text, *_ = ast.parse(str(obj.value), mode="eval").body.args  # type: ignore[attr-defined]
+            obj.docstring = Docstring(_constant(text), parent=obj)
+            obj.value = ast.unparse(default)
         if obj.docstring:
             obj.docstring.value = _ROLE.sub(_markdown, obj.docstring.value)
+
+
+def _constant(text: ast.expr) -> str:
+    """The constant parts of a text, which may be an f-string."""
+    return "".join(str(part.value) for part in ast.walk(text) if isinstance(part, ast.Constant))
 
 
 def _markdown(role: re.Match[str]) -> str:

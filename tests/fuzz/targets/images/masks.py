@@ -15,8 +15,8 @@ from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, compile_imag
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.errors import SampleError
 from stoker.formats.codecs.codec import MAX_PIXELS
-from stoker.formats.conversion.image_objects import encode_mask, resize_geometry
-from stoker.formats.conversion.mask_values import MaskRules
+from stoker.formats.conversion.image_objects import resize_geometry
+from stoker.formats.conversion.mask_values import MaskRules, encode_mask
 from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.pipeline.images.annotations import AnnotationConfig, AnnotationProcessor, MaskConfig, decode_mask

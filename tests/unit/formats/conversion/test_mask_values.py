@@ -15,8 +15,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.conversion.image_objects import encode_mask, resize_geometry
-from stoker.formats.conversion.mask_values import MaskRules, mask_table
+from stoker.formats.conversion.image_objects import resize_geometry
+from stoker.formats.conversion.mask_values import MaskRules, encode_mask, mask_table
 from stoker.formats.sample_checks import mask_problem
 from stoker.formats.sources.source_reader import SkippedError
 
