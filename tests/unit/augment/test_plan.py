@@ -179,22 +179,11 @@ def test_equal_transforms_draw_independently():
     assert 400 < params.flip[:, 0].sum() < 600  # flipped by one of the two; never, if they drew alike
 
 
-def test_transforms_before_the_end_keep_their_draws_when_others_are_added():
-    sizes = [(300, 400)] * 64
-    more = [*TRAIN[:2], RandomVerticalFlip(), Normalize()]
-    np.testing.assert_array_equal(draw(TRAIN, sizes).crop, draw(more, sizes).crop)
-
-
 def test_a_crop_of_a_resized_image_is_a_region_of_the_source():
     params = draw([Resize(256), CenterCrop(224)], [(512, 1024)])
     np.testing.assert_allclose(params.region[0], (32, 288, 480, 736))
     # the filter reaches one output pixel, two source pixels, to each side
     assert params.crop[0].tolist() == [30, 286, 452, 452]
-
-
-def test_a_crop_limits_what_a_later_resize_reads():
-    params = draw([CenterCrop(100), Resize((10, 10))], [(300, 300)])
-    assert params.crop[0].tolist() == [100, 100, 100, 100]
 
 
 def test_a_crop_after_a_crop_does_not_restore_pixels():
@@ -208,11 +197,6 @@ def test_a_crop_after_a_flip_takes_the_other_side():
     # CenterCrop rounds 2.5 to 2, twice: rows 2..5 and columns 2..6 of the mirrored image
     assert params.region[0].tolist() == [3, 3, 6, 7]
     assert params.flip[0].tolist() == [True, True]
-
-
-def test_two_flips_cancel():
-    params = draw([CenterCrop(4), RandomVerticalFlip(1), RandomVerticalFlip(1)], [(8, 8)])
-    assert not params.flip.any()
 
 
 def test_padding_is_scaled_with_the_image():

@@ -125,13 +125,6 @@ def test_hue_differs_from_hsv_at_most_as_documented():
         assert np.abs(ours - expected).max() <= 255 * share + 1
 
 
-def drawn(transform, n=20_000):
-    """(N, 3, 7) composed maps."""
-    plan = compile_image([KEEP, transform])
-    params = plan.draw(np.full(n, 6), np.full(n, 7), np.arange(n), 0, 0)
-    return params.color.astype(float), params.mean_matrix
-
-
 def test_all_orders_of_color_jitter_are_equally_likely():
     u = np.random.default_rng(0).random((24_000, 8))
     u[:, 4:] = [0.9, 0.2, 0.7, 0.8]
@@ -141,13 +134,6 @@ def test_all_orders_of_color_jitter_are_equally_likely():
     # All but hue commute: it only matters whether contrast and saturation come before hue.
     assert len(maps) == 4
     np.testing.assert_allclose(np.sort(counts) / 24_000, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=0.02)
-
-
-@pytest.mark.parametrize(("transform", "share"), [(RandomGrayscale(), 0.1), (RandomInvert(0.3), 0.3)])
-def test_grayscale_and_invert_apply_with_their_probability(transform, share):
-    matrix = drawn(transform)[0]
-    changed = (matrix[:, 0] != [1, 0, 0, 0]).any(axis=1).mean()
-    assert abs(changed - share) < 0.02
 
 
 def test_the_mean_is_that_of_the_output():
@@ -176,14 +162,6 @@ def test_padding_counts_towards_the_mean():
     np.testing.assert_allclose(
         np.sort(output[..., 0].ravel()), [0.5 * mean] * 3 + [50 + 0.5 * mean], rtol=1e-6
     )
-
-
-def test_only_contrast_needs_the_mean():
-    assert (
-        compile_image([KEEP, ColorJitter(0.4, None, 0.4, 0.1), RandomInvert(), Normalize()]).needs
-        == frozenset()
-    )
-    assert compile_image([KEEP, RandomPhotometricDistort()]).needs == {"mean_matrix"}
 
 
 def test_normalisation_follows_colour():

@@ -13,13 +13,10 @@ from stoker.augment import (
     Resize,
     ToDtype,
     compile_image,
-    load_recipe,
-    save_recipe,
 )
 from stoker.augment.noise import normal_noise
 from stoker.augment.reference import execute
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.registry import check_needs, executes
 
 WHITE = np.full((40, 60, 3), 255, np.uint8)
 
@@ -60,12 +57,6 @@ def test_the_box_is_overwritten_after_colour_and_nothing_else():
         np.testing.assert_array_equal(execute(params, i, WHITE, "uint8", "NHWC"), expected)
 
 
-def test_two_erasings_draw_different_boxes():
-    first, second = draw([RandomErasing(1), RandomErasing(1, value=9)], 50).erase
-    assert (first.box != second.box).any(axis=1).all()
-    assert second.value.tolist() == [9, 9, 9]
-
-
 @pytest.mark.parametrize(
     ("transforms", "dtype", "mean", "deviation"),
     [
@@ -94,17 +85,6 @@ def test_noise_fills_the_boxes_of_a_value():
         box = np.s_[top : top + height, left : left + width]
         expected[box] = (whole[box] - 0.5) / 0.1
         np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-5)
-
-
-def test_only_some_engines_make_noise(tmp_path):
-    transforms = [CenterCrop(40), Normalize(), RandomErasing(0.01, value="random")]
-    needs = compile_image(transforms).needs
-    assert needs == {"erase", "noise"}
-    assert executes("native", needs)
-    with pytest.raises(ConfigError, match="engine='dali' does not execute what the transforms need: noise"):
-        check_needs("dali", needs)
-    save_recipe(transforms, tmp_path / "recipe.json")
-    assert load_recipe(tmp_path / "recipe.json") == transforms
 
 
 @pytest.mark.parametrize("transform", [Resize((8, 8)), ColorJitter(0.5)])

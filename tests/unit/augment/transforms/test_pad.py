@@ -9,7 +9,6 @@ from helpers.images import png
 from stoker.augment import (
     AugMix,
     CenterCrop,
-    ColorJitter,
     Pad,
     RandomApply,
     RandomChoice,
@@ -26,7 +25,6 @@ from stoker.augment.geometry.annotations import transform_boxes, transform_keypo
 from stoker.augment.reference import render
 from stoker.augment.state import MODES, continued
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.registry import check_needs, executes
 from stoker.pipeline.images.objects import draw_class_masks, output_boxes, output_keypoints
 
 PIXELS = np.random.default_rng(0).integers(1, 256, (20, 30, 3), np.uint8)
@@ -211,14 +209,6 @@ def test_a_warp_of_some_samples_leaves_the_padding_of_the_others():
     same = [np.array_equal(render(params, i, SMALL), render(plain, i, SMALL)) for i in range(40)]
     assert same == [not params.warp.applies(i, params.size) for i in range(40)]
     assert 5 < sum(same) < 35
-
-
-def test_only_some_engines_execute_it():
-    needs = compile_image([KEEP, Pad(2, padding_mode="edge"), ColorJitter(0.3)]).needs
-    assert "border" in needs
-    assert executes("native", needs)
-    with pytest.raises(ConfigError, match=r"'dali' does not execute what .*: border\n'native' executes it"):
-        check_needs("dali", needs)
 
 
 ANNOTATED = [
