@@ -51,17 +51,7 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     def num_batches(self) -> int:
         return len(self)
 
-    @property
-    def batch_size(self) -> None:
-        """None: batches may differ in size."""
-
-    @property
-    def has_partial_batch(self) -> None:
-        """None: batches may differ in size."""
-
-    @property
-    def partial_batch_size(self) -> None:
-        """None: batches may differ in size."""
+    batch_size = has_partial_batch = partial_batch_size = None  # batches may differ in size
 
     @cached_property
     def _peek_state(self) -> PeekState:

@@ -310,13 +310,18 @@ class AnnotationProcessor:
         others: Iterable[int] = range(len(files))
         if masks.dtype == np.uint8:  # which C++ draws
             data = [b"" if isinstance(file, SampleError) else file for file in files]
-            size = samples.height, samples.width
-            others = draw_class_masks(params, data, *size, ignore=config.ignore, out=masks)
+            sizes = samples.height, samples.width
+            others = draw_class_masks(params, data, *sizes, ignore=config.ignore, out=masks)
         for i in others:
-            height, width = int(samples.height[i]), int(samples.width[i])
-            mask = self._decode_mask(int(positions[i]), files[i], (height, width), config.dtype)
-            if isinstance(mask, SampleError):
-                errors[i] = mask
+            file, size = files[i], (int(samples.height[i]), int(samples.width[i]))
+            if isinstance(file, SampleError):
+                errors[i] = file
+                continue
+            try:
+                mask = decode_mask(file, size, config.dtype)
+            except Exception as error:  # Pillow's parsers raise almost anything on damaged data
+                message = f"the mask cannot be decoded: {error}"
+                errors[i] = self._dataset.error(int(positions[i]), message, DecodeError)
             else:
                 masks[i] = transform_mask(params, i, mask, config.ignore)
         return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
@@ -343,17 +348,6 @@ class AnnotationProcessor:
             return error
         except OSError as error:
             return self._dataset.error(position, f"the mask cannot be read: {error}")
-
-    def _decode_mask(
-        self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
-    ) -> Mask | SampleError:
-        """A mask, (H, W), of the size of its image; or the error of the mask."""
-        if isinstance(file, SampleError):
-            return file
-        try:
-            return decode_mask(file, size, dtype)
-        except Exception as error:  # Pillow's parsers raise almost anything on damaged data
-            return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
 
 
 def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) -> BatchAnnotations:
