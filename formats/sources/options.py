@@ -59,7 +59,7 @@ class SourceOptions:
     )
     unlabelled: bool = option(
         False,
-        "The images of a folder have no labels; folders name no classes.",
+        "Take all images of a folder as samples without labels: its folders name no classes.",
         _FOLDERS,
         sources=("folder",),
     )
@@ -91,19 +91,29 @@ class SourceOptions:
     )
     fields: Mapping[str, str | None] | None = option(
         None,
-        "Further columns of a table, or members of a tar.",
+        "Further columns of a table or members of a tar: a name in the dataset, or key, by the name in the "
+        "source, such as {'json:text': 'caption'}; None leaves one out. For dicts from Python, names of "
+        "Writer.write by names of fields.",
         _MEMBERS,
         sources=_ARCHIVES,
         on_command_line=False,
     )
     make: Callable[[Any], Any] | None = option(
-        None, "Makes a sample of an item of Python.", _READING, on_command_line=False
+        None,
+        "For items from Python: called with each, in num_threads processes or on Ray; returns a sample, or "
+        "None to leave the item out.",
+        _READING,
+        on_command_line=False,
     )
     masks: str | os.PathLike[str] | None = option(
-        None, "Folder or URL with a mask of classes for each image.", _MASKS
+        None, "Folder or URL with a class mask for each image, under the same name up to the suffix.", _MASKS
     )
     instances: str | os.PathLike[str] | None = option(
-        None, "Folder or URL with a mask for each image, whose values number its objects.", _MASKS
+        None,
+        "Folder or URL with a mask for each image, whose values number its objects: class * 1000 + n as in "
+        "Cityscapes, or plain numbers if masks has the classes. These objects replace all others. For Open "
+        "Images, the folder with a mask for each object.",
+        _MASKS,
     )
     ignore_index: int | None = option(
         255, "Value of mask pixels that belong to no class.", _MASKS, check=whole(0, 65535)
@@ -111,7 +121,8 @@ class SourceOptions:
     mask_map: str | Mapping[Any, int] | None = option(
         None,
         "Class of each value or colour in masks, such as 0:255,1:0 or #ff0000:1; or a name: ade20k (value 0 "
-        "is ignored), cityscapes (labelIds become training classes), none.",
+        "is ignored), cityscapes (labelIds become training classes), none. An image whose mask has another "
+        "value is left out.",
         _MASKS,
     )
 
