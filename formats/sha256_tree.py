@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from stoker.errors import ConfigError
 from .containers.listing import LISTING
 from .dataset.dataset import Dataset
 from .dataset.versions import SHA256_NAME, read_sha256, with_sha256
-from .files import cache_folder, file_digests
+from .files import cache_folder, file_digests, write_durably
 from .remote.cached_dataset import CachedDataset
 from .threads import check_threads
 
@@ -112,6 +111,4 @@ def _read_kept(path: Path, stamps: list[list[str | int]]) -> list[str] | None:
 def _keep(path: Path, stamps: list[list[str | int]], leaves: list[str]) -> None:
     with contextlib.suppress(OSError):  # without a cache folder, the next call reads all bytes again
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text(json.dumps({"files": stamps, "leaves": leaves}), "utf-8")
-        new.replace(path)
+        write_durably(path, json.dumps({"files": stamps, "leaves": leaves}).encode())
