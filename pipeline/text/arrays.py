@@ -63,14 +63,11 @@ def fit_mask(
             f"SpanCorruption makes inputs and targets of one field, found {', '.join(fields)}",
             hint=f"Choose one: fields=({fields[0]!r},).",
         )
-    if batching.stream is not None:
+    if batching.stream is not None or batching.too_long == "split":
+        cuts = 'too_long="split"' if batching.stream is None else "stream"
         raise ConfigError(
-            "SpanCorruption takes whole sequences, which stream cuts", hint="Give pack in place of stream."
-        )
-    if batching.too_long == "split":
-        raise ConfigError(
-            'SpanCorruption takes whole sequences, which too_long="split" cuts',
-            hint='Give too_long="truncate", or split the documents at the conversion.',
+            f"SpanCorruption takes whole sequences, which {cuts} cuts",
+            hint="Pack whole documents, or split them at the conversion.",
         )
     return replace(mask, special_tokens=special_tokens_of(dataset)) if mask.special_tokens is None else mask
 

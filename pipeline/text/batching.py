@@ -90,6 +90,13 @@ class BatchingConfig:
         else:
             object.__setattr__(self, "pack", optional_number("pack", pack, 1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed))
+        buckets: Any = self.buckets
+        if isinstance(buckets, str) and buckets != "auto":
+            raise ConfigError(f"buckets must be 'auto', a number, boundaries or None, found {buckets!r}")
+        if isinstance(buckets, np.integer):
+            object.__setattr__(self, "buckets", int(buckets))
+        elif isinstance(buckets, (list, tuple)):
+            object.__setattr__(self, "buckets", np.asarray(buckets))
         one_of("too_long", self.too_long, get_args(TooLong))
         one_of("balance", self.balance, (None, *get_args(Balance)))
         if not isinstance(self.shuffle, bool):
@@ -144,15 +151,6 @@ class BatchingConfig:
                 f"found {widths.tolist()}",
                 hint=f"They are the padded lengths: round {name} up, or leave out pad_to_multiple_of.",
             )
-
-
-def as_buckets(buckets: Any) -> Buckets:
-    """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays."""
-    if isinstance(buckets, str) and buckets != "auto":
-        raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {buckets!r}')
-    if isinstance(buckets, np.integer):
-        return int(buckets)
-    return np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets
 
 
 def make_batch_sampler(

@@ -34,7 +34,7 @@ from ..options import (
     check_unused,
 )
 from ..order.sampling import Sampler, SampleSource, open_source
-from .batching import BatchingConfig, as_buckets
+from .batching import BatchingConfig
 from .config import ids_dtype, make_config
 from .text_pipeline import TextPipeline
 
@@ -189,7 +189,7 @@ class TextLoader(Loader):
                 batch_size=in_samples,
                 max_tokens=batch_size.number if isinstance(batch_size, MaxTokens) else None,
                 batch_sampler=batch_sampler,
-                buckets=as_buckets(padding.boundaries),
+                buckets=padding.boundaries,
                 pad_to_multiple_of=padding.pad_to_multiple_of,
                 pack=packing.tokens if isinstance(packing, Packing) else None,  # type: ignore[arg-type]
                 max_sequences=packing.max_sequences if isinstance(packing, Packing) else None,

@@ -179,6 +179,8 @@ def test_features_are_padded_along_their_frames() -> None:
         (lambda: Dict({"q": Pad(), "a": Pad()})({"q": [[1]], "a": [[2]]}), "two fields give"),
         (lambda: Ragged(np.arange(3), np.array([0, 2])), "offsets"),
         (lambda: Ragged(np.arange(3), np.array([0, 2, 1, 3])), "ascending"),
+        (lambda: Ragged(np.arange(3), np.array([0, 3]), np.ones(2, bool)), "trained must be"),
+        (lambda: Ragged(np.arange(3), np.array([0, 3]), None, np.ones(2)), "targets must be"),
         (lambda: Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2]))), "groups"),
         (lambda: Pad(axis=2)(FEATURES), "axis must be at most 1"),
         (lambda: Pad(axis=0)([np.ones((2, 3)), np.ones((2, 4))]), "differ along axis 0 alone"),
