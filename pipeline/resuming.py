@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from stoker.formats.open import open as open_dataset
 from .execution.pipeline import Pipeline
 from .execution.state import EpochParts, State, convert_stream_state, resumed_history
 from .order.exclusions import Exclusions
-from .order.quotas import MixedOrder
 from .order.sampling import version_of
 
 # The end of a MixedOrder in the identity of a state.
@@ -137,7 +136,7 @@ def _refuse_version(named: Any, current: Any) -> None:
 
 def _resumed_mixture(pipeline: Pipeline, state: Mapping[str, Any], allow: Collection[str]) -> Any:
     """The mixture with the weights that a state needs; None if the loader's is that mixture."""
-    source, order = pipeline.source, pipeline.order
+    source, order = pipeline.source, cast("Any", pipeline.order)
     loader_order, saved_order = repr(order), state["identity"].get("order")
     if not hasattr(source, "quotas") or not isinstance(saved_order, str) or saved_order == loader_order:
         return None
@@ -155,8 +154,8 @@ def _resumed_mixture(pipeline: Pipeline, state: Mapping[str, Any], allow: Collec
     if is_last and len(current.parts) == 1:
         parts = saved
     elif "weights" in allow:
-        while not isinstance(order, MixedOrder):
-            order = order.order  # type: ignore[attr-defined]  # a mixture's order is within
+        while not hasattr(order, "rounds"):  # the order of the mixture is within
+            order = order.order
         parts = saved.then(point, current, order.quota_schedule)
     else:
         raise CheckpointError(

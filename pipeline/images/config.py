@@ -25,8 +25,7 @@ from ..engines.base import ImageFormat, open_shards
 from ..execution.pipeline import ColumnSpec, batch_type
 from ..options import BadSamples, Seeds
 from ..order.exclusions import Replacements
-from ..order.orders import BlockShuffle, Order, Stream
-from ..order.quotas import is_shuffled
+from ..order.orders import BlockShuffle, Order, Stream, is_shuffled
 from ..order.sampling import Sampler, SampleSource, make_loader_order, value_dtype
 from ..order.schedule import LastBatch
 from .arrays import ArrayConfig

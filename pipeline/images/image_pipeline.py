@@ -106,7 +106,7 @@ class EngineSetup:
         A quarter more than the buffer is kept, because the first draws of an epoch have another order.
         """
         buffer = config.images[0].plan.buffer
-        shared = self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
+        shared = buffer and self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
         return buffer + buffer // 4 if shared else 0
 
 
@@ -158,16 +158,14 @@ class ImagePipeline(Pipeline):
 
     @property
     def order(self) -> Order:
-        """See :class:`Pipeline`."""
         return self.config.order
 
     @property
     def has_equal_epochs(self) -> bool:
-        """See :class:`Pipeline`; batches of a number of pixels may vary it."""
+        """Batches of a number of pixels may vary it."""
         return self.config.size_plan.equal_epochs
 
     def steps(self, epoch: int, position: int, parts: EpochParts) -> Schedule:
-        """See :class:`Pipeline`."""
         return self.config.size_plan.steps(
             self.order.n,
             self.setup.process,
@@ -178,7 +176,6 @@ class ImagePipeline(Pipeline):
         )
 
     def producer(self, steps: Any, epoch: int) -> Producer:
-        """See :class:`Pipeline`."""
         samples = steps.n / steps.world_size
         completion = BatchCompletion(
             self.config, self.adapter, self._totals, self.config.draw_epoch(epoch), samples
@@ -188,7 +185,7 @@ class ImagePipeline(Pipeline):
 
     @contextmanager
     def single_producer(self, steps: Any, epoch: int) -> Iterator[Producer]:
-        """See :class:`Pipeline`: it has an engine of its own, and its batch does not count."""
+        """It has an engine of its own, and its batch does not count."""
         setup = replace(self.setup, reading=replace(self.setup.reading, read_ahead=0))
         alone = ImagePipeline(self.config, setup, self._last_batch, StatsTotals())
         try:
@@ -197,7 +194,7 @@ class ImagePipeline(Pipeline):
             alone.close()
 
     def spec(self, name: str) -> ColumnSpec:
-        """See :class:`Pipeline`; it may call the user's functions with zeros."""
+        """It may call the user's functions with zeros."""
         if name == "image" and self.config.batch_transform_plan.functions:
             return self._function_output_spec
         return self.config.spec(name)
@@ -208,12 +205,10 @@ class ImagePipeline(Pipeline):
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`Pipeline`."""
         planner = self.config.size_plan.planner
         return planner.fitting if planner else super().fitting
 
     def check_exclusion(self) -> None:
-        """See :class:`Pipeline`."""
         planner = self.config.size_plan.patch_planner
         if planner and planner.captions:
             raise ConfigError(
@@ -222,25 +217,22 @@ class ImagePipeline(Pipeline):
             )
 
     def point(self, epoch: int, position: int, parts: EpochParts) -> Point:
-        """See :class:`Pipeline`: it counts draws, or steps, of which an epoch has no more than draws."""
+        """It counts draws, or steps, of which an epoch has no more than draws."""
         return (epoch * self.order.n + sum(done for _, done in parts.history) + position,)
 
     def first_draw(self, state: Mapping[str, Any]) -> int:
-        """See :class:`Pipeline`."""
         try:
             return int(state["epoch"] * state.get("samples_per_epoch", self.order.n) + state["position"])
         except (KeyError, TypeError):  # not a state, which is refused later
             return 0
 
     def exclude(self, exclusions: Exclusions | None) -> None:
-        """See :class:`Pipeline`."""
         from ..order.exclusions import Replacements
 
         replacements = Replacements(exclusions, self.config.seed, self.fitting) if exclusions else None
         self.config = replace(self.config, replacements=replacements)
 
     def batches_to_json(self) -> dict[str, Any]:
-        """See :class:`Pipeline`."""
         plan, reading = self.config.size_plan, self.setup.reading
         arguments = {
             "global_batch": (plan.pixels or plan.batch_size) * self.setup.process.world_size,
@@ -252,7 +244,6 @@ class ImagePipeline(Pipeline):
         return arguments | ({"dali": dali} if self.engine.name == "dali" else {})
 
     def options_elsewhere(self) -> dict[str, Any]:
-        """See :class:`Pipeline`."""
         if self.engine.name == "dali":
             raise ConfigError(
                 "workers make batches with the engine 'native', which differs from 'dali' by rounding",
@@ -262,7 +253,6 @@ class ImagePipeline(Pipeline):
         return {"engine": self.engine.name, "ranks": Ranks(process.rank, process.world_size)}
 
     def together(self, steps: Any, *, unfinished: bool) -> Callable[[int], int]:
-        """See :class:`Pipeline`."""
         config = self.config
         if config.size_plan.padding:  # images may be large
             return lambda _: 1
@@ -274,12 +264,10 @@ class ImagePipeline(Pipeline):
 
     @property
     def allocate(self) -> Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None:
-        """See :class:`Pipeline`."""
         return self.adapter.allocate
 
     @property
     def can_be_finished(self) -> bool:
-        """See :class:`Pipeline`."""
         form, needs = self.config.image_format, self.config.needs
         is_larger = form.color == "rgb" and form.dtype != "uint8"
         return is_larger and self.engine.name == "native" and needs.isdisjoint({"composition", "mean_image"})
@@ -291,11 +279,9 @@ class ImagePipeline(Pipeline):
         self._open()
 
     def counters(self) -> Counters:
-        """See :class:`Pipeline`."""
         return self.cached.counters() if self.cached else Counters()
 
     def close(self) -> None:
-        """See :class:`Pipeline`."""
         if self.cached:
             self.cached.close()
         self.engine.close()

@@ -18,7 +18,6 @@ from stoker.formats.dataset.index import Samples
 from stoker.types import Size
 
 from ..order.orders import BlockShuffle, Order, Repeat
-from ..order.quotas import MixedOrder
 from ..order.schedule import PlannedSteps, Schedule
 from .columns import ImageColumn
 from .config import ImageLoaderConfig
@@ -229,12 +228,12 @@ def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> It
         yield from (window.take(part) for part in np.array_split(np.arange(len(window)), max(1, parts)))
 
 
-def _span(order: Order) -> int:
+def _span(order: Any) -> int:
     """Number of successive draws, of all ranks, from the same blocks; 0 if the order has no blocks."""
     if isinstance(order, BlockShuffle):
         return order.block * order.window
-    if isinstance(order, MixedOrder):
-        spans = [(_span(one), quota) for one, quota in zip(order.rounds, order.quotas, strict=True)]
+    if rounds := getattr(order, "rounds", None):  # a mixture
+        spans = [(_span(one), quota) for one, quota in zip(rounds, order.quotas, strict=True)]
         return max((span * order.n // quota for span, quota in spans if quota), default=0)
     within: Order | None = getattr(order, "order", None)
     return _span(within) * (order.times if isinstance(order, Repeat) else 1) if within else 0

@@ -122,7 +122,6 @@ class Sequential:
     distinct = True
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         return draws
 
 
@@ -135,7 +134,6 @@ class FullShuffle:
     distinct = True
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         return Permutation(self.n, self.seed, epoch)(draws)
 
 
@@ -164,7 +162,6 @@ class BlockShuffle:
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         span = self.block * self.window
         shuffled = np.empty_like(draws)
         for number in np.unique(draws // span):
@@ -207,11 +204,9 @@ class Repeat:
 
     @property
     def distinct(self) -> bool:
-        """See :attr:`Order.distinct`."""
         return self.times == 1 and self.order.distinct
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         return self.order.positions(epoch, draws // self.times)
 
 
@@ -224,7 +219,6 @@ class Stream:
     distinct = False
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         positions = np.empty_like(draws)
         for cycle, at, offsets in self.cycles(epoch, draws):
             positions[at] = self.order.positions(cycle, offsets)
@@ -279,7 +273,6 @@ class WeightedDraws(ColumnOrder):
         return np.cumsum(self.column)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         target = unit_interval(hash_words((self.seed, epoch), draws)) * self._cumulative[-1]
         # Rounding can make a target equal to the total, which lies after the last position with a weight.
         last = np.searchsorted(self._cumulative, self._cumulative[-1], side="left")
@@ -304,7 +297,6 @@ class WeightedShuffle(ColumnOrder):
         return EpochCache()
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         return self._epochs.get(epoch, self._whole_epoch)[draws]
 
     def _whole_epoch(self, epoch: int) -> Int64:
@@ -334,3 +326,15 @@ def _log(x: Float64) -> Float64:
         series = series * square + 1 / power
     made: Float64 = 2 * ratio * series + exponent * 0.6931471805599453
     return made
+
+
+def is_shuffled(order: Any) -> bool:
+    """Whether an order is shuffled; a mixture's order is if the orders of all its datasets are."""
+    parts = getattr(order, "rounds", None) or ([order.order] if hasattr(order, "order") else [])
+    return all(map(is_shuffled, parts)) if parts else not isinstance(order, Sequential)
+
+
+def without_interleaving(order: Order) -> Order:
+    """An order with the same draws in each epoch, but group after group, which is much faster to compute."""
+    grouped: Order = getattr(order, "without_interleaving", lambda: order)()
+    return grouped

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-from .orders import ColumnOrder, Order, Repeat, Sequential, Stream, permute
+from .orders import ColumnOrder, Order, permute
 
 Int64 = npt.NDArray[np.int64]
 
@@ -138,6 +138,9 @@ class Balanced(ColumnOrder):
     spread: bool = field(default=True, repr=False)  # See :class:`~stoker.pipeline.order.orders.QuotaSchedule`
     distinct = False
 
+    def without_interleaving(self) -> Balanced:
+        return replace(self, spread=False)
+
     @cached_property
     def _members(self) -> Int64:
         """(N,) int64, positions class by class."""
@@ -150,7 +153,6 @@ class Balanced(ColumnOrder):
         return QuotaSchedule(quotas, sizes.astype(np.int64), self.seed, self.spread)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         sizes = self._quota_schedule.sizes
         group, cycle, offset = self._quota_schedule.assign(epoch, draws)
         starts = np.cumsum(sizes) - sizes
@@ -172,7 +174,6 @@ class BalancedObjects(Balanced):
         object.__setattr__(self, "digest", digest)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`."""
         return self.images[super().positions(epoch, draws)]
 
 
@@ -202,8 +203,12 @@ class MixedOrder:
         """Draws in an epoch."""
         return self.quota_schedule.n
 
+    def without_interleaving(self) -> MixedOrder:
+        schedule, moving = replace(self.quota_schedule, spread=False), self.moving
+        return replace(self, quota_schedule=schedule, moving=moving and replace(moving, spread=False))
+
     def positions(self, epoch: int, draws: Int64) -> Int64:
-        """See :meth:`Order.positions`; positions are those in the mixture."""
+        """Positions in the mixture."""
         sizes = self.quota_schedule.sizes
         if self.moving is None:
             group, cycle, offset = self.quota_schedule.assign(epoch, draws)
@@ -217,22 +222,3 @@ class MixedOrder:
                 of_cycle = of_dataset[cycle[of_dataset] == number]
                 positions[of_cycle] = starts[d] + self.rounds[d].positions(number, offset[of_cycle])
         return positions
-
-
-def is_shuffled(order: Order) -> bool:
-    """Whether an order is shuffled; a mixture's order is if the orders of all its datasets are."""
-    if isinstance(order, MixedOrder):
-        return all(map(is_shuffled, order.rounds))
-    if isinstance(order, (Repeat, Stream)):
-        return is_shuffled(order.order)
-    return not isinstance(order, Sequential)
-
-
-def without_interleaving(order: Order) -> Order:
-    """An order with the same draws in each epoch, but group after group, which is much faster to compute."""
-    if isinstance(order, Balanced):
-        return replace(order, spread=False)
-    if isinstance(order, MixedOrder):
-        moving = order.moving and replace(order.moving, spread=False)
-        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False), moving=moving)
-    return order

@@ -32,7 +32,6 @@ from .orders import (
     WeightedShuffle,
     make_order,
 )
-from .quotas import Balanced, BalancedObjects
 
 _STRING = "large_string"
 # Arrow's names of the dtypes that a column of a batch can have.
@@ -204,7 +203,6 @@ class Weighted:
     samples: int | None = None
 
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
-        """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
         given = dataset.column(self.weights) if isinstance(self.weights, str) else self.weights
         weights = _checked(given, len(dataset))
@@ -235,7 +233,6 @@ class ClassBalanced:
     samples: int | None = None
 
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
-        """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
         if isinstance(self.column, str) and self.column == _OBJECT_LABELS:
             return self._order_of_objects(dataset, seed)
@@ -244,6 +241,8 @@ class ClassBalanced:
             raise ConfigError(
                 f"classes must be one number a sample, {len(dataset)}, found {classes.dtype} {classes.shape}"
             )
+        from .quotas import Balanced
+
         return Balanced(_draws(self.samples, len(dataset), None), seed, classes)
 
     def _order_of_objects(self, dataset: SampleSource, seed: int) -> Order:
@@ -255,6 +254,8 @@ class ClassBalanced:
                 hint="ClassBalanced() draws classes of images equally often.",
             )
         classes, images = np.unique(np.stack((objects.labels, objects.owner)), axis=1)
+        from .quotas import BalancedObjects
+
         return BalancedObjects(_draws(self.samples, len(dataset), None), seed, classes, images=images)
 
 
@@ -281,7 +282,6 @@ class Repeated:
         object.__setattr__(self, "times", whole_number("times", self.times, 1))
 
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
-        """See :meth:`Sampler.order`."""
         base = shuffled if self.of is None else self.of.order(dataset, shuffled, seed)
         most = base.n * self.times
         return Repeat(base, self.times, _draws(self.samples, most, most))

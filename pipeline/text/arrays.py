@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,11 @@ from stoker.formats.tokenization import ByteTokenizer, read_word_parts
 
 from ..order.sampling import SampleSource, batchable_columns
 from .batching import BatchingConfig
-from .context_slices import ContextSlices
 from .planner import TextPlanner, TokenSlices
-from .streams import StreamWindows
 from .token_reader import TokenReader, special_tokens_of
+
+if TYPE_CHECKING:
+    from .context_slices import ContextSlices
 
 Mask = MaskTokens | SpanCorruption
 """A mask of sequences, before they are padded or packed."""
@@ -101,6 +102,8 @@ def default_batchify(
 ) -> Batchify:
     """Return the function that makes the arrays that ``columns`` names; None names the usual ones."""
     if planner.batching.stream is not None:
+        from .streams import StreamWindows
+
         return StreamWindows()
     shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
     packs = planner.batching.pack is not None

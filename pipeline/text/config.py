@@ -21,7 +21,6 @@ from ..order.orders import Order
 from ..order.sampling import Repeated, Sampler, SampleSource, make_loader_order, value_dtype
 from .arrays import ArrayMaker, Mask, array_names, column_names, default_batchify, fit_mask, probe_arrays
 from .batching import BatchingConfig
-from .context_slices import check_lengths, make_slices
 from .planner import TextPlanner
 from .token_reader import TokenReader
 
@@ -131,8 +130,11 @@ def make_config(
         )
     chosen = batchify or default_batchify(planner, reader, columns, kind, fitted)
     shifts = batchify is None and kind == "causal" and fitted is None and batching.stream is None
-    slices = make_slices(ranks.context, ranks.context_slices, shifts_labels=shifts)
-    if slices is not None:
+    slices = None
+    if ranks.context is not None:
+        from .context_slices import check_lengths, make_slices
+
+        slices = make_slices(ranks.context, ranks.context_slices, shifts_labels=shifts)
         check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_to_multiple_of)
     maker = ArrayMaker(chosen, reader.fields, fitted, slices)
     arrays = probe_arrays(maker, planner, reader)

@@ -60,12 +60,8 @@ class ContextSlices:
         return cut_arrays
 
 
-def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlices | None:
-    """Return the slices of the arguments ``context`` and ``context_slices``; None without ``context``."""
-    if context is None:
-        return None
-    if form not in ("contiguous", "balanced"):
-        raise ConfigError(f"context_slices must be 'contiguous' or 'balanced', found {form!r}")
+def make_slices(context: Any, form: SliceForm, *, shifts_labels: bool) -> ContextSlices:
+    """Return the slices of a ``context`` and ``context_slices``, see :class:`stoker.Ranks`."""
     if hasattr(context, "get_local_rank") and hasattr(context, "size"):
         context = context.get_local_rank(), context.size()
     if not isinstance(context, (tuple, list)) or len(context) != 2:
@@ -76,7 +72,7 @@ def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlice
     rank, size = whole_number("context", context[0], 0), whole_number("context", context[1], 1)
     if rank >= size:
         raise ConfigError(f"context has rank {rank} of {size}", hint="Ranks count from 0.")
-    return ContextSlices(rank, size, "balanced" if form == "balanced" else "contiguous", shifts_labels)
+    return ContextSlices(rank, size, form, shifts_labels)
 
 
 def check_lengths(

@@ -27,8 +27,7 @@ from stoker.bucketing.plan import narrowed
 from stoker.bucketing.samplers import Balance
 
 from ..execution.state import Begun, History
-from ..order.orders import Order, Stream
-from ..order.quotas import without_interleaving
+from ..order.orders import Order, Stream, without_interleaving
 from ..order.schedule import SharedEpochs
 from .batching import (
     FEW_BUCKETS,

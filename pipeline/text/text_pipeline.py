@@ -82,12 +82,10 @@ class TextPipeline(Pipeline):
 
     @property
     def order(self) -> Order:
-        """See :class:`Pipeline`."""
         return self.config.planner.order
 
     @property
     def has_equal_epochs(self) -> bool:
-        """See :class:`Pipeline`."""
         return self.config.planner.has_equal_epochs
 
     def plan(self, epoch: int, parts: EpochParts) -> BatchPlan:
@@ -95,7 +93,6 @@ class TextPipeline(Pipeline):
         return self.config.planner.plan(epoch, parts.history, parts.begun)
 
     def steps(self, epoch: int, position: int, parts: EpochParts) -> PlannedSteps:
-        """See :class:`Pipeline`."""
         plan = self.plan(epoch, parts)
         if position > len(plan):
             raise CheckpointError(
@@ -104,12 +101,10 @@ class TextPipeline(Pipeline):
         return PlannedSteps(plan, self._process.rank, position)
 
     def producer(self, steps: Any, epoch: int) -> Producer:
-        """See :class:`Pipeline`."""
         return self._producer(steps, self._totals, self.cached)
 
     @contextmanager
     def single_producer(self, steps: Any, epoch: int) -> Iterator[Producer]:
-        """See :class:`Pipeline`."""
         if not self.cached:
             yield self._producer(steps, StatsTotals(), None)
             return
@@ -170,11 +165,9 @@ class TextPipeline(Pipeline):
         )
 
     def spec(self, name: str) -> ColumnSpec:
-        """See :class:`Pipeline`."""
         return self.config.spec(name)
 
     def check_exclusion(self) -> None:
-        """See :class:`Pipeline`."""
         if self.config.planner.batching.stream is not None:
             raise ConfigError(
                 "exclude needs batches of samples, and Streams joins the samples of an epoch",
@@ -182,11 +175,10 @@ class TextPipeline(Pipeline):
             )
 
     def point(self, epoch: int, position: int, parts: EpochParts) -> Point:
-        """See :class:`Pipeline`."""
         return epoch, len(parts.history), position
 
     def first_draw(self, state: Mapping[str, Any]) -> int:
-        """See :class:`Pipeline`: the batches of an epoch that has started are planned."""
+        """The batches of an epoch that has started are planned."""
         try:
             begun = state["position"] > 0 or len(state["history"]) > 0
             return int((state["epoch"] + begun) * self.order.n)
@@ -194,11 +186,10 @@ class TextPipeline(Pipeline):
             return 0
 
     def exclude(self, exclusions: Exclusions | None) -> None:
-        """See :class:`Pipeline`."""
         self._exclusions = exclusions
 
     def former_options(self, identity: Mapping[str, Any]) -> dict[str, Any]:
-        """See :class:`Pipeline`: the buckets of release 0.1, where a k-d split was not the default."""
+        """The buckets of release 0.1, where a k-d split was not the default."""
         may_differ = {"boundaries": None, "method": None, "batch_size": None}
         edges, batching = identity.get("boundaries"), self.config.planner.batching
         same = {**identity, **may_differ} == {**self.identity, **may_differ}
@@ -240,13 +231,11 @@ class TextPipeline(Pipeline):
         return {**state, "identity": identity, "world_size": ranks[-1], "history": history}, None
 
     def batches_to_json(self) -> dict[str, Any]:
-        """See :class:`Pipeline`."""
         batching = self.config.planner.batching
         size = batching.batch_size or batching.max_tokens  # neither with a batch_sampler
         return {"global_batch": size and size * self._process.world_size, "last_batch": batching.last_batch}
 
     def options_elsewhere(self) -> dict[str, Any]:
-        """See :class:`Pipeline`."""
         shared: dict[str, Any] = {"balance": self.config.planner.batching.balance}
         if slices := self.config.maker.slices:
             shared |= {"context": (slices.rank, slices.size), "context_slices": slices.form}
@@ -254,7 +243,7 @@ class TextPipeline(Pipeline):
         return {"dtype": np.dtype(self.config.reader.dtype).name, "ranks": ranks}
 
     def together(self, steps: Any, *, unfinished: bool) -> Callable[[int], int]:
-        """See :class:`Pipeline`: as many as have at most 131,072 tokens with padding, and at least one."""
+        """As many as have at most 131,072 tokens with padding, and at least one."""
         if self._exclusions:
             return lambda _: 1
         plan = steps.plan
@@ -268,11 +257,9 @@ class TextPipeline(Pipeline):
         return count
 
     def counters(self) -> Counters:
-        """See :class:`Pipeline`."""
         return self.cached.counters() if self.cached else Counters()
 
     def close(self) -> None:
-        """See :class:`Pipeline`."""
         if self.cached:
             self.cached.close()
         self.config.reader.close()
