@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
-from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 from stoker.types import Size
 
 from ..resampling import NAMED, Interpolation
@@ -35,7 +34,10 @@ class Description:
 
     def __new__(cls: type[D], *_: object, **arguments: object) -> D:
         """Refuse an argument that only torchvision's transform has, and name its replacement."""
-        check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
+        if not arguments.keys() <= set(cls.__init__.__code__.co_varnames):
+            from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
+
+            check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
         return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
