@@ -65,16 +65,6 @@ def test_numbers_are_uniform_by_chi_square(numbers):
     assert 150 < chi < 390  # 255 +- 22.6: six standard deviations
 
 
-def test_triples_of_draws_and_of_samples_are_uniform_in_the_cube():
-    numbers = uniform(derive_key(0, 0, 0), np.arange(20_000), 3)
-    along_samples = uniform(derive_key(0, 0, 0), np.arange(60_000), 1).reshape(-1, 3)
-    for points in (numbers, along_samples):
-        counts = np.histogramdd(points, 8, [(0, 1)] * 3)[0]
-        expected = len(points) / 512
-        chi = ((counts - expected) ** 2 / expected).sum()
-        assert 320 < chi < 705  # 511 +- 32
-
-
 def test_every_bit_is_fair():
     numbers = bits(derive_key(0, 0, 0), SAMPLES, 16).ravel()
     shares = [(numbers >> np.uint64(i) & np.uint64(1)).mean() for i in range(64)]
@@ -95,16 +85,6 @@ def test_neighbouring_keys_are_uncorrelated(neighbour):
 def test_different_seeds_epochs_and_positions_have_different_keys():
     triples = [(s, e, p) for s in (-11, -1, 0, 1, 11, 111) for e in (0, 1, 11, 111) for p in (0, 1, 11)]
     assert len({derive_key(*triple) for triple in triples}) == len(triples)
-
-
-def test_neighbouring_samples_and_draws_are_uncorrelated():
-    numbers = uniform(derive_key(0, 0, 0), SAMPLES, 32)
-    bound = 6 / np.sqrt(numbers.size)
-    for step in (1, 2, 64, 1024):
-        assert abs(pearson(numbers[step:], numbers[:-step])) < bound
-    for step in (1, 2, 3):
-        assert abs(pearson(numbers[:, step:], numbers[:, :-step])) < bound
-    assert abs(pearson(numbers[1:, 1:], numbers[:-1, :-1])) < bound
 
 
 @pytest.mark.parametrize("bit", [0, 1, 7, 20, 31, 32, 47, 62])
