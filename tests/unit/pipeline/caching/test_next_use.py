@@ -15,11 +15,8 @@ from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
 from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
 from stoker.pipeline.caching import next_use
-from stoker.pipeline.caching.next_use import PlannedDraws, draws_of_order, make_next_use
+from stoker.pipeline.caching.next_use import draws_of_order, make_next_use
 from stoker.pipeline.caching.read_ahead import CacheHandle
-from stoker.pipeline.order.orders import FullShuffle, Repeat, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.quotas import Balanced
-from stoker.pipeline.text.cached_text import planned_draws as text_draws
 
 TWO_RANKS = {"rank": 0, "world_size": 2}
 IMAGES: dict[str, dict[str, Any]] = {
@@ -131,48 +128,11 @@ def test_an_order_that_is_too_long_has_no_next_uses(monkeypatch: pytest.MonkeyPa
     assert make_next_use(draws, blocks, blocks) is None
 
 
-def _orders(n: int) -> dict[str, Any]:
-    """Orders of all kinds; some draw samples several times, and others not in each epoch."""
-    weights = 1 + np.arange(n) % 5
-    return {
-        "blocks": BlockShuffle(n, 3, block=16, window=4),
-        "weighted": WeightedShuffle(n // 2, 3, weights),
-        "drawn again": WeightedDraws(n, 3, weights),
-        "balanced": Balanced(n, 3, np.arange(n) % 3 // 2),
-        "repeated": Repeat(FullShuffle(n, 3), 2, 2 * n),
-        "selected": FullShuffle(n // 2, 3),
-    }
-
-
 @pytest.mark.parametrize("samples", [1, 4])
 def test_the_cache_has_the_hit_rate_of_the_optimum(samples: int) -> None:
     for share in (0.1, 0.25, 0.5):
         rates = hit_rates(blocks=100, samples=samples, share=share, seed=3)
         assert rates.least_recent < rates.next_use == rates.optimum
-
-
-@pytest.mark.parametrize("kind", _orders(8))
-def test_the_cache_has_nearly_the_optimal_hit_rate_with_other_orders(kind: str) -> None:
-    order = _orders(400)[kind]
-    rows = np.arange(400) if kind != "selected" else np.random.default_rng(0).permutation(400)[:200]
-
-    def drawn(epoch: int) -> tuple[Any, Any]:
-        draws = np.arange(order.n)
-        return draws, rows[order.positions(epoch, draws)]
-
-    for share in (0.1, 0.25, 0.5):
-        rates = hit_rates(100, 4, share, draws=PlannedDraws(order.n, order.n, drawn))
-        assert rates.least_recent <= rates.next_use <= rates.optimum
-        assert rates.next_use > rates.optimum - 0.02
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_the_cache_has_nearly_the_optimal_hit_rate_with_planned_texts(texts: Path, shuffle: bool) -> None:
-    with TextLoader(texts, batch_size=4, shuffle=shuffle) as loader:
-        # The draws of a plan of texts are not public.
-        rates = hit_rates(20, 2, 0.25, draws=text_draws(loader.pipeline.config))
-        assert rates.least_recent < rates.next_use <= rates.optimum
-        assert rates.next_use > rates.optimum - 0.02
 
 
 def test_a_loader_fetches_fewer_blocks_than_with_least_recent_use(
