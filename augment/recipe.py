@@ -17,10 +17,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from stoker.errors import ConfigError
 
@@ -31,7 +31,6 @@ from .views import BlockwiseMask, RandomMask, Views
 AnyTransform = Transform | BatchTransform
 
 _T = TypeVar("_T", bound=Transform)
-_Recipe = TypeVar("_Recipe")
 
 VERSION = 1
 _REGISTERED: dict[str, type[Transform]] = {}
@@ -59,9 +58,8 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     Raises:
         ConfigError: There is no such recipe, or the file holds something else; the error names the file.
     """
-    if str(name_or_path) in view_recipe_names():
-        raise ConfigError(f"the recipe {str(name_or_path)!r} has views", hint="Load it with load_views.")
-    return _load(name_or_path, _READY, recipe_names(), _from_recipe)
+    transforms: list[AnyTransform] = _load(name_or_path, "transforms")[0]
+    return transforms
 
 
 def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
@@ -78,12 +76,7 @@ def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
 
     Raises: As :func:`load_recipe`.
     """
-
-    def read(recipe: Any) -> dict[str, Any]:
-        _from_recipe(recipe)
-        return dict(recipe.get("model", {}))
-
-    return _load(name_or_path, _READY, recipe_names(), read)
+    return dict(_load(name_or_path, "transforms")[1].get("model", {}))
 
 
 def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]]:
@@ -95,30 +88,66 @@ def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]
     Raises:
         ConfigError: There is no such recipe, or the file holds something else; the error names the file.
     """
-    if str(name_or_path) in recipe_names():
-        raise ConfigError(f"the recipe {str(name_or_path)!r} has no views", hint="Load it with load_recipe.")
-    return _load(name_or_path, _READY_VIEWS, view_recipe_names(), _views_from_recipe)
+    views: dict[str, Views | list[AnyTransform]] = _load(name_or_path, "views")[0]
+    return views
 
 
-def _load(
-    name_or_path: str | Path, folder: Path, names: Sequence[str], read: Callable[[Any], _Recipe]
-) -> _Recipe:
-    path = Path(name_or_path)
-    if str(name_or_path) in names:
-        path = folder / f"{name_or_path}.json"
+def _load(name_or_path: str | Path, contents: Literal["transforms", "views"]) -> tuple[Any, dict[str, Any]]:
+    """The transforms or views of a recipe, and the whole recipe as it stands in its file."""
+    name, path = str(name_or_path), Path(name_or_path)
+    names, others = recipe_names(), view_recipe_names()
+    if contents == "views":
+        names, others = others, names
+    if name in others:
+        raise _wrong_kind(f"the recipe {name!r}", contents)
+    if name in names:
+        path = (_READY if contents == "transforms" else _READY_VIEWS) / f"{name}.json"
     elif not path.is_file():
         raise ConfigError(
-            f"there is no recipe {str(name_or_path)!r}, neither a file nor a name",
-            hint=_suggest(str(name_or_path), names),
+            f"there is no recipe {name!r}, neither a file nor a name", hint=_suggest(name, names)
         )
     try:
-        return read(json.loads(path.read_text("utf-8")))
+        recipe = json.loads(path.read_text("utf-8"))
+        return _contents(recipe, contents), recipe
     except ConfigError as error:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
     except RecursionError as error:
         raise ConfigError("transforms are nested too deeply for a recipe", path=path) from error
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}", path=path) from error
+
+
+def _wrong_kind(recipe: str, contents: str) -> ConfigError:
+    if contents == "transforms":
+        return ConfigError(f"{recipe} has views", hint="Load it with load_views.")
+    return ConfigError(f"{recipe} has no views", hint="Load it with load_recipe.")
+
+
+def _contents(recipe: Any, contents: Literal["transforms", "views"]) -> Any:
+    """The transforms or views of a recipe; ConfigError where it is not one."""
+    other, kind = ("views", list) if contents == "transforms" else ("transforms", dict)
+    if isinstance(recipe, dict) and other in recipe:
+        raise _wrong_kind("the recipe", contents)
+    if not isinstance(recipe, dict) or not isinstance(recipe.get(contents), kind):
+        raise ConfigError(
+            'a recipe is an object with "version" and a list of "transforms"'
+            if contents == "transforms"
+            else 'a recipe of views is an object with "version" and an object of "views"'
+        )
+    if recipe.get("version") != VERSION:
+        raise ConfigError(f"version must be {VERSION}, found {recipe.get('version')!r}")
+    if unknown := sorted(recipe.keys() - {"version", "source", "model", contents}):
+        raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
+    if not isinstance(recipe.get("source", ""), str):
+        raise ConfigError(f"source must be text, found {recipe['source']!r}")
+    if not isinstance(recipe.get("model", {}), dict):
+        raise ConfigError(f"model must be an object of arguments, found {recipe['model']!r}")
+    if contents == "transforms":
+        return from_dicts(recipe["transforms"])
+    return {
+        name: from_dicts(view) if isinstance(view, list) else _from_description(view, {"Views": Views})
+        for name, view in recipe["views"].items()
+    }
 
 
 def save_recipe(
@@ -210,39 +239,6 @@ def _value(argument: str, value: Any) -> Any:
         masks = {mask.__name__: mask for mask in _MASKS}
         return _from_description(value, masks if argument == "mask" else None)
     return tuple(_value("", item) for item in value) if isinstance(value, list) else value
-
-
-def _from_recipe(recipe: Any) -> list[AnyTransform]:
-    if isinstance(recipe, dict) and "views" in recipe:
-        raise ConfigError("the recipe has views", hint="Load it with load_views.")
-    if not isinstance(recipe, dict) or not isinstance(recipe.get("transforms"), list):
-        raise ConfigError('a recipe is an object with "version" and a list of "transforms"')
-    _check_recipe(recipe, "transforms")
-    return from_dicts(recipe["transforms"])
-
-
-def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
-    if isinstance(recipe, dict) and "transforms" in recipe:
-        raise ConfigError("the recipe has no views", hint="Load it with load_recipe.")
-    if not isinstance(recipe, dict) or not isinstance(recipe.get("views"), dict):
-        raise ConfigError('a recipe of views is an object with "version" and an object of "views"')
-    _check_recipe(recipe, "views")
-    return {
-        name: from_dicts(view) if isinstance(view, list) else _from_description(view, {"Views": Views})
-        for name, view in recipe["views"].items()
-    }
-
-
-def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
-    if recipe.get("version") != VERSION:
-        raise ConfigError(f"version must be {VERSION}, found {recipe.get('version')!r}")
-    unknown = sorted(recipe.keys() - {"version", "source", "model", contents})
-    if unknown:
-        raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
-    if not isinstance(recipe.get("source", ""), str):
-        raise ConfigError(f"source must be text, found {recipe['source']!r}")
-    if not isinstance(recipe.get("model", {}), dict):
-        raise ConfigError(f"model must be an object of arguments, found {recipe['model']!r}")
 
 
 def _transform_class(name: str) -> type[AnyTransform] | None:
