@@ -33,6 +33,7 @@ from stoker.augment import (
     steps,
 )
 from stoker.augment.steps import BatchStep, Step
+from stoker.augment.transforms.combining import Combining
 
 
 @ctypes.CFUNCTYPE(
@@ -148,10 +149,7 @@ def draw(chain: list[Any], n: int = 1, seed: int = 0) -> ImageParams:
 OF_ONE_SAMPLE = [
     name
     for name in recipe_names()
-    if not any(
-        isinstance(transform, BatchTransform) or getattr(transform, "combines", False)
-        for transform in load_recipe(name)
-    )
+    if not any(isinstance(transform, BatchTransform | Combining) for transform in load_recipe(name))
 ]
 """Names of the recipes whose images show one sample each, without a mosaic or a mixture."""
 
