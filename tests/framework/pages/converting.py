@@ -52,7 +52,7 @@ Path("saved/train/dataset_info.json").write_text("{}")
 # Objects and masks.
 folder = Path("coco")
 folder.mkdir()
-coco_files.write_images(folder)
+coco_files.write_coco_images(folder)
 (folder / "images").rename("train2017")
 Path("annotations").mkdir()
 coco_files.write(folder, coco_files.document()).rename("annotations/instances_train2017.json")
