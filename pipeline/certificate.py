@@ -110,7 +110,7 @@ def _check_entries(certificate: Any) -> None:
     else:
         return
     raise ConfigError(
-        f"this is no certificate: {wrong}", hint="Write json.dumps(loader.certificate()) to the file."
+        f"this is not a certificate: {wrong}", hint="Write json.dumps(loader.certificate()) to the file."
     )
 
 

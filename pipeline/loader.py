@@ -90,7 +90,7 @@ class Loader:
         self._parts = EpochParts()
         self._pass: weakref.ref[EpochIterator] | None = None
         self._progress: Progress | None = None
-        self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass of self.position
+        self._ahead: Prefetcher[FinishedBatch] | None = None  # makes the pass of self.position
         self._worker: WorkerThread | None = None  # one at a time: two would mix their batches
         self._workers: Workers | None = None
         self._closed = self._warned_of_empty_batch = False
@@ -298,7 +298,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Continue from a position that :meth:`state_dict` returned, with the batch that followed it.
 
-        Engine and threads may differ from those of the saved loader. Batches of images may also have another
+        Engine and threads may differ from those of the saved loader. Image batches may also have another
         size, and any number of ranks may go on. With ``steps_per_epoch``, an epoch may then have another
         number of samples: the stream goes on at the same draw, and epochs count by the new length.
 
@@ -573,7 +573,7 @@ class Loader:
             self._worker = None
 
     def _keep(self, batches: Prefetcher[FinishedBatch], complete: Progress) -> None:
-        """Keep the prefetcher of a complete pass if the next pass is the one that it has begun."""
+        """Keep the prefetcher of a complete pass if it makes the next pass already."""
         with self._lock.get():
             follows = self.position == State(complete.epoch + 1, 0, self.pipeline.identity)
             if follows and self._progress is complete and not batches.closed:

@@ -185,15 +185,15 @@ class Objects:
     """The form of the columns of objects and of arrays, whose lengths differ between samples.
 
     Attributes:
-        form: "ragged" hands out a list of N arrays. "padded" hands out one array, (N, largest M, ...), padded
+        form: "ragged" returns a list of N arrays, "padded" one array, (N, largest M, ...), padded
             with zeros, and adds a column ``count``, (N,) int64.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center,
             width, height), in pixels of the output.
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
             all columns. An object that is not visible at all is always dropped.
         min_size: Least width and height of an object's box, pixels of the output; other objects are dropped.
-        arrays: Form of array columns whose shapes differ between samples. "ragged" hands out a list of N
-            arrays. "padded" hands out one array, padded with zeros at the ends of its sides, and adds a
+        arrays: Form of array columns whose shapes differ between samples. "ragged" returns a list of N
+            arrays, "padded" one array, padded with zeros at the ends of its sides, and adds a
             column ``<name>_shape``, (N, sides) int64.
 
     Raises:

@@ -335,7 +335,7 @@ class SharedProducer:
         self._totals = totals
         self._next = 0
         self._in_flight: deque[BatchRequest] = deque()
-        self._outcomes: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
+        self._outcomes: deque[Any] = deque()  # of the oldest request: its batches, then its error
 
     def start(self) -> int:
         """Ask for the next batches; return their number."""
@@ -358,7 +358,7 @@ class SharedProducer:
                 raise outcome
             return self._complete(outcome)
         except BaseException:
-            self._outcomes.clear()  # nothing after an error is handed out
+            self._outcomes.clear()  # nothing follows an error
             raise
         finally:
             del outcome  # an error's traceback refers to this frame

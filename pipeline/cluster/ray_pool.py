@@ -203,7 +203,7 @@ class RayPool:
         if identity.version != self._identity.version:
             yield f"it has Stoker {identity.version}, and this process has {self._identity.version}"
         elif identity.native != self._identity.native:
-            yield "its C++ module is another one than that of this process"
+            yield "it has another C++ module than this process"
         yield from differences("", self._identity.identity, identity.identity)
 
     def _refuse(self, worker: RayWorker, reason: str) -> None:

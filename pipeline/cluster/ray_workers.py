@@ -33,7 +33,7 @@ class RayWorkers:
         in_flight: Batches that may be asked for and not received, from 1. They bound the memory on both
             sides. None is 3 for each machine that the cluster has when the loader is made, and 4 more. Small
             batches are asked for together and count as one: up to 8 of images that have 48 MiB as they are
-            sent, and those of text up to 131,072 tokens.
+            sent, and up to 131,072 tokens of text.
         whole: Whether workers always send finished images, for a trainer with a fast link and few free cores.
             Workers always finish images of several samples, images with other channels than RGB, and images
             from which a mean image is subtracted.

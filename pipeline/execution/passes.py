@@ -328,7 +328,7 @@ class EpochIterator:
 
     @property
     def _handed_out(self) -> int:
-        """Batches of this pass that the prefetcher has handed out, and 1 for the end of the pass."""
+        """Batches of this pass that were received, and 1 for the end of the pass."""
         return self._batches.handed_out - self._first
 
     def _count(self) -> None:
@@ -409,7 +409,7 @@ class FirstSteps:
 def following_producers(
     first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
 ) -> Iterator[BatchProducer[FinishedBatch]]:
-    """Yield ``first``, the producer of ``epoch``, and those of later epochs until the loader is dropped."""
+    """Yield ``first``, the producer of ``epoch``, and later producers until the loader is dropped."""
     producer = first
     del first  # the plan of its epoch would stay with it
     yield producer

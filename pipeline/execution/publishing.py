@@ -17,7 +17,7 @@ _OF_MAKERS = {
     "bytes": "Bytes of batches that a maker has sent",
     "seconds": "Seconds from asking a maker for a batch to receiving it",
 }
-"""Descriptions of the fields of ``MakerStats`` that monitors show as figures."""
+"""Descriptions of the fields of ``MakerStats`` that monitors show as numbers."""
 
 _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenTelemetry, or a logger."
 
@@ -42,7 +42,7 @@ def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], st
 
 
 class _Gauge(NamedTuple):
-    """A figure, and its values with their labels besides the rank."""
+    """A number, and its values with their labels besides the rank."""
 
     name: str
     description: str
@@ -50,11 +50,11 @@ class _Gauge(NamedTuple):
 
 
 def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
-    """Yield each figure; without workers, the figures of makers of batches have no values."""
+    """Yield each number; without workers, numbers of makers have no values."""
     if (stats := _now(read)) is None:
         return
     counters = stats.counters
-    figures = [
+    numbers = [
         ("samples", stats.samples, "Samples received"),
         ("batches", stats.batches, "Batches received"),
         ("samples_per_second", stats.samples_per_second, "Samples received in a second"),
@@ -70,8 +70,8 @@ def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
         ("batches_made_again", stats.made_again, "Batches that were made a second time"),
     ]
     for stage, seconds in stats.producer.items():
-        figures.append((f"{stage.replace(' ', '_')}_seconds", seconds, f"Seconds of the stage {stage!r}"))
-    yield from (_Gauge(name, description, [(value, {})]) for name, value, description in figures)
+        numbers.append((f"{stage.replace(' ', '_')}_seconds", seconds, f"Seconds of the stage {stage!r}"))
+    yield from (_Gauge(name, description, [(value, {})]) for name, value, description in numbers)
     for field, description in _OF_MAKERS.items():
         values = [(getattr(one, field), {"maker": one.name}) for one in stats.makers]
         yield _Gauge(f"maker_{field}", description, values)
@@ -99,13 +99,13 @@ def _makers(stats: Stats) -> str:
 
 
 class _Collector:
-    """A collector of prometheus_client, which calls it when the figures are read."""
+    """A collector of prometheus_client, which calls it when the numbers are read."""
 
     def __init__(self, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[Any]:
-        """Yield a metric for each figure, with the rank as a label, and the maker for figures of makers."""
+        """Yield a metric for each number, with the labels rank and maker."""
         from prometheus_client.core import GaugeMetricFamily
 
         stats = _now(self._read)
@@ -118,12 +118,12 @@ class _Collector:
                 yield metric
 
     def describe(self) -> list[Any]:
-        """Return nothing, since names are only known when figures are read."""
+        """Return nothing, since names are known only when numbers are read."""
         return []
 
 
 def _observe(meter: Any, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
-    """Make gauges of OpenTelemetry, which reads the figures when it exports them."""
+    """Make gauges of OpenTelemetry, which reads the numbers when it exports them."""
     from opentelemetry.metrics import Observation
 
     def callback(name: str) -> Callable[[Any], list[Any]]:

@@ -1,4 +1,4 @@
-"""Checkpoints of loaders: the next batch, and the facts in which a loader must equal the saved one."""
+"""Checkpoints of loaders: the next batch, and what a loader and the saved one must have in common."""
 
 from __future__ import annotations
 

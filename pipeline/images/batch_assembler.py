@@ -122,7 +122,7 @@ class BatchAssembler:
     def _transform(
         self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size
     ) -> tuple[ImageContents, Array | None]:
-        """Images and labels after all transforms of batches, which named columns of images do not have."""
+        """Images and labels after all transforms of batches, which named image columns do not have."""
         config = self._config
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
         for number in range(len(config.batch_transform_plan.transforms)):
@@ -354,7 +354,7 @@ class BatchCompletion:
     def _choose_samples(
         self, planned: PlannedBatch, result: Result, contents: Contents, is_bad: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.int64]:
-        """Indices in the batch of the samples to hand out, (K,) int64, as ``on_error`` says."""
+        """Indices in the batch of the samples that are returned, (K,) int64, as ``on_error`` says."""
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
         on_error = self._config.bad_samples.on_error
         if on_error == "raise" or (on_error == "replace" and not good.size):

@@ -51,7 +51,7 @@ class ImageLoaderConfig:
     seed: int  # Seed of the order
     draw_seed: int  # Seed of random parameters
     batch_type: Callable[..., Any]  # Makes a batch of the values of its columns, in their order
-    # What happens to a batch after the engine; nothing to named columns of images
+    # What happens to a batch after the engine; nothing to named image columns
     batch_transform_plan: BatchTransformPlan
     arrays: ArrayConfig  # Columns of arrays, and their form
     captions: Captions | None  # Captions, and their form; None if batches have none
@@ -87,7 +87,7 @@ class ImageLoaderConfig:
 
     @property
     def has_views(self) -> bool:
-        """Whether the columns of images are named."""
+        """Whether the image columns are named."""
         return bool(self.images[0].prefix)
 
     @property
@@ -107,7 +107,7 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """The parts of :attr:`needs` that Python can run last in all columns of images that have them."""
+        """The parts of :attr:`needs` that Python can run last in all image columns that have them."""
         last = frozenset().union(*(one.plan.last_custom_steps for one in self.images))
         return last.difference(*(one.plan.needs - one.plan.last_custom_steps for one in self.images))
 

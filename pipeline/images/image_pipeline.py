@@ -217,7 +217,7 @@ class ImagePipeline(Pipeline):
             )
 
     def point(self, epoch: int, position: int, parts: EpochParts) -> Point:
-        """It counts draws, or steps, of which an epoch has no more than draws."""
+        """It counts draws, or steps of a plan; an epoch has at most as many steps as draws."""
         return (epoch * self.order.n + sum(done for _, done in parts.history) + position,)
 
     def first_draw(self, state: Mapping[str, Any]) -> int:

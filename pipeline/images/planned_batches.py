@@ -136,7 +136,7 @@ def _with_partners(
 
 
 DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
-"""A batch, and the parameters of its columns of images; none if they are not drawn yet."""
+"""A batch, and the parameters of its image columns; none if they are not drawn yet."""
 
 _AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as much
 

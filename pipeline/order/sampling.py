@@ -43,94 +43,71 @@ class SampleSource(Protocol):
     """N samples with an index. A sample's number, from 0 to N - 1, is called its position in the source.
 
     Methods that take ``positions`` accept (M,) integers in any order, repeats allowed, and return M entries
-    in that order. They raise IndexError for a position outside the source.
+    in that order. They raise IndexError for a position outside the source. :class:`Dataset` explains all
+    members; a mixture counts rows and shards through all of its datasets.
     """
 
-    def __len__(self) -> int:
-        """N, the number of samples."""
+    def __len__(self) -> int: ...
 
     @property
-    def path(self) -> Path:
-        """Folder that errors name."""
+    def path(self) -> Path: ...
 
     @property
-    def manifest(self) -> Manifest:
-        """Manifest with the kind of the samples, the tokenizer and the meaning of annotations."""
+    def manifest(self) -> Manifest: ...
 
     @property
-    def datasets(self) -> tuple[Dataset, ...]:
-        """Datasets that hold the samples, in the order in which positions, rows and shards count them."""
+    def datasets(self) -> tuple[Dataset, ...]: ...
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, by label."""
+    def classes(self) -> tuple[str, ...]: ...
 
     @property
-    def num_classes(self) -> int:
-        """Number of classes; 0 where there are none."""
+    def num_classes(self) -> int: ...
 
     @property
-    def types(self) -> dict[str, str]:
-        """Arrow's type of each index column, by the column's name."""
+    def types(self) -> dict[str, str]: ...
 
     @property
-    def tasks(self) -> frozenset[str]:
-        """Tasks that every sample has annotations for, see :attr:`Dataset.tasks`."""
+    def tasks(self) -> frozenset[str]: ...
 
     @property
-    def arrays(self) -> Mapping[str, ArrayColumn]:
-        """Dtype and shape of the array columns that every sample has, by name."""
+    def arrays(self) -> Mapping[str, ArrayColumn]: ...
 
     @property
-    def data_files(self) -> list[Path]:
-        """Absolute path of each shard's data file, by shard number."""
+    def data_files(self) -> list[Path]: ...
 
     @property
-    def data_sizes(self) -> list[int]:
-        """Size of each data file in bytes, by shard number."""
+    def data_sizes(self) -> list[int]: ...
 
     @property
-    def fingerprint(self) -> str:
-        """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
+    def fingerprint(self) -> str: ...
 
     @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the index row of every sample, counted through all datasets."""
+    def rows(self) -> npt.NDArray[np.int64]: ...
 
     @property
-    def is_distinct(self) -> bool:
-        """Whether no two positions have the same row."""
+    def is_distinct(self) -> bool: ...
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the class of every sample."""
+    def labels(self) -> npt.NDArray[np.int64]: ...
 
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """(N,) values of a numeric index column, in the column's dtype."""
+    def column(self, name: str) -> npt.NDArray[Any]: ...
 
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """(M,) values of a numeric index column, in the column's dtype."""
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]: ...
 
-    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """M lists of an index column that holds lists of numbers."""
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn: ...
 
-    def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Where M payloads lie; rows and shards are counted through all datasets."""
+    def samples(self, positions: npt.ArrayLike) -> Samples: ...
 
-    def origins(self, positions: npt.ArrayLike) -> Origins:
-        """The way from M stored images back to those of the source, which a conversion may have resized."""
+    def origins(self, positions: npt.ArrayLike) -> Origins: ...
 
-    def keys(self, positions: npt.ArrayLike) -> list[str]:
-        """M names that the samples have in the data they were converted from."""
+    def keys(self, positions: npt.ArrayLike) -> list[str]: ...
 
-    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
-        """M values of an index column of strings."""
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]: ...
 
-    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """Objects of M samples; see :meth:`Dataset.annotations` for ``parts``."""
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations: ...
 
-    def mask(self, position: int) -> bytes:
-        """PNG with the segmentation mask of one sample; its checksum has been verified."""
+    def mask(self, position: int) -> bytes: ...
 
     def error(
         self,
@@ -138,8 +115,7 @@ class SampleSource(Protocol):
         message: str,
         error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
-    ) -> SampleError:
-        """An exception of type ``error_type`` that names the shard, record and key of one sample."""
+    ) -> SampleError: ...
 
 
 def batchable_columns(source: SampleSource) -> set[str]:

@@ -39,7 +39,7 @@ class EpochCache(Generic[K, V]):
 class SharedEpochs(Generic[K, V]):
     """The value that was made last, and others for as long as a pass uses them.
 
-    At the end of a pass these are two values, because the worker thread makes that of the next epoch.
+    At the end of a pass these are two values, because the worker thread makes one for the next epoch.
     """
 
     def __init__(self) -> None:
