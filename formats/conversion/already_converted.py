@@ -1,6 +1,6 @@
 """Recognition of datasets that an earlier conversion with the same plan has made.
 
-A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
+A dataset keeps its options and columns of each sample, but no digest of its source. These must be equal:
 options, classes, the names, order, labels and columns of the samples (none more, none less), the files that
 were left out and, where bytes are stored as they are, their number. No file of the source may be newer than
 the dataset. Up to 4,096 samples of text are tokenized again, and must have the checksums in the index. Both
@@ -83,7 +83,7 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
 
 
 def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
-    """Whether a dataset is that of the plan; its index is read last, which may take a long download."""
+    """Whether a dataset is what the plan makes; its index is read last, which may take a long download."""
     listing, manifest = plan.listing, dataset.manifest
     stated = (plan.encoder.sample_type, plan.options.to_manifest(), listing.classes, listing.info)
     if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):

@@ -168,16 +168,16 @@ def _texts(listing: Listing, column: str, name: str) -> pa.Array:
     texts = listing.columns.get(name)
     if texts is None:
         names = ", ".join(sorted(listing.columns)) or "no column but the label"
-        raise ConfigError(f"the source has no captions in {column!r}", hint=f"it has {names}")
+        raise ConfigError(f"the source has no captions in {column!r}", hint=f"It has {names}.")
     if not pa.types.is_large_string(texts.type):
         raise ConfigError(
             f"caption_column {column!r} holds {texts.type}, and captions are texts",
-            hint="name a column of texts, or of lists of texts",
+            hint="Name a column of texts, or of lists of texts.",
         )
     if reserved := sorted(CAPTION_COLUMNS & listing.columns.keys()):
         raise ConfigError(
             f"the source has a column {reserved[0]!r}, a name that the index uses for captions",
-            hint="give the column another name in the source",
+            hint="Give the column another name in the source.",
         )
     return texts
 

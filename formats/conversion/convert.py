@@ -77,7 +77,7 @@ def convert(
         source: A folder with one folder for each class, a list of path and label, or another source that
             ``stoker convert --help`` describes. It may be at a URL that fsspec knows, such as
             ``s3://bucket/photos``. Or a dataset in Python: anything with a length and items by position, as
-            those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
+            the datasets of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
             arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. The
             conversion of such a dataset does not resume.
         target: Folder to write; made if missing. It may be such a URL, too.
@@ -89,15 +89,15 @@ def convert(
             ``fill`` scales it to fit into height x width and pads it with black. None keeps the sizes.
         encoding: Encoding of the stored images: ``keep`` (resized images are JPEG where they were JPEG or
             WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
-            orientation is applied where images are encoded anew; elsewhere the index records it.
-        quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90. With
-            ``encoding="jpeg"``, JPEGs are encoded anew only if a quality or a subsampling is given. A
+            orientation is applied where images are encoded again; elsewhere the index records it.
+        quality: JPEG quality of images that are encoded again, 1 to 100, by default 90. With
+            ``encoding="jpeg"``, JPEGs are encoded again only if a quality or a subsampling is given. A
             quality is refused if no JPEG is encoded.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
         val: Share of the samples of each class that becomes a validation dataset: ``0.1`` or ``10%``.
             Only the samples' keys decide which samples these are.
         test: Share that becomes a test dataset, chosen in the same way.
-        classes: Names of the classes, that of label 0 first, such as those of another dataset,
+        classes: Names of the classes, label 0 first, such as the names of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
         strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and files that
             are not images by name and content, are still skipped.

@@ -135,5 +135,5 @@ def check_outside_source(
             raise ConfigError(
                 "the target lies in the source, whose images would mix with shards",
                 path=Path(dst) / split,
-                hint="name a folder beside the source",
+                hint="Name a folder beside the source.",
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,8 @@ class _Source(NamedTuple):
 class ImageEncoder(ImageColumns):
     """Encodes the images of a listing, see :class:`stoker.formats.conversion.plan.Encoder`."""
 
+    arrays: ClassVar[Mapping[str, str]] = {}
+
     listing: Listing  # The images
     options: ConvertOptions  # How they are stored
     images: BlockImages | None = None  # Reads them if they are in blocks of files
@@ -65,21 +67,13 @@ class ImageEncoder(ImageColumns):
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """See :class:`Encoder`; the file of the tokenizer, if there is one."""
         return {} if self.tokenizer is None else {TOKENIZER_NAME: self.tokenizer}
 
     @property
     def chunk_samples(self) -> int:
-        """See :class:`Encoder`."""
         return _CHUNK_SAMPLES if self.options.keeps_bytes else _CHUNK_SAMPLES_REENCODED
 
-    @property
-    def arrays(self) -> Mapping[str, str]:
-        """See :class:`Encoder`; there are none."""
-        return {}
-
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
-        """See :class:`Encoder`."""
         return map(self._outcome, self._sources(rows))
 
     def _outcome(self, source: _Source) -> EncodedRecord | Skip:
@@ -170,12 +164,11 @@ class ImageEncoder(ImageColumns):
         return columns
 
     def strict_error(self, skip: Skip) -> DecodeError:
-        """See :class:`Encoder`."""
         return DecodeError(
             skip.message,
             path=os.path.join(self.listing.root, skip.key),  # noqa: PTH118 - the root may be a URL
             key=skip.key,
-            hint="repair or remove the file, or convert without strict to skip it",
+            hint="Repair or remove the file, or convert without strict to skip it.",
         )
 
     def _sources(self, rows: npt.NDArray[np.int64]) -> Iterator[_Source]:

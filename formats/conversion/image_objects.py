@@ -1,6 +1,6 @@
-"""The geometry of a resized image, and the objects and masks that are resized with it.
+"""The objects of an image, checked and resized with it, and the geometry of resizing.
 
-The arithmetic is that of the C++ function ``transcode``, which resizes the pixels.
+The arithmetic equals the C++ function ``transcode``, which resizes the pixels.
 """
 
 from __future__ import annotations

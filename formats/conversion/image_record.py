@@ -124,7 +124,7 @@ ByteRange = tuple[int, int, int]
 
 
 class ImageSample(NamedTuple):
-    """The facts about an image that its record holds besides the pixels."""
+    """An image's name, labels, objects, mask and arrays, which its record holds besides the pixels."""
 
     key: str  # Its name
     labels: tuple[int, ...] | None = None  # Its labels, mostly one; None where samples have none
@@ -176,7 +176,7 @@ class RecordRules:
 
 
 class RecordDetails(NamedTuple):
-    """The facts about a record for columns of the index, besides its payload."""
+    """What the columns of the index need of a record, besides its payload."""
 
     objects: Annotations | None
     mask: ByteRange
@@ -258,7 +258,7 @@ def _wrap_arrays(
     """The bytes of arrays in a record, and their ranges; ``after`` bytes lie between them and the payload."""
     wrap = find_writing(container).wrap_arrays
     if wrap is None:
-        raise ConfigError(f"records of format {container} hold no arrays", hint="write tfrecord or lmdb")
+        raise ConfigError(f"records of format {container} hold no arrays", hint="Write tfrecord or lmdb.")
     data, offsets = wrap(arrays)
     return data, tuple(
         (after + offset, len(array.data), crc32c(array.data))
@@ -285,7 +285,7 @@ def _skip(key: str, name: str, objects: Annotations, dropped: Dropped) -> Skip:
 
 
 def object_columns(samples: Sequence[Annotations], like: Annotations) -> dict[str, pa.Array]:
-    """Index columns of the objects of N samples; N may be 0, and the columns are those of ``like``."""
+    """Index columns of the objects of N samples; N may be 0, and the columns are the columns of ``like``."""
     columns = to_columns(samples or [like])
     return {name: array[: len(samples)] for name, array in columns.items()}
 

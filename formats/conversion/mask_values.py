@@ -42,7 +42,7 @@ def parse_mask_map(value: str | Mapping[Any, int] | None) -> str | None:
     if not all(match and max(_number(match[1]), int(match[2])) <= _MOST for match in matches):
         raise ConfigError(
             f"mask_map must be one of {', '.join(NAMED_MAPS)}, or pairs of a value and its class such as "
-            f"0:255,1:0 or #ff0000:1, not {value!r}"
+            f"0:255,1:0 or #ff0000:1, found {value!r}"
         )
     if len({pair.lower().partition(":")[0] for pair in pairs}) < len(pairs):
         raise ConfigError(f"mask_map has two classes for one value: {value!r}")

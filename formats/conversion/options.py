@@ -76,7 +76,7 @@ def _parse_loss(name: str, value: Share) -> Fraction:
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width.
 
-    The modes are those of NVIDIA DIGITS. ``shorter`` and ``longer`` scale an image so that this side has at
+    NVIDIA DIGITS has the same modes. ``shorter`` and ``longer`` scale an image so that this side has at
     most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
     and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
     scales it to fit into height x width and pads it with black.
@@ -395,7 +395,7 @@ class ConvertOptions(ShardOptions):
         for name in ("quality", "subsampling"):
             if getattr(self, name) is not None and not encodes_jpeg:
                 raise ConfigError(
-                    f"{name} is for JPEGs that are encoded anew, and with encoding {self.encoding!r} none is",
+                    f"{name} is for JPEGs that are encoded, and with encoding {self.encoding!r} none is",
                     hint=f"Store JPEGs with encoding='jpeg', or leave out {name}.",
                 )
         stores_jpeg = self.encoding in ("keep", "jpeg")
@@ -416,7 +416,7 @@ class ConvertOptions(ShardOptions):
 
     @property
     def compresses_again(self) -> bool:
-        """Whether JPEGs that need no resizing are encoded anew, because a quality is asked for."""
+        """Whether JPEGs that need no resizing are encoded again, because a quality is asked for."""
         return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
 
     @property
@@ -446,7 +446,7 @@ class ConvertOptions(ShardOptions):
 
 @dataclass(frozen=True)
 class WriterOptions(ConvertOptions):
-    """The resolved options of a writer: those of :class:`ConvertOptions` that it has."""
+    """The resolved options of a writer, which has no source."""
 
     made_by: ClassVar[str] = "writer"
 

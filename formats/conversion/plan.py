@@ -102,7 +102,7 @@ class DatasetPlan:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the datasets: those of the source, or of the options."""
+        """Names of the datasets, which the source or the options give."""
         return self.listing.splits or self.options.splits
 
 
@@ -122,11 +122,11 @@ def plan_conversion(listing: Listing, options: ShardOptions, encoder: Encoder) -
     for split, rows in split_rows(listing, options).items():
         if not len(rows):
             if listing.splits:
-                raise ConfigError(f"{split} has no image", hint="remove it from the source's splits")
+                raise ConfigError(f"{split} has no image", hint="Remove it from the source's splits.")
             raise ConfigError(
                 f"{split} would get none of {len(listing)} samples",
-                hint="a share is taken of each class, whose last sample stays in train: give a larger "
-                "share, or none",
+                hint="A share is taken of each class, whose last sample stays in train: give a larger "
+                "share, or none.",
             )
         ordered = shuffled(rows, options.seed)
         is_whole = len(rows) == len(listing) and options.seed is None  # then nothing is copied

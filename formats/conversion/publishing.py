@@ -1,4 +1,4 @@
-"""Parts of an index, one for each finished shard, as the index of a dataset."""
+"""The datasets that finished shards become: names of shards, index and manifest."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SplitOutput:
 
     @cached_property
     def skipped(self) -> list[Skip]:
-        """The skips of the split; those of the listing belong to the first split."""
+        """The skips of the split; skips of the listing belong to the first split."""
         skipped = list(self.plan.listing.skipped) if self.split == self.plan.splits[0] else []
         for shard, result in zip(self.plan.shards, self.results, strict=True):
             if shard.split == self.split:

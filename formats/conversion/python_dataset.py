@@ -47,7 +47,7 @@ _TARGET_NAMES = {
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a dataset, and the facts that hold for all of them."""
+    """The items of a dataset, and what holds for all of them."""
 
     source: Any  # The dataset
     number: int | None  # Number of items; None where it is unknown
@@ -84,11 +84,11 @@ class Items:
         if "image" not in sample:
             raise ConfigError(
                 f"no field of an item is its image: {', '.join(map(repr, item))}",
-                hint="name the field: fields={'picture': 'image'}; a field with None is left out",
+                hint="Name the field: fields={'picture': 'image'}; a field with None is left out.",
             )
         if len(sample) < len([name for name in names.values() if name is not None]):
             raise ConfigError(
-                f"two fields of an item have one name: {names}", hint="choose with fields={...}"
+                f"two fields of an item have one name: {names}", hint="Choose with fields={...}."
             )
         image = sample["image"]
         if isinstance(image, Mapping) and {"bytes", "path"} & image.keys():  # of Hugging Face, not decoded
@@ -114,7 +114,7 @@ def _of_pair(item: Sequence[Any]) -> dict[str, Any]:
     if not 1 <= len(item) <= 2:
         raise ConfigError(
             f"an item of the dataset is a {type(item).__name__} of {len(item)} values",
-            hint="give make=, a function that returns the arguments of Writer.write as a dict",
+            hint="Give make=, a function that returns the arguments of Writer.write as a dict.",
         )
     image, target = item if len(item) == 2 else (item[0], None)
     if isinstance(target, Mapping):
@@ -140,13 +140,13 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
         names = ", ".join(map(repr, dataset))
         raise ConfigError(
             f"the source is a {type(dataset).__name__} of {names}, no dataset",
-            hint="convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train')",
+            hint="Convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train').",
         )
     by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     if isinstance(dataset, (bytes, bytearray)) or not (by_index or isinstance(dataset, Iterable)):
         raise ConfigError(
             f"the source is a {type(dataset).__name__}, which has neither a length and items nor an iterator",
-            hint="give a path, a dataset, or an iterable",
+            hint="Give a path, a dataset, or an iterable.",
         )
     classes = _class_names(dataset)
     if (files := _image_files(dataset)) is not None:
@@ -205,7 +205,7 @@ def _of_hugging_face(
         if len(free) > 1:
             raise ConfigError(
                 f"the dataset has several labels: {', '.join(free)}",
-                hint=f"choose one: fields={{{free[0]!r}: 'label'}}; others are columns of numbers",
+                hint=f"Choose one: fields={{{free[0]!r}: 'label'}}; others are columns of numbers.",
             )
         chosen = free[0]
         fields[chosen] = "label"
@@ -253,7 +253,7 @@ def _make_sample(make: Callable[[Any], Any], items: Items, value: Any, number: i
     except Exception as error:
         raise SourceError(
             f"make raised {type(error).__name__} for input {number}: {error}",
-            hint="return None for an input to leave it out",
+            hint="Return None for an input to leave it out.",
         ) from error
     if item is None:
         return None
@@ -371,7 +371,7 @@ def _order(items: Items, seed: int | None) -> Any:
     if items.number is None or not items.by_index:
         raise ConfigError(
             "a seed shuffles items by their indices, and this dataset has none",
-            hint="shuffle it before, or leave seed out: ImageLoader shuffles in any case",
+            hint="Shuffle it before, or leave seed out: ImageLoader shuffles in any case.",
         )
     return shuffled(np.arange(items.number), seed)
 

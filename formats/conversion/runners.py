@@ -26,7 +26,7 @@ def no_progress(done: int, total: int, size: int, stage: str) -> None:
 
 ShardMaker = Callable[[ConversionPlan, int, ShardContext | None], ShardResult]
 """Makes a shard of a plan, given by its number, and keeps it in the unfinished conversion at its target. The
-context is that of a runner on this machine; None for other runners."""
+context comes from a runner on this machine; None for other runners."""
 
 
 class ProgressCounter:
@@ -158,7 +158,7 @@ def _result(ray: Any, reference: Any) -> None:
     except ray.exceptions.RayError as lost:
         raise EngineError(
             f"Ray could not make a shard: {lost}",
-            hint="give the cluster more memory or disk, then run the same command again: it resumes",
+            hint="Give the cluster more memory or disk, then run the same command again: it resumes.",
         ) from lost
     if error is not None:
         raise error

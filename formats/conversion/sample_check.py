@@ -84,7 +84,7 @@ def _boxes(value: Any, box_format: str, key: str) -> Floats:
         raise ConfigError(
             f"boxes: box {index} has no area or is not finite: {shown} as left, top, right, bottom",
             key=key,
-            hint=f"boxes are read as box_format={box_format!r}",
+            hint=f"Boxes are read as box_format={box_format!r}.",
         )
     return boxes.astype(np.float32)
 
@@ -106,7 +106,7 @@ def _keypoints(value: Any, number: int, each: int | None, key: str) -> Floats:
         raise ConfigError(
             f"keypoints has the shape {points.shape}, and {number} boxes have ({number}, {each or 'K'}, 3)",
             key=key,
-            hint="every object has K keypoints of x, y and visibility, the same K in all samples",
+            hint="Every object has K keypoints of x, y and visibility, the same K in all samples.",
         )
     return points
 
@@ -129,7 +129,7 @@ def _parts(mask: Any, index: int, key: str) -> tuple[list[Floats], Runs]:
         raise ConfigError(
             f"masks: mask {index} cannot be read: {error}",
             key=key,
-            hint="a mask is an array (H, W), a list of polygons, or COCO's size and counts",
+            hint="A mask is an array (H, W), a list of polygons, or COCO's size and counts.",
         ) from error
 
 
@@ -156,7 +156,7 @@ def _runs(mask: Any) -> Runs:
 def upper_box_format(name: str) -> str:
     """Return the format of boxes in upper case."""
     if name not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
-        raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {name!r}")
+        raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, found {name!r}")
     return name.upper()
 
 
@@ -167,10 +167,10 @@ class CheckedSample(NamedTuple):
     """A sample that has been checked, all but its image."""
 
     key: str  # Its name
-    image: Any  # Its image, see :func:`.pictures.image_file`
+    image: Any  # Its image, as image_file takes it
     labels: tuple[int, ...] | None  # Its labels; None where samples have none
     objects: Annotations | None  # Its objects; None where samples have none
-    segmentation: Any  # Its mask of classes, see :func:`.pictures.mask_file`; None where samples have none
+    segmentation: Any  # Its class mask, as mask_file takes it; None where samples have none
     values: tuple[int | float | str, ...]  # Numbers and texts, in the order of the columns
     arrays: tuple[StoredArray, ...]  # Arrays, in the order of the columns
     captions: tuple[str, ...] = ()  # Its captions; empty where samples have none
@@ -250,7 +250,7 @@ class SampleChecker:
             raise ConfigError(
                 f"{name} is {'missing' if value is None else repr(value)}, and every sample has captions",
                 key=key,
-                hint=f"give {name}= a text or a list of texts",
+                hint=f"Give {name}= a text or a list of texts.",
             )
         further = {argument: value for argument, value in arguments.items() if argument != name}
         return tuple(text for text in texts if text.strip()), further
@@ -262,7 +262,7 @@ class SampleChecker:
             raise ConfigError(
                 f"{', '.join(sorted(objects))} without boxes and box_labels",
                 key=key,
-                hint="every object has a box and a label: give boxes=(M, 4) and box_labels=(M,)",
+                hint="Every object has a box and a label: give boxes=(M, 4) and box_labels=(M,).",
             )
         columns = {name: value for name, value in arguments.items() if name not in {*objects, "segmentation"}}
         types = types_of(columns, key)
@@ -283,8 +283,8 @@ class SampleChecker:
                 raise ConfigError(
                     f"the sample {verb} {', '.join(map(repr, sorted(names)))}, unlike the first sample",
                     key=key,
-                    hint="all samples have the same columns: write a value for each, such as an empty list "
-                    "of boxes",
+                    hint="All samples have the same columns: write a value for each, such as an empty list "
+                    "of boxes.",
                 )
 
     def _labels(self, form: SampleForm, label: Any, key: str) -> tuple[int, ...] | None:
@@ -294,7 +294,7 @@ class SampleChecker:
             raise ConfigError(
                 f"label is {label!r}, and the first sample has {form.labels}",
                 key=key,
-                hint="give a list of labels in every sample, or one label in every sample",
+                hint="Give a list of labels in every sample, or one label in every sample.",
             )
         return tuple(self._numbers(label if _is_list(label) else [label], "label", key))
 
@@ -317,7 +317,7 @@ class SampleChecker:
             raise ConfigError(
                 f"{column} is the number {number}, and earlier samples have names as labels",
                 key=key,
-                hint="write names or numbers in all samples, or give classes=[...]",
+                hint="Write names or numbers in all samples, or give classes=[...].",
             )
         if not -(1 << 63) <= number < 1 << 63 or (self.classes and not 0 <= number < len(self.classes)):
             raise ConfigError(
@@ -350,7 +350,7 @@ def _is_list(label: Any) -> bool:
 
 def _check_key(key: Any) -> None:
     if not isinstance(key, str) or not key:
-        raise ConfigError(f"key must be a text that is not empty, not {key!r}")
+        raise ConfigError(f"key must be a text that is not empty, found {key!r}")
     try:
         size = len(key.encode())
     except UnicodeEncodeError:

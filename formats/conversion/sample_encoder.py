@@ -38,7 +38,7 @@ from .sample_values import image_file, mask_file, number_column
 
 
 class _Details(NamedTuple):
-    """The facts about a sample for columns of the index, besides its payload."""
+    """What the columns of the index need of a sample, besides its payload."""
 
     sample: CheckedSample
     record: RecordDetails | None
@@ -59,13 +59,11 @@ class SampleEncoder(ImageColumns):
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """See :class:`IndexColumns`; the file of the tokenizer, if there is one."""
         file = None if self.tokenizer is None else self.tokenizer.file
         return {} if file is None else {TOKENIZER_NAME: file}
 
     @property
     def arrays(self) -> Mapping[str, str]:
-        """See :class:`IndexColumns`."""
         return {name: column.dtype for name, column in self._form.arrays.items()}
 
     @property
@@ -125,7 +123,7 @@ class SampleEncoder(ImageColumns):
 
     def _error(self, skip: Skip) -> DecodeError:
         return DecodeError(
-            skip.message, key=skip.key, hint="repair the sample, or write with strict=False to leave it out"
+            skip.message, key=skip.key, hint="Repair the sample, or write with strict=False to leave it out."
         )
 
     def columns(

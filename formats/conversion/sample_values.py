@@ -59,7 +59,7 @@ def check_names(names: Iterable[str]) -> None:
         elif name in derived:
             wrong = f"is a name that the index uses for the arrays {derived[name]!r}"
         if wrong:
-            raise ConfigError(f"column {name!r} {wrong}", hint="give the column another name")
+            raise ConfigError(f"column {name!r} {wrong}", hint="Give the column another name.")
 
 
 def column_type(name: str, value: Any, key: str) -> ColumnType:
@@ -90,7 +90,7 @@ def _plain(name: str, value: Any, key: str) -> str | npt.NDArray[Any]:
         raise ConfigError(
             f"column {name!r} holds {kind}{inside}, which cannot be stored",
             key=key,
-            hint="a column has a number, a text or an array of numbers in every sample",
+            hint="A column has a number, a text or an array of numbers in every sample.",
         )
     return plain
 
@@ -132,7 +132,7 @@ def _misfit(name: str, description: str, wanted: ColumnType, key: str) -> Config
     return ConfigError(
         f"column {name!r} holds {description}, and in the first sample {wanted}",
         key=key,
-        hint=f"the first sample fixes the type of a column: write {_KINDS[wanted.kind]} of one type in all",
+        hint=f"The first sample fixes the type of a column: write {_KINDS[wanted.kind]} of one type in all.",
     )
 
 
@@ -216,8 +216,8 @@ def _array_file(pixels: npt.NDArray[Any], column: str, key: str) -> bytes:
         raise ConfigError(
             f"{column} is {type(pixels).__name__} of {pixels.dtype} with the shape {pixels.shape}",
             key=key,
-            hint="give bytes of a file, a path, an image of Pillow, or an array (H, W) or (H, W, 3) of "
-            "uint8 or uint16 as it was before it was normalised",
+            hint="Give bytes of a file, a path, an image of Pillow, or an array (H, W) or (H, W, 3) of "
+            "uint8 or uint16 as it was before it was normalised.",
         )
     if pixels.dtype == np.uint16 and pixels.ndim == 3:
         return _png_of_colours(pixels)

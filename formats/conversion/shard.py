@@ -1,6 +1,6 @@
 """One shard and its part of the index while they are written, and how they become finished files.
 
-:mod:`.planned_shard` writes the shards of a plan through it, and :class:`stoker.Writer` those of given
+Runners write the shards of a plan through it, and :class:`stoker.Writer` those of given
 samples.
 """
 

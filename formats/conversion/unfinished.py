@@ -211,7 +211,7 @@ class Unfinished:
         retired.unlink()
 
     def _is_published(self, split: str, current: Path) -> bool:
-        """Whether a manifest is that of this conversion, which was interrupted after publishing it."""
+        """Whether this conversion has published a manifest before it was interrupted."""
         mark = self.folder / f"{split}.published"
         return mark.exists() and mark.read_text() == file_digest(current)
 

@@ -60,10 +60,10 @@ class WriterContext(ABC):
             raise LockedError(
                 "this writer was made in another process, which writes into its folder",
                 path=target,
-                hint="make a writer in each process, each with a folder of its own",
+                hint="Make a writer in each process, each with a folder of its own.",
             )
         if self._closed:
-            raise ConfigError("the writer is closed", path=target, hint="make another one")
+            raise ConfigError("the writer is closed", path=target, hint="Make another one.")
 
     def __enter__(self: W) -> W:
         return self
@@ -153,12 +153,12 @@ class WriterStart:
 def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
     """Manifest of the dataset to append to; None if there is none."""
     if overwrite:
-        raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
+        raise ConfigError("append and overwrite contradict each other", hint="Leave one of them out.")
     if is_url(target):
         raise ConfigError(
             "append adds to a dataset in a folder, and the target is a URL",
             path=target,
-            hint="copy the dataset to a folder with stoker stage, and append to that",
+            hint="Copy the dataset to a folder with stoker stage, and append to that.",
         )
     folder = Path(target)
     return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
@@ -199,7 +199,7 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
         raise DatasetError(
             f"a writer cannot write the columns {', '.join(unknown)} of the dataset",
             path=folder,
-            hint="write another dataset, and load both: stoker.mix",
+            hint="Write another dataset, and load both: stoker.mix.",
         )
     kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
     ordered = {name: values[name] for name in types}
@@ -207,13 +207,13 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
 
 
 def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of the classes: ``classes``, or those of the dataset if they are None."""
+    """Return the names of the classes: ``classes``, or the dataset's if they are None."""
     if classes is None:
         return manifest.classes
     if classes[: len(manifest.classes)] != manifest.classes:
         raise ConfigError(
             f"classes do not begin with the {len(manifest.classes)} of the dataset: labels would change",
-            hint="take stoker.open(target).classes and add names at the end",
+            hint="Take stoker.open(target).classes and add names at the end.",
         )
     return classes
 
@@ -294,7 +294,7 @@ class Writer(WriterContext):
 
     Args:
         target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
-        classes: Names of the classes, that of label 0 first. None numbers names in the order in which they
+        classes: Names of the classes, label 0 first. None numbers names in the order in which they
             first occur, and takes numbers as they are.
         keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` are swapped in a
             mirrored image. None numbers them.
@@ -305,13 +305,13 @@ class Writer(WriterContext):
         resize: As for :func:`stoker.convert`. Boxes, keypoints and masks are resized with their image.
         encoding: Encoding of the stored images: ``keep`` (files as they are; arrays and images of Pillow as
             PNG), ``jpeg``, ``png`` or ``raw``.
-        quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90.
+        quality: JPEG quality of images that are encoded again, 1 to 100, by default 90.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
         strict: Whether a broken image raises an error; else it is left out, counted, and named in
             ``skipped.jsonl``.
         num_threads: Threads that check and encode; by default the cores that this process may use.
         append: Whether to add the samples to the dataset in ``target``, if there is one, as its next version.
-            The samples must have the same fields as those of the dataset; ``classes`` may add names after its
+            The samples must have the fields of the dataset's samples; ``classes`` may add names after its
             classes. Its shards stay as they are.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
         captions: The tokenizer of captions, and the name under which :meth:`write` takes the caption of an
@@ -409,7 +409,7 @@ class Writer(WriterContext):
                   ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K); and ``masks``: (M, H, W), or M
                   arrays (H, W), lists of polygons, or run lengths as COCO has them.
                 - ``segmentation``: a mask of classes, (H, W) uint8 or uint16, or a file of it, or its path.
-                - The name ``caption_column``: a text, or a list of texts.
+                - The name ``caption_column``: a text or several.
                 - Any other name is a column: a number, a text, or an array of numbers of any shape.
 
         Raises:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -201,33 +201,6 @@ class ComposedText(NamedTuple):
     spans: Sequence[Span] | None
 
 
-class TextComposer(Protocol):
-    """Makes one text of the values of a sample."""
-
-    @property
-    def field(self) -> str:
-        """Name of the sequence of tokens."""
-
-    @property
-    def trains_all(self) -> bool:
-        """Whether every token is trained, so that the index has no runs."""
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options of the dataset about it."""
-
-    @property
-    def adds_special_tokens(self) -> bool:
-        """Whether the tokenizer adds its special tokens around the text."""
-
-    @property
-    def holds_lock(self) -> bool:
-        """Whether composing takes so long in Python that processes are faster than threads."""
-
-    def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """Return the text of a sample."""
-
-
 @dataclass(frozen=True)
 class ChatComposer:
     """Renders the messages of a chat with a template."""
@@ -240,17 +213,14 @@ class ChatComposer:
 
     @property
     def trains_all(self) -> bool:
-        """See :class:`TextComposer`."""
         return self.train_on == "all"
 
     @property
     def options(self) -> dict[str, str]:
-        """See :class:`TextComposer`."""
         digest = hashlib.sha256(self.template.source.encode()).hexdigest()
         return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """See :class:`TextComposer`."""
         text, spans = self.template.render(values[0])
         if self.train_on == "all":
             return ComposedText(text, None)
@@ -270,27 +240,29 @@ class FieldComposer:
 
     @property
     def options(self) -> dict[str, str]:
-        """See :class:`TextComposer`."""
         return {"train_on": ",".join(self.trained), "joined": ",".join(self.fields)}
 
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
-        """See :class:`TextComposer`."""
         ends = np.cumsum([len(value) for value in values]).tolist()
         bounds = zip(self.fields, [0, *ends], ends, strict=False)
         return ComposedText("".join(values), [(a, b) for name, a, b in bounds if name in self.trained])
 
 
+TextComposer = ChatComposer | FieldComposer
+"""Makes one text of the values of a sample, and knows the options of the dataset about it."""
+
+
 def find_composer(
     fields: Sequence[str] | None, training: Training, tokenizer: str | os.PathLike[str]
-) -> ChatComposer | FieldComposer | None:
+) -> TextComposer | None:
     """Return the composer that the arguments of a conversion ask for; None if fields stay separate."""
     messages, chat_template, train_on = training.messages, training.chat_template, training.train_on
     if messages is not None:
         if fields is not None:
-            raise ConfigError("messages and fields both say what the text is", hint="leave out one of them")
+            raise ConfigError("messages and fields both say what the text is", hint="Leave out one of them.")
         chosen: Any = "assistant" if train_on is None else train_on
         if chosen not in get_args(TrainOn):
-            raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, not {chosen!r}")
+            raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, found {chosen!r}")
         template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
         return ChatComposer(messages, template, chosen)
     if chat_template is not None:

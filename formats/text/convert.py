@@ -26,10 +26,9 @@ from ..sources.listing import Skip
 from ..tokenization import tokenizer_options
 from ..worker_processes import can_fork, worker_processes
 from .chats import TextComposer, find_composer
-from .listing import RowColumns, SampleLines, TextListing, open_text
+from .listing import RowColumns, SampleLines, TextListing, open_text, read_row_columns
 from .options import TextArguments, TextOptions, Training
 from .records import IDS_FEATURE, TextEncoder, TextRecords
-from .row_values import read_row_columns
 from .spool import spool_items
 
 Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]

@@ -78,7 +78,7 @@ class LineFile:
             raise SourceError(
                 "the file was changed while it was converted",
                 path=self.path,
-                hint="run the same command again when no program writes to the file",
+                hint="Run the same command again when no program writes to the file.",
             )
 
 
@@ -134,13 +134,13 @@ def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes], columns: Se
             raise SourceError(
                 f"the table has no column {missing[0]!r}",
                 path=path,
-                hint=f"choose from: {', '.join(table.schema_arrow.names)}",
+                hint=f"Choose from: {', '.join(table.schema_arrow.names)}.",
             )
         texts += [name for name in columns if name not in texts]
         if not texts:
             names = ", ".join(table.schema_arrow.names)
             raise SourceError(
-                f"the table has no column of texts, but {names}", path=path, hint="name a table with texts"
+                f"the table has no column of texts, but {names}", path=path, hint="Name a table with texts."
             )
         for batch in table.iter_batches(_ROWS, columns=texts):
             for row in batch.to_pylist():
@@ -233,10 +233,10 @@ def check_text(path: Path, start: bytes) -> None:
             raise SourceError(
                 f"the file is compressed with {name}, not with gzip or zstd",
                 path=path,
-                hint="unpack it, or compress it with gzip or zstd",
+                hint="Unpack it, or compress it with gzip or zstd.",
             )
     if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
-        raise SourceError("the file is compressed twice", path=path, hint="unpack it once")
+        raise SourceError("the file is compressed twice", path=path, hint="Unpack it once.")
     for signature, name in _BINARY.items():
         if start.startswith(signature):
             hint = "convert it to UTF-8" if name == "UTF-16" else _JSON_LINES

@@ -1,7 +1,4 @@
-"""The content of a sample's lines: texts, or JSON objects with texts or with the messages of a chat.
-
-The module reads no files, so that other processes can parse lines.
-"""
+"""Text as a source: the lines of files as samples, with their fields, labels and columns."""
 
 from __future__ import annotations
 
@@ -10,19 +7,21 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, SourceError
 
 from ..conversion.sample_values import check_names
 from ..files import is_unicode, read_at
-from ..sources.classes import check_classes
+from ..sources.classes import check_classes, number_classes
+from ..sources.columns import EntryColumns
 from ..sources.listing import Listing, Skip
 from ..sources.source_reader import SkippedError
 from .lines import START_BYTES, LineFile, LineKeys, check_text, open_lines
@@ -117,7 +116,7 @@ def are_json_lines(paths: Sequence[Path]) -> bool:
             raise SourceError(
                 "a .json file is no text source: its lines are no samples",
                 path=path,
-                hint="write JSON Lines, one object in each line, and name the file .jsonl",
+                hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
             )
     kinds = {_bare(path).suffix.lower() in (*_JSON_LINES, _PARQUET) for path in paths}
     if len(kinds) > 1:
@@ -130,7 +129,7 @@ def check_together(paths: Sequence[Path], json_lines: bool, parallel: bool) -> N
     if parallel and json_lines:
         raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
     if parallel and len(paths) < 2:
-        raise ConfigError("parallel files are two or more", hint="name a file for each field")
+        raise ConfigError("parallel files are two or more", hint="Name a file for each field.")
     real = [os.path.realpath(path) for path in paths]
     twice = [path for number, path in enumerate(paths) if real.index(real[number]) < number]
     if twice:
@@ -158,15 +157,14 @@ def check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: boo
     if not fields or len(set(fields)) < len(fields) or any(not name or "," in name for name in fields):
         raise ConfigError(
             f"fields must be different names without commas, not {fields}",
-            hint="name them with fields=(...) (--fields)",
+            hint="Name them with fields=(...).",
         )
     if parallel and len(fields) != len(paths):
         raise ConfigError(f"there are {len(paths)} parallel files and {len(fields)} fields: {fields}")
     if not parallel and not json_lines and len(fields) > 1:
         raise ConfigError(
             f"files of lines are one corpus with one field, and there are {len(fields)} fields: {fields}",
-            hint="for parallel files, whose lines of one number form a sample, give parallel=True "
-            "(--parallel)",
+            hint="For parallel files, whose lines of one number form a sample, give parallel=True.",
         )
 
 
@@ -198,13 +196,13 @@ def check_first(file: LineFile, fields: tuple[str, ...], columns: Collection[str
         raise SourceError(
             f"the first line has no field {missing[0]!r}",
             path=file.path,
-            hint=f"choose with fields=(...) (--fields) from: {', '.join(texts)}",
+            hint=f"Choose with fields=(...) from: {', '.join(texts)}.",
         )
     if missing := [name for name in columns if name not in document]:
         raise SourceError(
             f"the first line has no value {missing[0]!r}",
             path=file.path,
-            hint=f"choose label and columns (--label, --columns) from: {', '.join(document)}",
+            hint=f"Choose label and columns from: {', '.join(document)}.",
         )
 
 
@@ -233,7 +231,7 @@ class RowColumns:
         if self.classes is not None and self.label is None:
             raise ConfigError(
                 "classes name labels, and no label is read",
-                hint="say with label= (--label) which value of a sample it is",
+                hint="Say with label= which value of a sample it is.",
             )
         if self.label is not None and not (isinstance(self.label, str) and self.label):
             raise ConfigError(f"label must be the name of a value, not {self.label!r}")
@@ -248,12 +246,12 @@ class RowColumns:
         if self.names and not json_lines:
             raise ConfigError(
                 "label and columns are values of objects, and files of lines have texts alone",
-                hint="write JSON Lines, one object in each line, and name the file .jsonl",
+                hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
             )
         derived = {f"{field}_{end}" for field in fields for end in ("length", "trained")}
         if taken := derived & set(self.columns):
             raise ConfigError(
-                f"column {min(taken)!r} is a name that the index uses itself", hint="rename it in the source"
+                f"column {min(taken)!r} is a name that the index uses itself", hint="Rename it in the source."
             )
 
 
@@ -383,3 +381,60 @@ def open_text(
             parallel=parallel,
             messages=messages,
         )
+
+
+_CHUNK = 4096  # lines that are read at once
+_FILLED = {"int64": 0, "double": np.nan, "large_string": ""}
+
+
+def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
+    """Return the listing with labels, classes and columns; a sample without a label is left out."""
+    if not wanted.names:
+        return listing
+    values = EntryColumns(cells=False)
+    left_out: dict[int, Skip] = {}
+    rows = np.fromiter(map(int, values.gather(_entries(listing, wanted, left_out))), np.int64)
+    path = listing.files[0].path
+    if not len(rows):
+        raise SourceError(f"no sample has a label in {wanted.label!r}", path=path)
+    everything = np.arange(len(rows))
+    columns = {name: _spread(array, rows, len(listing)) for name, array in values.others(everything).items()}
+    extended = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
+    if wanted.label is None:
+        return extended
+    try:
+        labels, classes = values.labels(everything)
+    except ValueError as error:
+        raise ConfigError(f"label {wanted.label!r}: {error}", path=path) from error
+    extended = replace(extended, labels=labels, classes=classes)
+    if wanted.classes is not None:
+        extended = cast("TextListing", number_classes(extended, wanted.classes, path))
+    assert extended.labels is not None, "set above"
+    return replace(extended, labels=_spread(extended.labels, rows, len(listing)))
+
+
+def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]) -> Iterator[dict[str, Any]]:
+    """Yield the values of each sample that has a label; its path is its row."""
+    for start in range(0, len(listing), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(listing)))
+        for row, document in zip(rows.tolist(), listing.documents(rows), strict=True):
+            if document is None:
+                continue  # the conversion skips it
+            label = 0 if wanted.label is None else document.get(wanted.label)
+            if label is None or label == "" or isinstance(label, (dict, list)):
+                left_out[row] = Skip(listing.keys[row].as_py(), f"no label in {wanted.label!r}")
+                continue
+            if isinstance(label, bool):
+                label = str(label)
+            columns = {name: document.get(name) for name in wanted.columns}
+            yield {**columns, "path": str(row), "label": label}
+
+
+def _spread(array: pa.Array, rows: Any, size: int) -> pa.Array:
+    """Return (size,) values with ``array`` at ``rows``; the conversion skips the samples at other rows."""
+    if len(rows) == size:
+        return array
+    indices = np.full(size, len(rows), np.int64)
+    indices[rows] = np.arange(len(rows))
+    filled = pa.concat_arrays([array, pa.array([_FILLED[str(array.type)]], array.type)])
+    return filled.take(pa.array(indices))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -93,10 +93,6 @@ class TextRecords:
         return [(ids, lengths)], runs
 
 
-# With so many, the overhead of a tokenizer's call is small.
-_CHUNK_SAMPLES = 1024
-
-
 @dataclass(frozen=True)
 class TextEncoder:
     """Encodes the samples of a text listing."""
@@ -111,39 +107,24 @@ class TextEncoder:
         """Names of the sequences of a sample."""
         return self.records.fields
 
-    @property
-    def sample_type(self) -> str:
-        """See :class:`Encoder`."""
-        return "text"
-
-    @property
-    def chunk_samples(self) -> int:
-        """See :class:`Encoder`."""
-        return _CHUNK_SAMPLES
+    sample_type: ClassVar[str] = "text"
+    chunk_samples: ClassVar[int] = 1024  # so many that the overhead of a tokenizer's call is small
+    arrays: ClassVar[Mapping[str, str]] = {}
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """See :class:`Encoder`; they are the numbers of tokens of the fields."""
         return {length_column(field): np.int32 for field in self.fields}
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """See :class:`Encoder`; the file of the tokenizer, if it has one."""
         return {} if self.records.tokenizer.file is None else {TOKENIZER_NAME: self.records.tokenizer.file}
 
-    @property
-    def arrays(self) -> Mapping[str, str]:
-        """See :class:`Encoder`; there are none."""
-        return {}
-
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
-        """See :class:`Encoder`."""
         yield from self.make(self.listing.read(rows))
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """See :class:`Encoder`; labels and the user's columns."""
         labels = {} if self.listing.labels is None else {"label": self.listing.labels}
         columns = {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
         composer = self.records.composer
@@ -154,10 +135,9 @@ class TextEncoder:
         return columns
 
     def strict_error(self, skip: Skip) -> SourceError:
-        """See :class:`Encoder`."""
         return SourceError(
             skip.message,
             path=self.listing.path_of(skip.key),
             key=skip.key,
-            hint="repair or remove the line, or convert without strict to skip it",
+            hint="Repair or remove the line, or convert without strict to skip it.",
         )

@@ -60,7 +60,7 @@ class TextSpool:
                 raise ConfigError(
                     f"the sample has no text in the field {name!r}",
                     key=key,
-                    hint=f"every sample has the fields {', '.join(self.fields)}: name them with fields=(...)",
+                    hint=f"Every sample has the fields {', '.join(self.fields)}: name them with fields.",
                 )
         types = self._column_types(values, key)
         stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
@@ -149,7 +149,7 @@ def spool_items(
             raise ConfigError(
                 f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
                 key=f"{number:08d}",
-                hint="give dicts with the fields",
+                hint="Give dicts with the fields.",
             )
         texts = {name: item.get(name) for name in spool.fields} if is_mapping else {spool.fields[0]: item}
         further = {name: item.get(name) for name in columns.names} if is_mapping else {}
@@ -163,5 +163,5 @@ def _check_columns(fields: Sequence[str], columns: RowColumns, first: Mapping[st
         raise ConfigError(
             f"the first item has no value {missing[0]!r}",
             key="00000000",
-            hint=f"choose label and columns from: {', '.join(map(str, first))}",
+            hint=f"Choose label and columns from: {', '.join(map(str, first))}.",
         )

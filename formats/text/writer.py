@@ -21,9 +21,8 @@ from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
 from .convert import check_fields, convert_listing
-from .listing import RowColumns
+from .listing import RowColumns, read_row_columns
 from .options import TextArguments
-from .row_values import read_row_columns
 from .spool import TextSpool
 
 _LABEL = " label"  # of a sample in the spool; no field has a name with a space in front
@@ -114,7 +113,7 @@ class TextWriter(WriterContext):
                 raise DatasetError(
                     "there is a dataset in the folder already",
                     path=folder,
-                    hint="name another folder, or replace it with overwrite=True",
+                    hint="Name another folder, or replace it with overwrite=True.",
                 )
 
     def __len__(self) -> int:
@@ -148,7 +147,7 @@ class TextWriter(WriterContext):
         with self._lock, os_errors(self._folder, resumes=False):
             name = f"{len(self._spool):08d}" if key is None else key
             if not isinstance(name, str) or not name:
-                raise ConfigError(f"key must be a text that is not empty, not {name!r}")
+                raise ConfigError(f"key must be a text that is not empty, found {name!r}")
             texts = {field: columns[field] for field in self._fields if field in columns}
             if text is not None:
                 texts[self._fields[0]] = text
@@ -182,12 +181,12 @@ class TextWriter(WriterContext):
 
     def _check_label(self, label: int | str | None, key: str) -> None:
         if label is not None and (isinstance(label, (bool, float)) or label == ""):
-            raise ConfigError(f"label must be the name or the number of a class, not {label!r}", key=key)
+            raise ConfigError(f"label must be the name or the number of a class, found {label!r}", key=key)
         if self._labelled is not None and self._labelled != (label is not None):
             raise ConfigError(
                 "the sample and the first one do not both have a label",
                 key=key,
-                hint="write a label with every sample, or with none",
+                hint="Write a label with every sample, or with none.",
             )
 
 
@@ -197,7 +196,7 @@ def _check_is_local(target: str | os.PathLike[str]) -> None:
         raise ConfigError(
             "a writer writes into a folder of this machine, and the target is a URL",
             path=target,
-            hint="write into a folder, then copy it to the URL",
+            hint="Write into a folder, then copy it to the URL.",
         )
 
 

@@ -37,9 +37,9 @@ def append(
 ) -> None:
     """Add samples to a dataset: its next version.
 
-    The command converts new samples like those of the dataset. Shards and earlier versions stay as they are.
-    If the command is stopped, the last version stays valid, and the same command continues. A class that the
-    dataset lacks is an error, unless --classes names it after those of the dataset.
+    The command converts new samples as the dataset's samples were converted. Shards and earlier versions stay
+    as they are. If the command is stopped, the last version stays valid, and the same command continues. A
+    class that the dataset lacks is an error, unless --classes names it after the dataset's classes.
 
     Examples:
       stoker append shards/train photos/new

@@ -106,15 +106,12 @@ def takes_options(*tables: type, only: Collection[str] | None = None) -> Callabl
 
 def _with_flags(error: StokerError, declared: Mapping[str, tuple[Field[Any], Declaration]]) -> StokerError:
     """The error, which also says how the options that it names are written on the command line."""
-    named = [
-        name
-        for name in declared
-        if "_" in name and re.search(rf"\b{name}\b", f"{error.message} {error.hint}")
-    ]
+    text = f"{error.message} {error.hint}"
+    named = [name for name in declared if re.search(rf"\b{name}{'' if '_' in name else '='}", text)]
     if not named:
         return error
-    flags = ", ".join(f"{name} is {_flags(name, declared[name][1])[0]}" for name in named)
-    return with_details(error, hint=f"{error.hint or ''} On the command line {flags}.".strip())
+    flags = ", ".join(_flags(name, declared[name][1])[0] for name in named)
+    return with_details(error, hint=f"{error.hint or ''} On the command line: {flags}.".strip())
 
 
 def _flags(name: str, said: Declaration) -> list[str]:

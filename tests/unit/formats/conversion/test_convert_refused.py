@@ -169,7 +169,7 @@ def test_options_of_jpegs_are_refused_where_no_jpeg_is_encoded(
     photos: Path, tmp_path: Path, option: dict[str, Any]
 ) -> None:
     for encoding in ({}, {"encoding": "png"}, {"encoding": "raw", "resize": "squash=8x8"}):
-        with pytest.raises(ConfigError, match="is for JPEGs that are encoded anew"):
+        with pytest.raises(ConfigError, match="is for JPEGs that are encoded"):
             stoker.convert(photos, tmp_path / "out", **convert_options({**option, **encoding}))
     assert not (tmp_path / "out").exists()
     stoker.convert(photos, tmp_path / "resized", resize="shorter=8", **convert_options(option))

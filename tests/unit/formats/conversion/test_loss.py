@@ -43,7 +43,7 @@ def test_the_command_refuses_a_source_whose_images_are_missing_unless_the_loss_i
     text = str(refused.value)
     assert "3 of 5 images and objects would be left out, more than 1%: 3 x unreadable" in text
     assert "allow_loss=0.6" in text
-    assert "allow_loss is --allow-loss" in text
+    assert "On the command line: --allow-loss" in text
     assert not (folder / "out").exists()
     run(*command, "--allow-loss", "60%")
     assert stoker.open(folder / "out").keys([0]) == ["a.png"]

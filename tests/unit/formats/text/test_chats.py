@@ -184,7 +184,7 @@ def test_pieces_of_a_sequence_keep_their_labels(datasets: dict[str, Path], too_l
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"messages": "messages", "fields": ["messages"]}, "leave out one"),
+        ({"messages": "messages", "fields": ["messages"]}, "Leave out one"),
         ({"messages": "messages", "train_on": "user"}, "assistant, last, all"),
         ({"messages": "messages", "tokenizer": "bytes"}, "no chat template"),
         ({"messages": "messages", "chat_template": "none.jinja"}, "cannot be read"),

@@ -65,8 +65,8 @@ def test_the_error_of_a_conversion_is_one_line_and_a_hint(
     )
     again = run_main("convert", photos, tmp_path / "shards", "--seed", 1, status=1)
     assert again.splitlines() == [
-        f"error: there is a dataset in the folder already (path '{tmp_path / 'shards'}')",
-        "name another folder, or replace it with overwrite=True (--overwrite)",
+        f"error: there is a dataset already (path '{tmp_path / 'shards'}')",
+        "Name another target, or replace it with overwrite=True. On the command line: --overwrite.",
     ]
 
 
