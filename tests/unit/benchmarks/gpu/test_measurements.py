@@ -79,7 +79,7 @@ def test_a_loader_has_the_threads_and_the_way_that_decoded_best(
     own_loader(context, Path("dataset"), "dali")
     own_loader(context, Path("dataset"), "native", normalise=False)
     assert made[0]["num_threads"] == 12
-    assert made[0]["dali"].hw_decoder_load == 1.0
+    assert made[0]["engine"].hw_decoder_load == 1.0
     assert made[1]["num_threads"] is None
     assert [options["dtype"] for options in made] == ["bfloat16", "uint8"]
 

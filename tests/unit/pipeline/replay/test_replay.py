@@ -62,9 +62,9 @@ def test_images_are_the_pixels_before_normalisation(thumbnails: Path) -> None:
     for extra in ([], [Normalize()]):
         with ImageLoader(thumbnails, batch_size=4, transforms=[*CROP, *extra], columns=COLUMNS) as loader:
             # Pages hold JPEGs, in which levels of pixels differ by more than one.
-            schedule, batch = loader._schedule(0, 0), loader.batch(0, 0)
-            samples = draw_batch(loader._config, schedule, 0, None)
-            found.append([row[0].pixels for row in replayed_cells(loader._config, batch, samples)])
+            schedule, batch = loader.steps(0, 0), loader.batch(0, 0)
+            samples = draw_batch(loader.pipeline.config, schedule, 0, None)
+            found.append([row[0].pixels for row in replayed_cells(loader.pipeline.config, batch, samples)])
             images = np.moveaxis(batch.image, 1, -1)
     assert all(np.abs(a.astype(int) - b).max() <= 1 for a, b in zip(*found, strict=True))
     assert images.shape == (4, 16, 16, 3)
