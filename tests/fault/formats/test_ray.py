@@ -68,7 +68,7 @@ def test_an_error_in_a_shard_is_raised_as_it_is(photos: Path, tmp_path: Path) ->
 
 
 def test_another_engine_is_refused(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="engine must be one of local, ray, not 'spark'"):
+    with pytest.raises(ConfigError, match="engine must be one of local, ray, found 'spark'"):
         stoker.convert(photos, tmp_path / "out", engine="spark")  # type: ignore[arg-type]  # the test
 
 

@@ -11,5 +11,5 @@ def test_a_run_goes_on_after_kills_between_and_in_checkpoints(
     tmp_path: Path, thumbnails: Path, warm_torch: WarmPython
 ) -> None:
     pytest.importorskip("torch")
-    torn = int(run_in_fork(warm_torch, "killed/training.py", thumbnails, tmp_path, "steps"))
+    torn = int(run_in_fork(warm_torch, "killed_training.py", thumbnails, tmp_path, "steps"))
     assert torn >= 2, "runs that were killed while they wrote a checkpoint"

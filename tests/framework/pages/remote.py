@@ -50,7 +50,7 @@ s3.pipe(
 )
 s3.pipe(f"{voc}/ImageSets/Main/train.txt", b"one\n")
 Path("annotations").mkdir()
-coco_files.write_images(Path())
+coco_files.write_coco_images(Path())
 s3.put("images", "bucket/coco/images", recursive=True)
 coco_files.write(Path("annotations"), coco_files.document())
 s3.pipe("bucket/ade/images/one.png", Path("images/a.png").read_bytes())

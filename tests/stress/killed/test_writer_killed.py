@@ -11,4 +11,4 @@ from helpers.processes import run_program
 def test_a_writer_that_is_killed_at_any_call_leaves_a_whole_dataset_or_none(
     tmp_path: Path, container: str, mode: str
 ) -> None:
-    assert int(run_program("killed/writers.py", tmp_path, container, mode)) > 20
+    assert int(run_program("killed_writers.py", tmp_path, container, mode)) > 20
