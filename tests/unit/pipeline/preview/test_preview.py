@@ -36,9 +36,8 @@ from stoker.pipeline.preview.preview import LoaderOptions, preview, sample_rows
 
 def drawn(path, transforms, *, positions=range(6), draws=1, seed=4, **rules):
     """The cells of each sample: the original, then one for each epoch."""
-    _, rows = sample_rows(
-        stoker.open(path), transforms, list(positions), LoaderOptions(**rules), draws=draws, seed=seed
-    )
+    shown = LoaderOptions(objects=stoker.Objects(**rules))
+    _, rows = sample_rows(stoker.open(path), transforms, list(positions), shown, draws=draws, seed=seed)
     return rows
 
 
