@@ -53,7 +53,7 @@ class CaptionOptions:
     """The options of a dataset about its captions; datasets of text have all but the first as well."""
 
     caption_column: str  # Column of the source that had the captions
-    tokenizer: str  # whitespace, bytes, bpe, or the name of the tokenizer's file
+    tokenizer: str  # bytes, or the name of the tokenizer's file
     tokenizer_digest: str  # SHA-256 of the dataset's ``tokenizer.json``; empty if it has none
     vocab_size: int  # All token ids are less than this
     pad_id: int  # Token id for padding

@@ -201,10 +201,7 @@ def apportion_split(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64])
 
 
 def shuffled(rows: Rows, seed: int | None) -> Rows:
-    """A permutation of the rows that depends on the seed and their number alone.
-
-    See :func:`stoker.random.philox_permutation`.
-    """
+    """A permutation of the rows that depends on the seed and their number alone."""
     return rows if seed is None else rows[philox_permutation(len(rows), seed)]
 
 

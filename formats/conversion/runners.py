@@ -65,8 +65,7 @@ Runner = Callable[[ConversionPlan, ShardMaker, Sequence[int], ProgressCounter], 
 class LocalRunner:
     """Makes a few shards at a time, whose samples are all encoded by one pool of threads.
 
-    While one shard waits for the disk to sync, the pool encodes samples of the next one. See
-    :data:`stoker.formats.conversion.execution.Runner`.
+    While one shard waits for the disk to sync, the pool encodes samples of the next one.
     """
 
     num_threads: int  # Threads that encode
@@ -105,7 +104,7 @@ _TICK = 0.2  # seconds between two reports of progress; an interrupt waits as lo
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Makes each shard in its own task; see :data:`stoker.formats.conversion.execution.Runner`."""
+    """Makes each shard in its own task."""
 
     num_threads: int  # CPUs of the cluster that is started on this machine if there is no other cluster
 

@@ -1,7 +1,6 @@
 """One shard and its part of the index while they are written, and how they become finished files.
 
-Runners write the shards of a plan through it, and :class:`stoker.Writer` those of given
-samples.
+Runners write the shards of a plan with it, and :class:`stoker.Writer` shards of the samples that it is given.
 """
 
 from __future__ import annotations
