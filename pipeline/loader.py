@@ -514,6 +514,11 @@ class Loader:
         """
         from .execution.stats import traced
 
+        if profiler is not None and not hasattr(profiler, "export_chrome_trace"):
+            raise ConfigError(
+                f"profiler must be a torch.profiler.profile, found {type(profiler).__name__}",
+                hint="Give that of torch.profiler.profile(), or leave profiler out.",
+            )
         return traced(self._totals.worker, Path(path), profiler)
 
     # End
