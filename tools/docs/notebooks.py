@@ -38,13 +38,13 @@ def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     if lines:
         outputs.append({"name": "stdout", "output_type": "stream", "text": lines})
     if isinstance(value, Image.Image):
-        data = {_MIME: _jpeg(value), "text/plain": ["a picture"]}
+        data = {_MIME: _jpeg(value), "text/plain": ["an image"]}
         outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
     return outputs
 
 
 def _jpeg(picture: Image.Image) -> str:
-    """Return a picture as a small JPEG in base64."""
+    """Return an image as a small JPEG in base64."""
     picture.thumbnail((720, 720))
     file = BytesIO()
     picture.convert("RGB").save(file, "JPEG", quality=80)

@@ -102,7 +102,7 @@ def _notebook_page(path: Path) -> str:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """Return what a cell of a notebook shows: a text, or a picture within the page."""
+    """Return what a cell of a notebook shows: a text, or an image within the page."""
     if "text" in output:
         return f"```text\n{''.join(output['text']).rstrip()}\n```"
     return f"![What the code shows](data:image/jpeg;base64,{output['data']['image/jpeg']})"
