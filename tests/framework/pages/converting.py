@@ -41,7 +41,7 @@ with fsspec.open("hf://datasets/USER/NAME/data/train-00000-of-00001.parquet", "w
 Path("saved/train").mkdir(parents=True)
 with pyarrow.ipc.new_stream("saved/train/data-00000-of-00001.arrow", table.schema) as stream:
     pass
-named = table.rename_columns(["picture", "kind"])
+named = table.rename_columns(["photo", "kind"])
 with pyarrow.ipc.new_stream("saved/train/data-00000-of-00001.arrow", named.schema) as stream:
     stream.write_table(named)
 Path("saved/train/state.json").write_text(

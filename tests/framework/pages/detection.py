@@ -8,6 +8,6 @@ def model(images, targets):
     seen.append(len(images))
 # [the page]
 assert sum(seen) in (2, 3)
-assert all(Path(name).stat().st_size > 1000 for name in ("sheet.png", "sheet.html"))
+assert all(Path(name).stat().st_size > 1000 for name in ("preview.png", "preview.html"))
 assert np.abs(np.concatenate(back) - stoker.open("shards/objects").annotations([2]).boxes).max() < 0.01
 assert keep.any() and len(masks) == len(points) == len(boxes)

@@ -5,7 +5,7 @@ import torch
 command("convert examples/photos/train shards/train")
 command("convert examples/photos/val shards/val")
 Path("corpus.txt").write_text("to be or not to be\n" * 500)
-command("convert-text corpus.txt shards/texts --tokenizer bytes")
+command("convert-text corpus.txt shards/documents --tokenizer bytes")
 for number, photo in enumerate(sorted(Path("examples/photos/val").rglob("*.jpg"))[:4]):
     with tarfile.open(f"train-{number:03}.tar", "w") as archive:
         archive.add(photo, f"{number}.jpg")
