@@ -70,5 +70,8 @@ def test_perfetto_shows_every_event(loader: ImageLoader, tmp_path: Path) -> None
 
 
 def test_a_profiler_of_another_kind_is_refused(loader: ImageLoader, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"must be a torch\.profiler\.profile, found str"):
-        loader.trace(tmp_path / "trace.json", profiler="torch")
+    with (
+        pytest.raises(ConfigError, match=r"must be a torch\.profiler\.profile, found str"),
+        loader.trace(tmp_path / "trace.json", profiler="torch"),
+    ):
+        pass
