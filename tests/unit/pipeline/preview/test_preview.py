@@ -71,7 +71,7 @@ def test_marks_are_those_that_a_loader_gives(coco):
 
 def test_objects_are_dropped_as_a_loader_drops_them(coco):
     transforms = [Mosaic(96, fill=0), DetectionMixUp(p=0.4), RandomHorizontalFlip()]
-    rows = drawn(coco, transforms, objects=stoker.Objects(min_visible=0.3, min_size=4))
+    rows = drawn(coco, transforms, min_visible=0.3, min_size=4)
     kept = drawn(coco, transforms)
     counts = [len(row[1].marks.labels) for row in rows]
     assert sum(counts) > 6
