@@ -59,6 +59,8 @@ class ArrayConfig:
 
 @dataclass(frozen=True, eq=False)
 class BatchArrays:
+    """The arrays of the samples of a batch."""
+
     config: ArrayConfig  # The columns and their form
     arrays: Mapping[str, list[Array]]  # N arrays in each column, by name
     shapes: Mapping[str, Int64]  # (N, S) int64, the sides of these arrays

@@ -189,6 +189,7 @@ _ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
 def patch_column_names(
     columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch, captions: Captions | None
 ) -> tuple[str, ...]:
+    """Return the columns of packed rows: those asked for, or all that the dataset has."""
     label = ("label",) if "label" in dataset.types and "labels" not in dataset.tasks else ()
     of_captions = captions.columns if captions else ()
     usual = (*_ALWAYS, *of_captions[: len(_ALWAYS)], *label)
