@@ -176,7 +176,7 @@ _conversion = _loaders(
     "Images written a second",
     ("images/s", "most", ",.0f", "images_per_second"),
     ("CPU s per 1,000", "least", ".2f", "cpu_seconds_per_1000"),
-    ("bytes over those of the JPEGs", "least", ".3f", "bytes_over_jpegs"),
+    ("bytes / bytes of the JPEGs", "least", ".3f", "bytes_over_jpegs"),
 )
 _remote = _loaders(
     "First epoch, images/s",
@@ -248,7 +248,7 @@ SECTIONS = (
     Section(
         "disk",
         "A slow disk",
-        "The kernel limits the bytes and the requests of each loader to those of a hard disk. Nothing of its "
+        "The kernel limits each loader to the bytes and the requests of a hard disk. Nothing of its "
         "files is in the page cache. Loose files cost a request each; a shuffle of blocks reads long runs.",
         _disk,
     ),
@@ -337,7 +337,7 @@ own format, written with its own tools. Turns alternate, and medians are shown.
 [The benchmarks](../benchmarks/README.md) explain how the comparison is kept fair. `make bench` measures
 everything again, and `make bench PARTS=text` one part;
 `python -m stoker.benchmarks.comparison.page` makes this page of the results. A line below each table names
-the figures of other loaders that are better than Stoker's.
+the results of other loaders that are better than Stoker's.
 """
 _TAIL = """## What the others do better
 
@@ -428,7 +428,7 @@ def _table(table: Table) -> str:
 def _better(table: Table) -> str:
     better = table.better()
     if not better:
-        return "No other loader has a better figure than Stoker here."
+        return "No other loader has a better result than Stoker here."
     columns = [f"{column}: {', '.join(names)}" for column, names in better.items()]
     return f"Better than Stoker's best: {'; '.join(columns)}."
 

@@ -23,7 +23,7 @@ def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
     for _ in range(epochs):
         for images, *batch in loader:
             rows = zip(*batch, strict=True)
-            targets = [{"boxes": b, "labels": n + 1, "keypoints": k} for b, n, k in rows]  # 0 is no object
+            targets = [{"boxes": b, "labels": n + 1, "keypoints": k} for b, n, k in rows]  # 0 is background
             optimizer.zero_grad()
             (loss := sum(model(list(images), targets).values())).backward()
             optimizer.step()

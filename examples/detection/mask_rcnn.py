@@ -26,7 +26,7 @@ def train(model: torch.nn.Module, dataset: stoker.Dataset, epochs: int) -> None:
     for _ in range(epochs):
         for images, *columns in loader:
             rows = zip(*columns, strict=True)
-            targets = [{"boxes": b, "labels": n + 1, "masks": m} for b, n, m in rows]  # 0 is no object
+            targets = [{"boxes": b, "labels": n + 1, "masks": m} for b, n, m in rows]  # 0 is background
             optimizer.zero_grad()
             (loss := sum(model(list(images), targets).values())).backward()
             optimizer.step()

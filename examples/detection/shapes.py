@@ -22,9 +22,9 @@ def write_shapes(folder: str | Path, images: int, seed: int = 0) -> Path:
     """Write images with one to three shapes each, and return their file in COCO's format."""
     rng, folder = np.random.default_rng(seed), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"supercategory": "shape", "keypoints": POINTS, "skeleton": [[1, 2], [1, 3]]}
+    common = {"supercategory": "shape", "keypoints": POINTS, "skeleton": [[1, 2], [1, 3]]}
     file = {"images": [], "annotations": [], "categories": []}
-    file["categories"] = [{"id": n, "name": name, **facts} for n, name in enumerate(CLASSES, 1)]
+    file["categories"] = [{"id": n, "name": name, **common} for n, name in enumerate(CLASSES, 1)]
     for number in range(1, images + 1):
         width, height = rng.integers(96, 129, 2).tolist()
         grey = rng.integers(0, 100, (4, 4, 3), np.uint8)  # a dark background

@@ -23,13 +23,13 @@ class Denoiser(nn.Module):
     def __init__(self, width: int = 32) -> None:
         super().__init__()
         self.first, self.last = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, 3, 3, padding=1)
-        self.facts = nn.Linear(3, width)  # the level, the height and the width
+        self.condition = nn.Linear(3, width)  # the level, the height and the width
         self.middle = nn.Sequential(nn.SiLU(), nn.Conv2d(width, width, 3, padding=1), nn.SiLU())
 
     def forward(self, noisy: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
         sides = torch.tensor(noisy.shape[2:]).expand(len(noisy), 2) / 64
-        facts = self.facts(torch.cat((level[:, None], sides), dim=1))
-        return self.last(self.middle(self.first(noisy) + facts[:, :, None, None]))
+        condition = self.condition(torch.cat((level[:, None], sides), dim=1))
+        return self.last(self.middle(self.first(noisy) + condition[:, :, None, None]))
 
 
 def main(shards: str = "shards/photos", epochs: str = "2") -> None:

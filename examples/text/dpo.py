@@ -1,6 +1,6 @@
 """Train a small language model to prefer short answers to long ones: direct preference optimisation.
 
-The loss is that of Rafailov et al., 2023. python examples/text/dpo.py [SHARDS] [EPOCHS]
+The loss is from Rafailov et al., 2023. python examples/text/dpo.py [SHARDS] [EPOCHS]
 """
 
 from __future__ import annotations

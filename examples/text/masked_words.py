@@ -41,7 +41,7 @@ def main(shards: str = "shards/words", epochs: str = "5") -> None:
     stoker.convert_text(TEXT, shards, fields=["question"], tokenizer="pieces.json")
     short = stoker.open(shards).select("question_length <= 80")
     words = int(short.manifest.options["vocab_size"])
-    # The id of [MASK] follows those of the pieces of words. Each epoch masks others.
+    # The id of [MASK] follows the ids of the pieces of words. Each epoch masks others.
     loader = stoker.TextLoader(
         short, batch_size=32, shuffle=True, seed=0, output="torch", columns=("input_ids", "labels"),
         labels=MaskTokens(0.15, mask_id=words, vocabulary=words + 1),

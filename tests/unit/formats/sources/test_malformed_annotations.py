@@ -23,7 +23,7 @@ COCO: dict[str, tuple[Any, str]] = {
     "bbox is text": ({"bbox": "1 1 3 3"}, "object without a box"),
     "bbox has three numbers": ({"bbox": [1, 1, 3]}, "object without a box"),
     "bbox has five numbers": ({"bbox": [1, 1, 3, 3, 3]}, "object without a box"),
-    "bbox has a text": ({"bbox": [1, "1", 3, 3]}, "object without a box"),
+    "bbox has a string": ({"bbox": [1, "1", 3, 3]}, "object without a box"),
     "bbox has a truth value": ({"bbox": [1, True, 3, 3]}, "object without a box"),
     "bbox is a list of lists": ({"bbox": [[1, 1], [3, 3]]}, "object without a box"),
     "bbox has NaN": ({"bbox": [1, NAN, 3, 3]}, "object without a box"),
@@ -39,14 +39,14 @@ COCO: dict[str, tuple[Any, str]] = {
     "bbox is partly outside, and clipped": ({"bbox": [-5, -5, 90, 90]}, READ),
     "category_id is missing": ({"category_id": ...}, "object of an unknown category"),
     "category_id is null": ({"category_id": None}, "object of an unknown category"),
-    "category_id is no category": ({"category_id": 5}, "object of an unknown category"),
+    "category_id names no category": ({"category_id": 5}, "object of an unknown category"),
     "category_id is a fraction": ({"category_id": 1.5}, "object of an unknown category"),
     "category_id is a list": ({"category_id": [1]}, "object of an unknown category"),
     "image_id is missing": ({"image_id": ...}, "annotation without an image"),
     "image_id is null": ({"image_id": None}, "annotation without an image"),
     "image_id is a list": ({"image_id": [1]}, "annotation without an image"),
     "image_id is a fraction": ({"image_id": 1.5}, "annotation without an image"),
-    "image_id is no image": ({"image_id": 77}, "object of an unknown image"),
+    "image_id names no image": ({"image_id": 77}, "object of an unknown image"),
     "image_id is text for a number": ({"image_id": "1"}, "object of an unknown image"),
     "annotation is a list": ([1], "annotation without an image"),
     "annotation is a number": (7, "annotation without an image"),
@@ -56,9 +56,9 @@ COCO: dict[str, tuple[Any, str]] = {
     "iscrowd is a word": ({"iscrowd": "no"}, "object with an iscrowd that is not a number"),
     "iscrowd is a list": ({"iscrowd": [1]}, "object with an iscrowd that is not a number"),
     "iscrowd is NaN": ({"iscrowd": NAN}, "object with an iscrowd that is not a number"),
-    "area is negative; that of the box counts": ({"area": -3}, READ),
-    "area is text; that of the box counts": ({"area": "3"}, READ),
-    "area is NaN; that of the box counts": ({"area": NAN}, READ),
+    "area is negative; the area of the box counts": ({"area": -3}, READ),
+    "area is text; the area of the box counts": ({"area": "3"}, READ),
+    "area is NaN; the area of the box counts": ({"area": NAN}, READ),
     "id is missing; the position counts": ({"id": ...}, READ),
     "polygon has two points": ({"segmentation": [[1, 1, 5, 5]]}, "polygon of less than three points"),
     "polygon is empty": ({"segmentation": [[]]}, "polygon of less than three points"),
@@ -67,7 +67,7 @@ COCO: dict[str, tuple[Any, str]] = {
     "polygon has Infinity": (
         {"segmentation": [[*SQUARE, 1, INFINITY]]}, "polygon with values that are not numbers"
     ),
-    "polygon has texts": ({"segmentation": [["1"] * 6]}, "polygon with values that are not numbers"),
+    "polygon has strings": ({"segmentation": [["1"] * 6]}, "polygon with values that are not numbers"),
     "polygon has null": ({"segmentation": [[*SQUARE, 1, None]]}, "polygon with values that are not numbers"),
     "polygon is a list of points": (
         {"segmentation": [[[1, 1], [5, 1], [5, 5]]]}, "polygon with values that are not numbers"
@@ -106,7 +106,7 @@ COCO: dict[str, tuple[Any, str]] = {
     "keypoints are of another number": (
         {"keypoints": [1, 1, 2]}, "keypoints of another number than categories declare"
     ),
-    "keypoints are no triples": (
+    "keypoints are not triples": (
         {"keypoints": [1, 1, 2, 3]}, "keypoints that are not triples of numbers"
     ),
     "keypoints are text": ({"keypoints": "1 1 2"}, "keypoints that are not triples of numbers"),
@@ -120,15 +120,15 @@ COCO: dict[str, tuple[Any, str]] = {
 
 # A line of YOLO's labels, for two classes.
 YOLO: dict[str, tuple[str, str]] = {
-    "class is a word": ("cat 0.5 0.5 0.1 0.1", "line that is no object"),
+    "class is a word": ("cat 0.5 0.5 0.1 0.1", "line that is not an object"),
     "class is negative": ("-1 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is beyond the names": ("2 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is a fraction": ("0.5 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is NaN": ("nan 0.5 0.5 0.1 0.1", "object of an unknown category"),
-    "there is a class alone": ("0", "line that is no object"),
-    "there are three numbers": ("0 0.5 0.5 0.1", "line that is no object"),
-    "outline has an odd number": ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1", "line that is no object"),
-    "numbers have commas": ("0 0,5 0,5 0,1 0,1", "line that is no object"),
+    "there is a class alone": ("0", "line that is not an object"),
+    "there are three numbers": ("0 0.5 0.5 0.1", "line that is not an object"),
+    "outline has an odd number": ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1", "line that is not an object"),
+    "numbers have commas": ("0 0,5 0,5 0,1 0,1", "line that is not an object"),
     "box has NaN": ("0 nan 0.5 0.1 0.1", "object without a box"),
     "box has no width": ("0 0.5 0.5 0 0.1", "object without an area"),
     "box is outside": ("0 1.5 0.5 0.1 0.1", "object outside its image"),
