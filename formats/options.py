@@ -1,7 +1,7 @@
 """Options that are declared once, as fields of frozen dataclasses.
 
 ``option`` declares a field with its check, help and group; ``check_options`` puts the values in one form.
-Public functions, the command line, the records of manifests and the reference pages read the declarations.
+The command line, the checks of public functions and the reference pages read the declarations.
 """
 
 from __future__ import annotations

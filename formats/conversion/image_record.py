@@ -41,7 +41,7 @@ class EncodedImage(NamedTuple):
     codec: Codec  # Its encoding
     height: int  # Height in pixels, after the EXIF orientation has been applied
     width: int  # Width in pixels, after it as well
-    orientation: int  # EXIF orientation that readers must still apply, 1 to 8
+    orientation: int  # EXIF orientation that the stored bytes have, 1 to 8
     source: tuple[int, int]  # Height and width of the image in the source, after its EXIF orientation
     # Why a JPEG has no restart markers although they were asked for, and a detail; or None
     unmarked: tuple[str, str] | None = None

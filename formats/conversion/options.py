@@ -1,7 +1,8 @@
 """The options of a conversion: the arguments, each declared once, and their resolved form.
 
-The command line, :func:`stoker.convert`, ``stoker append`` and the reference page read the declarations. The
-resolved form is what plans and encoders use, and what manifests record.
+The command line, the checks of :func:`stoker.convert` and the reference page read the declarations. Plans
+and encoders use the resolved form, :class:`ConvertOptions`, and manifests record it.
+``formats/changes/append.py`` lists what an append takes from this record.
 """
 
 from __future__ import annotations
@@ -293,7 +294,7 @@ class ShardOptions:
     most_records: ClassVar[int] = _MOST
     """About the largest number of records in a shard of ``shard_bytes``; it bounds the memory of writing."""
     omitted: ClassVar[frozenset[str]] = frozenset()
-    """Options of later versions, which manifests record only if they are used."""
+    """Options that manifests record only if they are used, as older datasets lack them. New options join."""
 
     def __post_init__(self) -> None:
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
@@ -426,7 +427,7 @@ class ConvertOptions(ShardOptions):
 
     @property
     def keeps_bytes(self) -> bool:
-        """Whether every image is stored as it is."""
+        """Whether the bytes of every image are stored as they are in the source."""
         return self.keeps_images and not self.restarts
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

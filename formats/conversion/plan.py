@@ -132,6 +132,8 @@ def plan_conversion(listing: Listing, options: ShardOptions, encoder: Encoder) -
         is_whole = len(rows) == len(listing) and options.seed is None  # then nothing is copied
         for number, part in enumerate(shard_rows(sizes if is_whole else sizes[ordered], options)):
             shards.append(PlannedShard(split, number, ordered[part]))
+    # Another version of Stoker, other options, or a file of the source with another name, size or time of
+    # change make another conversion; the folder of the source, threads and the engine do not.
     identity = json.dumps([version.__version__, options.to_manifest(), listing.fingerprint()])
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
     return ConversionPlan(options, listing, encoder, tuple(shards), fingerprint)

@@ -79,8 +79,8 @@ def new_attempt(state: Path) -> Iterator[Path]:
 class ShardFile:
     """A shard that is written record by record, with its part of the index.
 
-    Every file is written in ``attempt``, synced and renamed; the result comes last. So a shard is there with
-    all its files or not at all, whichever process is killed.
+    Every file is written in ``attempt``, synced and renamed; the result comes last. A shard without a result
+    is made again, so that a killed process leaves a whole shard or none that counts.
     """
 
     def __init__(self, attempt: Path, number: int, container: str, columns: IndexColumns) -> None:

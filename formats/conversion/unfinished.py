@@ -1,8 +1,16 @@
 """An unfinished conversion at its target, and how it becomes a dataset; the execution and writers use it.
 
-``.stoker-convert`` in the target holds the fingerprint of the plan and, for every finished shard, its files,
-its part of the index and its result. Every file is completed in this folder and then renamed to its final
-path, the manifests last. So an interrupted publication can be repeated, with the same result.
+``.stoker-convert`` in the target holds the state:
+
+- ``plan.json``, the fingerprint of the plan, without which this is another conversion;
+- ``attempt-*``, a folder for each shard that is being written;
+- for each finished shard its files, ``NNNNN.arrow`` (its part of the index) and, written last, ``NNNNN.json``
+  (its result): a shard with a result is finished, and another one is made again;
+- while datasets are published, files that wait for their renaming, ``SPLIT.retired.json`` (the manifest of a
+  dataset that is being replaced) and ``SPLIT.published`` (the digest of the manifest to come).
+
+Files are renamed to their final paths, the manifests of all splits last, and the state goes. So an
+interrupted publication can be repeated, with the same result.
 """
 
 from __future__ import annotations
@@ -118,7 +126,7 @@ class Unfinished:
         for folder in self._datasets().values():
             if (folder / MANIFEST_NAME).exists():
                 if overwrite:
-                    continue  # it stays until the new one is whole
+                    continue  # it stays until all new shards are finished
                 raise DatasetError("there is a dataset already", path=folder, hint=REPLACE)
             for file in _published_files(folder, self._container):
                 if remains:
@@ -211,7 +219,7 @@ class Unfinished:
         retired.unlink()
 
     def _is_published(self, split: str, current: Path) -> bool:
-        """Whether this conversion has published a manifest before it was interrupted."""
+        """Whether the manifest in place is the one that this conversion was about to publish."""
         mark = self.folder / f"{split}.published"
         return mark.exists() and mark.read_text() == file_digest(current)
 

@@ -57,7 +57,7 @@ class UnfinishedAtUrl(Unfinished):
     def __init__(self, url: str, scratch: Path, plan: DatasetPlan) -> None:
         super().__init__(scratch, plan)
         self._store = Store(url)
-        self._ended = False  # another conversion may have begun there since
+        self._ended = False  # whether the state is gone; one that lies there then is another conversion's
 
     @property
     def name(self) -> Path | str:

@@ -192,7 +192,7 @@ class NativeEngine:
                 )
 
     def _count_ready(self, batch: PendingBatch) -> None:
-        """Count one of the things that the batch waits for as ready, and start the batch after the last."""
+        """Count down what the batch waits for, and start the batch when nothing is left."""
         with batch.lock:
             batch.waiting -= 1
             if batch.waiting:

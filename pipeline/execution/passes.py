@@ -215,7 +215,7 @@ def _finish(producer: BatchProducer[T], count: int, channel: _Channel[T]) -> Non
 
 
 def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[_Started[T]]:
-    """Start batches at each step, and yield their producer and number; an error follows those before it."""
+    """Start batches whenever asked, and yield their producer and how many it started; an error comes last."""
     try:
         for producer in producers:
             while count := producer.start():
@@ -393,7 +393,7 @@ class Epochs(Protocol):
 
 
 class FirstSteps:
-    """The first ``count`` of some :class:`.epoch_iterator.Steps`, so that nothing is read behind them."""
+    """The first ``count`` of some :class:`.pipeline.Steps`, so that nothing is read behind them."""
 
     def __init__(self, steps: Any, count: int) -> None:
         self._steps = steps
@@ -425,7 +425,7 @@ def single_step(
 ) -> Any:
     """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`.
 
-    ``schedule`` returns the :class:`.epoch_iterator.Steps` of an epoch from a checkpoint's position on.
+    ``schedule`` returns the :class:`.pipeline.Steps` of an epoch from a checkpoint's position on.
     """
     epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
     whole = schedule(epoch, 0)

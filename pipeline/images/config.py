@@ -107,7 +107,7 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """The parts of :attr:`needs` that Python can run last in all image columns that have them."""
+        """The custom steps among :attr:`needs` that come last in each image column that has them."""
         last = frozenset().union(*(one.plan.last_custom_steps for one in self.images))
         return last.difference(*(one.plan.needs - one.plan.last_custom_steps for one in self.images))
 
@@ -141,7 +141,10 @@ class ImageLoaderConfig:
     def shown(
         self, epoch: int, draws: npt.NDArray[np.int64], shown_at: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Positions, (M,), of draws, and those that are shown at other draws, with replacements."""
+        """Positions, (M,), of the samples of draws, and of those shown instead of excluded ones.
+
+        A draw may be shown at another one, ``shown_at``, as a partner in a mosaic is: exclusions count there.
+        """
         positions = self.order.positions(epoch, draws)
         if self.replacements is None:
             return positions, positions

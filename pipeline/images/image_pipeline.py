@@ -51,7 +51,7 @@ from .config import ImageLoaderConfig
 from .objects import deciding_objects
 from .planned_batches import DrawnBatch, ParameterDraws, PlannedBatch, block_reads, planned_batches
 
-_MOST_RANKS_THAT_KEEP = 2  # with more, a rank shows a sample of a mosaic too seldom to decode all of it
+_MOST_RANKS_THAT_KEEP = 2  # with more ranks, one of them shows a sample of a mosaic once or twice
 
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class EngineSetup:
     def _cached_samples(self, config: ImageLoaderConfig) -> int:
         """Number of samples to keep decoded, because a sample is in four mosaics on average.
 
-        A quarter more than the buffer is kept, because the first draws of an epoch have another order.
+        A quarter more than the buffer is kept: mosaics of the first draws also show samples drawn later.
         """
         buffer = config.images[0].plan.buffer
         shared = buffer and self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
@@ -308,7 +308,7 @@ def started_batches(
             cached = cached or remote.begin_epoch(config, steps, epoch)
             with stages.stage("fetching"):
                 cached.wait()
-        # Annotations and arrays are read on other threads.
+        # Annotations and arrays are read, and drawn on other threads.
         wait_for_contents, decided = start_contents(pipeline, draws, batch, params)
         # The engine decodes and transforms. Last, because an error after it would leave a batch in it.
         if len(batch):

@@ -26,7 +26,7 @@ Int64 = npt.NDArray[np.int64]
 
 # Draws that are ordered at once, because calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
-_FEW = 8  # batches, which a worker makes together
+_FEW = 8  # batches, as many as a worker of a cluster makes together
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ _AT_ONCE = 512  # samples, because NumPy's calls for 64 samples cost about as mu
 
 @dataclass(frozen=True)
 class ParameterDraws:
-    """The draws of an epoch: the parameters of batches, which depend on no pixel."""
+    """Draws the random parameters of batches of an epoch; they depend on no pixel."""
 
     config: ImageLoaderConfig
     epoch: int
