@@ -110,7 +110,7 @@ def _objects(
     for row in reader:
         where = f"line {reader.line_num} of {images.file}"
         if len(row) < len(header):
-            images.skip(images.file, "line that is not an object", where)
+            images.skip(images.file, "line that is no object", where)
             continue
         image, label = row[image_at].strip(), row[label_at].strip()
         if not image or not label:

@@ -148,7 +148,7 @@ class _Reader:
         try:
             label, *values = [float(word) for word in line.split()]
         except ValueError as error:
-            raise BadObjectError("line that is not an object", str(error)) from error
+            raise BadObjectError("line that is no object", str(error)) from error
         if not (label.is_integer() and 0 <= label < (len(self._names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
         self._highest = max(self._highest, int(label))
@@ -163,7 +163,7 @@ class _Reader:
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
             self._table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
         else:
-            raise BadObjectError("line that is not an object", f"{1 + len(values)} numbers")
+            raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
     def _keypoints(self, values: list[float]) -> list[float]:
         """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""

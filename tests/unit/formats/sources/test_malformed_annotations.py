@@ -120,15 +120,15 @@ COCO: dict[str, tuple[Any, str]] = {
 
 # A line of YOLO's labels, for two classes.
 YOLO: dict[str, tuple[str, str]] = {
-    "class is a word": ("cat 0.5 0.5 0.1 0.1", "line that is not an object"),
+    "class is a word": ("cat 0.5 0.5 0.1 0.1", "line that is no object"),
     "class is negative": ("-1 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is beyond the names": ("2 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is a fraction": ("0.5 0.5 0.5 0.1 0.1", "object of an unknown category"),
     "class is NaN": ("nan 0.5 0.5 0.1 0.1", "object of an unknown category"),
-    "there is a class alone": ("0", "line that is not an object"),
-    "there are three numbers": ("0 0.5 0.5 0.1", "line that is not an object"),
-    "outline has an odd number": ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1", "line that is not an object"),
-    "numbers have commas": ("0 0,5 0,5 0,1 0,1", "line that is not an object"),
+    "there is a class alone": ("0", "line that is no object"),
+    "there are three numbers": ("0 0.5 0.5 0.1", "line that is no object"),
+    "outline has an odd number": ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1", "line that is no object"),
+    "numbers have commas": ("0 0,5 0,5 0,1 0,1", "line that is no object"),
     "box has NaN": ("0 nan 0.5 0.1 0.1", "object without a box"),
     "box has no width": ("0 0.5 0.5 0 0.1", "object without an area"),
     "box is outside": ("0 1.5 0.5 0.1 0.1", "object outside its image"),

@@ -25,7 +25,7 @@ OPEN_IMAGES = {
     "ImageID is empty": (",x,/m/01,1,0.1,0.5,0.1,0.5,0,0", "object of an unknown image"),
     "ImageID leaves the folder": ("../a,x,/m/01,1,0.1,0.5,0.1,0.5,0,0", "path that leaves the source"),
     "LabelName is empty": ("a,x,,1,0.1,0.5,0.1,0.5,0,0", "object of an unknown category"),
-    "line is cut": ("a,x,/m/01,1,0.1", "line that is not an object"),
+    "line is cut": ("a,x,/m/01,1,0.1", "line that is no object"),
     "XMin is a word": ("a,x,/m/01,1,left,0.5,0.1,0.5,0,0", "object without a box"),
     "YMax is empty": ("a,x,/m/01,1,0.1,0.5,0.1,,0,0", "object without a box"),
     "XMax is left of XMin": ("a,x,/m/01,1,0.5,0.1,0.1,0.5,0,0", "object without an area"),
