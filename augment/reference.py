@@ -106,10 +106,8 @@ def _bordered(params: ImageParams, i: int, pixels: Pixels, size: Size) -> Pixels
 
 
 def _upright(params: ImageParams, i: int, pixels: Array, fill: Array, size: Size) -> Array:
-    """The image of ``size`` after the geometry along the axes, which ``dest`` and ``flip`` refer to.
-
-    It has the dtype of ``fill``, (C,).
-    """
+    """The image of ``size`` after the geometry along the axes, which ``dest`` and ``flip`` refer to."""
+    # It has the dtype of ``fill``, (C,).
     top, left, height, width = params.dest[i].tolist()
     image = np.tile(fill, (*size, 1))
     for channel in range(len(fill)):

@@ -124,10 +124,8 @@ def _cubic(distance: Float) -> Float:
 
 
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
-    """Give each pixel of the output the pixel of ``source`` into which its centre falls.
-
-    Arguments and result are as for :func:`resample`.
-    """
+    """Give each pixel of the output the pixel of ``source`` into which its centre falls."""
+    # Arguments and result are as for :func:`resample`.
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
     return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, source.dtype))
 
@@ -143,11 +141,9 @@ def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -
 
 
 def apply_matrix(matrix: Float, points: Float) -> Float:
-    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
-
-    Sums and products are taken in this order, which C++ repeats: a library's product of matrices fuses some
-    of them where the processor can, and then differs in the last digit.
-    """
+    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite."""
+    # Sums and products are taken in this order, which C++ repeats: a library's product of matrices fuses some
+    # of them where the processor can, and then differs in the last digit.
     x, y = points[..., 0], points[..., 1]
     rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
     moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))

@@ -280,11 +280,9 @@ class PaddingState(_Samples):
 
 
 def continued(padded: Int, extent: Int, mode: str) -> Int:
-    """The row or column of an image that each row or column of the padded image shows.
-
-    "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
-    "reflect" shows the last one once, "symmetric" twice.
-    """
+    """The row or column of an image that each row or column of the padded image shows."""
+    # "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
+    # "reflect" shows the last one once, "symmetric" twice.
     if mode == "edge":
         return np.asarray(np.clip(padded, 0, extent - 1))
     if mode == "symmetric":
@@ -408,12 +406,10 @@ class ColorMap:
         self.offset(matrix[..., 3])
 
     def linear(self, matrix: Float, grey_share: Float | None = None) -> None:
-        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it.
-
-        With ``grey_share``, (N,), that share of the image's mean grey at this point is added. An affine map
-        of pixels maps their mean in the same way, so an engine need only measure the mean RGB of the image
-        before all colour.
-        """
+        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it."""
+        # With ``grey_share``, (N,), that share of the image's mean grey at this point is added. An affine map
+        # of pixels maps their mean in the same way, so an engine need only measure the mean RGB of the image
+        # before all colour.
         mean_grey = None if grey_share is None else GREY @ self.matrix
         self.matrix = matrix @ self.matrix
         self.changed = True
@@ -429,11 +425,9 @@ class ColorMap:
         self.changed = True
 
     def add_steps(self, *steps: Step) -> None:
-        """Append steps that exclude each other: no sample takes two of one call.
-
-        Steps act on the colours that the transforms before them have made: the map of the samples that a
-        step is applied to is rounded here, the map of the others goes on.
-        """
+        """Append steps that exclude each other: no sample takes two of one call."""
+        # Steps act on the colours that the transforms before them have made: the map of the samples that a
+        # step is applied to is rounded here, the map of the others goes on.
         for step in steps:
             step.check(len(self.matrix))
         if self.changed:
@@ -450,10 +444,8 @@ class ColorMap:
         return color, mean_matrix if self.uses_mean else None
 
     def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
-        """Let the maps of images at which ``where``, (N,) bool, is true ignore pixels and return ``fill``.
-
-        An engine then need not treat empty images specially.
-        """
+        """Let the maps of images at which ``where``, (N,) bool, is true ignore pixels and return ``fill``."""
+        # An engine then need not treat empty images specially.
         for i in np.flatnonzero(where).tolist():
             pixels = fill[None, None]
             for step in self.steps:
@@ -576,12 +568,10 @@ class TransformState:
         self.padding = PaddingState(mode=mode, size=tile + before + after, tile=tile, origin=origin)
 
     def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
-        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
-
-        The interpolation of the last resize counts, because there is only one resampling. After a warp all
-        interpolations but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the
-        nearest pixels, however much an image shrinks.
-        """
+        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
+        # The interpolation of the last resize counts, because there is only one resampling. After a warp all
+        # interpolations but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between
+        # the nearest pixels, however much an image shrinks.
         self._check_size_may_change()
         chosen = Interpolation.of(interpolation)
         plain = not antialias and chosen != Interpolation.NEAREST
@@ -640,10 +630,8 @@ class TransformState:
         self.share = share
 
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:
-        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none.
-
-        ``noise``, (N,) uint64, has the keys of the noise that the box is filled with.
-        """
+        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
+        # ``noise``, (N,) uint64, has the keys of the noise that the box is filled with.
         self.erased.append((origin, size, noise))
 
     def finished(
@@ -711,10 +699,8 @@ def stretched_mean(
     height: npt.NDArray[Any],
     width: npt.NDArray[Any],
 ) -> MeanImage:
-    """A mean image, (H, W, C) float32 in levels of the stored images, stretched over N images.
-
-    ``scale``, (C,), has the units of the output for each level; ``height`` and ``width`` are (N,), pixels.
-    """
+    """A mean image, (H, W, C) float32 in levels of the stored images, stretched over N images."""
+    # ``scale``, (C,), has the units of the output for each level; ``height`` and ``width`` are (N,), pixels.
     size = np.array(mean.shape[:2] * 2)
     ratio = size / np.column_stack((height, width) * 2)
     start, stop = params.crop[:, :2], params.crop[:, :2] + params.crop[:, 2:]

@@ -194,11 +194,9 @@ def to_uint8(values: npt.NDArray[np.float64]) -> Pixels:
 
 
 def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
-    """Convert to the output's element type.
-
-    uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
-    bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
-    """
+    """Convert to the output's element type."""
+    # uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
+    # bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
     if dtype == "uint8":
         return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
     if dtype == "uint16":

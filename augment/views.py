@@ -190,11 +190,9 @@ class Views(Description):
 
 
 def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray[np.int64]:
-    """Keys of the random numbers of all views of N samples, (count * N,) int64, view by view.
-
-    They depend only on the sample's key, the name of the column and the number of the view, so a view draws
-    the same parameters with any other views beside it.
-    """
+    """Keys of the random numbers of all views of N samples, (count * N,) int64, view by view."""
+    # They depend only on the sample's key, the name of the column and the number of the view, so a view draws
+    # the same parameters with any other views beside it.
     # keys (N,) int64
     word = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     drawn = [hash_words((word, view), keys) for view in range(count)]

@@ -24,10 +24,8 @@ Float = npt.NDArray[np.float64]
 
 
 def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
-    """Heights and widths that buckets may have, (C, 2), by ascending height over width.
-
-    Each height is a multiple of ``multiple``, and its width is the multiple that comes nearest to ``area``.
-    """
+    """Heights and widths that buckets may have, (C, 2), by ascending height over width."""
+    # Each height is a multiple of ``multiple``, and its width is the multiple that comes nearest to ``area``.
     heights = np.arange(1, int(np.sqrt(area * max_ratio) / multiple) + 2) * multiple
     widths = np.maximum(np.rint(area / heights / multiple), 1).astype(np.int64) * multiple
     both = np.unique(np.concatenate([(heights, widths), (widths, heights)], axis=1), axis=1)
@@ -114,12 +112,10 @@ def _log_ratios(sizes: Int64) -> Float:
 
 
 def ratio_groups(sizes: Int64, factor: int | None) -> Int64:
-    """The group of each image, (N,), by ascending width over height.
-
-    These are the groups of ``aspect_ratio_group_factor`` in torchvision's references for detection: 0 divides
-    upright images from the others; k has 2k + 1 bounds from 1/2 to 2, at equal distances of the logarithm.
-    None makes one group.
-    """
+    """The group of each image, (N,), by ascending width over height."""
+    # These are the groups of ``aspect_ratio_group_factor`` in torchvision's references for detection: 0
+    # divides upright images from the others; k has 2k + 1 bounds from 1/2 to 2, at equal distances of the
+    # logarithm. None makes one group.
     # sizes (N, 2)
     if factor is None:
         return np.zeros(len(sizes), np.int64)

@@ -294,10 +294,8 @@ class Pad(_Tokens):
         one_of("side", self.side, get_args(Side))
 
     def __call__(self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None) -> Any:
-        """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
-
-        With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
-        """
+        """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool."""
+        # With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
         if self.axis is not None:
             padded, lengths = self._pad_arrays([samples[i] for i in range(len(samples))], self.axis, length)
             return (padded, lengths) if self.ret_length else padded

@@ -353,12 +353,10 @@ def optimal_shapes(
     counts: Int64,
     num_buckets: int,
 ) -> tuple[Int64, float]:
-    """Return nested shapes for two lengths in each sample, at the least total cost.
-
-    Each sample belongs to the first shape that it fits. The recurrence of :func:`optimal_boundaries` runs on
-    the grid of distinct lengths: N counts the samples inside a shape, and i runs over the shapes inside j. It
-    takes O(K (S1 S2)^2 / 4): some seconds for a grid of 200 x 200.
-    """
+    """Return nested shapes for two lengths in each sample, at the least total cost."""
+    # Each sample belongs to the first shape that it fits. The recurrence of :func:`optimal_boundaries` runs
+    # on the grid of distinct lengths: N counts the samples inside a shape, and i runs over the shapes inside
+    # j. It takes O(K (S1 S2)^2 / 4): some seconds for a grid of 200 x 200.
     # costs (S1,), counts (S1, S2) int64 -> (K, 2) int64
     inside = counts.cumsum(axis=0).cumsum(axis=1)
     cost = costs[0][:, None] + costs[1][None, :]

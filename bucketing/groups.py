@@ -115,13 +115,11 @@ def cut_windows(
 
 
 def kd_order(lengths: Int64, size: int) -> Int64:
-    """Return an order of samples with several lengths; each ``size`` in a row share a batch.
-
-    As in a k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975),
-    samples are halved again and again, each time by one of their lengths; here by the one that leaves the
-    least padding. The longest samples tend to come first. All parts of one level are halved at once, in time
-    O(N D log N).
-    """
+    """Return an order of samples with several lengths; each ``size`` in a row share a batch."""
+    # As in a k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975),
+    # samples are halved again and again, each time by one of their lengths; here by the one that leaves the
+    # least padding. The longest samples tend to come first. All parts of one level are halved at once, in
+    # time O(N D log N).
     # lengths (N, D) -> (N,)
     ranked = [np.argsort(-column, kind="stable") for column in lengths.T]
     starts = np.zeros(1, np.int64)
@@ -156,11 +154,9 @@ def _padded_tokens(table: Int64, bounds: Int64, starts: Int64) -> Int64:
 
 
 def balance_groups(groups: Groups, whole: npt.NDArray[np.bool_], costs: Int64) -> Int64:
-    """Deal the samples of each group to ranks so that the total costs of the ranks are about equal.
-
-    Samples are dealt in rounds of ``world_size``, the costliest first. In each round the rank with the least
-    total gets the costliest sample. Every rank keeps its number of samples.
-    """
+    """Deal the samples of each group to ranks so that the total costs of the ranks are about equal."""
+    # Samples are dealt in rounds of ``world_size``, the costliest first. In each round the rank with the
+    # least total gets the costliest sample. Every rank keeps its number of samples.
     # whole (G,), costs (number of samples,) -> (M,)
     reordered: Int64 = groups.rows.copy()
     world = groups.world_size

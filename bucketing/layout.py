@@ -205,10 +205,8 @@ class Layout:
         return labels
 
     def loss_weights(self, *, by_sequence: bool, causal: bool = True) -> npt.NDArray[np.float32]:
-        """Return (B, width) float32: 0 where ``labels`` ignores.
-
-        Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
-        """
+        """Return (B, width) float32: 0 where ``labels`` ignores."""
+        # Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
         offsets = self._offsets
         trained = np.ones(len(self._values), np.bool_) if self._trained is None else self._trained
         weights = trained.astype(np.float32)
@@ -221,12 +219,11 @@ class Layout:
         return self._padded(weights, 0)
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
-        """Return the start of each sequence of the flattened rows, and the end of the last: int32.
-
-        The padding of a row counts as a sequence, so that every token belongs to one. With
-        ``max_sequences`` the shape is fixed, (B * (max_sequences + 1) + 1,), with empty sequences at the end.
-        Without it the shape is (S + padded rows + 1,). Kernels of variable-length attention take this array.
-        """
+        """Return the start of each sequence of the flattened rows, and the end of the last: int32."""
+        # The padding of a row counts as a sequence, so that every token belongs to one. With
+        # ``max_sequences`` the shape is fixed, (B * (max_sequences + 1) + 1,), with empty sequences at the
+        # end. Without it the shape is (S + padded rows + 1,). Kernels of variable-length attention take this
+        # array.
         bounds = self._spans.bounds.astype(np.int32)
         if max_sequences is None:
             return bounds

@@ -293,12 +293,10 @@ def best_fit_decreasing(
 
 
 def least_bins(histogram: Int64, max_sequences: int | None = None) -> int:
-    """Return the lower bound L2 on the number of bins (Martello and Toth, "Knapsack Problems", 1990, 8.3).
-
-    For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences of
-    at least t, and sequences above half the capacity share no bin with each other. Sequences between t and
-    half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
-    """
+    """Return the lower bound L2 on the number of bins (Martello and Toth, "Knapsack Problems", 1990, 8.3)."""
+    # For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences
+    # of at least t, and sequences above half the capacity share no bin with each other. Sequences between t
+    # and half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
     # histogram (capacity + 1,)
     capacity = len(histogram) - 1
     number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))

@@ -256,12 +256,10 @@ def _buckets(members: _Members, padded_tokens: Int64, total: Int64) -> tuple[Buc
 
 
 def intraclass_correlation(values: Int64, batches: Int64) -> float | None:
-    """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal.
-
-    This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
-    procedures for the intraclass correlation coefficient", 1986). It is None for a single batch, and
-    for batches of one sample.
-    """
+    """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal."""
+    # This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
+    # procedures for the intraclass correlation coefficient", 1986). It is None for a single batch, and for
+    # batches of one sample.
     _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
     number, total = len(sizes), len(values)
     if number < 2 or total == number:
@@ -285,11 +283,9 @@ def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float | None:
 
 
 def effective_partners(first: Int64, second: Int64) -> float:
-    """Return the effective number of samples that a sample's partners in a batch are drawn from.
-
-    With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
-    therefore give the batch size less one, and random batches about the number of samples.
-    """
+    """Return the effective number of samples that a sample's partners in a batch are drawn from."""
+    # With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
+    # therefore give the batch size less one, and random batches about the number of samples.
     _, second = np.unique(second, return_inverse=True)
     both = np.unique(first * (int(second.max()) + 1) + second, return_counts=True)[1]
     pairs = [_pairs(np.unique(batches, return_counts=True)[1]) for batches in (first, second)]

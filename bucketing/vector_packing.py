@@ -61,12 +61,10 @@ def pack_fields(
 
 
 def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None) -> int:
-    """Lower bound on the number of rows, by the field that needs most.
-
-    A field needs at least its tokens over its capacity. A row holds at most k samples that are longer than
-    1 / (k + 1) of the capacity; for samples of exactly that length their tokens count (the dual feasible
-    function u(k) of Fekete and Schepers, 2001).
-    """
+    """Lower bound on the number of rows, by the field that needs most."""
+    # A field needs at least its tokens over its capacity. A row holds at most k samples that are longer than
+    # 1 / (k + 1) of the capacity; for samples of exactly that length their tokens count (the dual feasible
+    # function u(k) of Fekete and Schepers, 2001).
     bound = 0 if max_sequences is None else -(-len(lengths) // max_sequences)
     for field, room in zip(lengths.T, capacity.tolist(), strict=True):
         number = np.bincount(field)
@@ -93,10 +91,8 @@ def _pack(groups: _Groups, slack: float) -> Int64:
 
 
 def _assign(groups: _Groups, opened: Int64, *, balanced: bool) -> tuple[Int64, Int64]:
-    """The row of each sample in its group, (G, M), and the number of rows of each group, (G,).
-
-    Balanced or best fit assigns them; ``opened``, (G,), rows of a group are open at first.
-    """
+    """The row of each sample in its group, (G, M), and the number of rows of each group, (G,)."""
+    # Balanced or best fit assigns them; ``opened``, (G,), rows of a group are open at first.
     fields, count, size = groups.tokens.shape
     dtype = np.float32 if groups.capacity.max() < 1 << 24 else np.float64  # holds every length exactly
     capacity, tokens, opened = groups.capacity.astype(dtype), groups.tokens.astype(dtype), opened.copy()

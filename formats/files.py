@@ -59,10 +59,8 @@ def printable_name(name: str) -> str:
 
 
 def parse_byte_size(option: str, value: str | int) -> int:
-    """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names.
-
-    M is 10^6 and Mi is 2^20. The error names the option.
-    """
+    """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names."""
+    # M is 10^6 and Mi is 2^20. The error names the option.
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
         raise ConfigError(f"{option} must be a number of bytes such as 256MB or 1GiB, found {value!r}")
@@ -142,11 +140,9 @@ def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder that is written into.
-
-    The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
-    that is left over locks no other process out.
-    """
+    """Hold the lock of a folder that is written into."""
+    # The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
+    # that is left over locks no other process out.
     path = folder / LOCK_NAME
     descriptor = _acquire(path)
     try:
@@ -217,10 +213,8 @@ def check_target(folder: Path) -> None:
 
 @contextmanager
 def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
-    """Raise a WriteError, with advice, for an error of the operating system during a write into a folder.
-
-    ``resumes`` says whether the command resumes when it is run again.
-    """
+    """Raise a WriteError, with advice, for an error of the operating system during a write into a folder."""
+    # ``resumes`` says whether the command resumes when it is run again.
     try:
         yield
     except StokerError:
@@ -296,11 +290,9 @@ def remove(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Return the folder of Stoker's caches, which need not exist.
-
-    It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder, which is ``$XDG_CACHE_HOME`` or
-    ``~/.cache`` (XDG Base Directory Specification 0.8). As there, relative paths are ignored.
-    """
+    """Return the folder of Stoker's caches, which need not exist."""
+    # It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder, which is ``$XDG_CACHE_HOME`` or
+    # ``~/.cache`` (XDG Base Directory Specification 0.8). As there, relative paths are ignored.
     if (folder := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
         return folder
     if (folder := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():

@@ -47,11 +47,9 @@ def cached_index(
     make: Callable[[Path], None],
     is_current: Callable[[Path], bool] | None = None,
 ) -> Path:
-    """Return the folder of the index of a source; the index is made if the cache does not have it.
-
-    One process makes an index, and others that need it wait. If the cache folder cannot be written, the index
-    lasts as long as the process.
-    """
+    """Return the folder of the index of a source; the index is made if the cache does not have it."""
+    # One process makes an index, and others that need it wait. If the cache folder cannot be written, the
+    # index lasts as long as the process.
     name = hashlib.sha256(json.dumps([__version__, origin, *identity]).encode()).hexdigest()[:32]
     root = _root()
     try:

@@ -68,10 +68,8 @@ def pixel_statistics(
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PixelStatistics:
-    """Decode every image of a dataset and return statistics of the pixels.
-
-    Sums of integers are exact; sums of floats are not.
-    """
+    """Decode every image of a dataset and return statistics of the pixels."""
+    # Sums of integers are exact; sums of floats are not.
     images = len(dataset)
     if dataset.manifest.sample_type != "image" or not images:
         raise DatasetError("the dataset holds no images", path=dataset.path)

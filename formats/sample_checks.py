@@ -33,10 +33,8 @@ _Check = Callable[[bytes, int], str | None]
 def row_problems(
     index: Index, files: list[Path], rows: range, manifest: Manifest, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the index in ``rows``, and the problem, of each row that is not intact.
-
-    ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
-    """
+    """Yield the index in ``rows``, and the problem, of each row that is not intact."""
+    # ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
     if (payloads := find_container(manifest.container).payload_files) is not None:
         yield from _listed_file_problems(index, files, rows, payloads, decode=decode)
     else:

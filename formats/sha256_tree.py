@@ -37,10 +37,8 @@ class DataTree:
 
 
 def data_tree(dataset: Dataset, *, again: bool = False, num_threads: int | None = None) -> DataTree:
-    """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
-
-    With ``again``, all bytes are read again, and leaves that were kept are ignored.
-    """
+    """Return the tree over the files of a dataset; a selection has the tree of its whole dataset."""
+    # With ``again``, all bytes are read again, and leaves that were kept are ignored.
     manifest = dataset.manifest
     leaves = None if again else _leaves_of_conversion(dataset)
     if leaves is None and isinstance(dataset, CachedDataset):

@@ -31,10 +31,8 @@ _TICK = 0.1  # seconds between two reports of progress, and until an interrupt i
 def bounded_map(
     pool: ThreadPoolExecutor, tasks: Iterable[tuple[Label, Callable[[], Result]]], ahead: int
 ) -> Iterator[tuple[Label, Result]]:
-    """Yield the label and the result of each task, in the order of the tasks.
-
-    Tasks that have not started are cancelled as soon as the caller stops or a task raises.
-    """
+    """Yield the label and the result of each task, in the order of the tasks."""
+    # Tasks that have not started are cancelled as soon as the caller stops or a task raises.
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:
         for label, task in tasks:
@@ -103,10 +101,8 @@ class TaskGroup:
         self.left += 1
 
     def wait(self, show: Callable[[], None]) -> None:
-        """Wait until all tasks have ended; call ``show`` after each task and about ten times a second.
-
-        Raises: The error of the first task that fails.
-        """
+        """Wait until all tasks have ended; call ``show`` after each task and about ten times a second."""
+        # Raises: The error of the first task that fails.
         while self.left:
             try:
                 error = self._ended.get(timeout=_TICK)

@@ -142,10 +142,8 @@ class Tokenizer(ABC):
         return indices[order], tokens[order]
 
     def add_ends(self, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> None:
-        """Put the tokenizer's own first and last token around each text.
-
-        ``path`` is its file, beside which ``tokenizer_config.json`` may name the two tokens.
-        """
+        """Put the tokenizer's own first and last token around each text."""
+        # ``path`` is its file, beside which ``tokenizer_config.json`` may name the two tokens.
         special = count_special_tokens(self.file) if bos or eos else NO_SPECIAL_TOKENS
         for name, wanted, already in (("bos", bos, special.opening), ("eos", eos, special.closing)):
             if wanted and already:
@@ -322,13 +320,11 @@ def count_special_tokens(file: bytes | None) -> SpecialTokens:
 
 
 def read_word_parts(file: bytes) -> tuple[tuple[int, ...], npt.NDArray[np.bool_] | None]:
-    """Ids of special tokens; and (V,) bool, the ids that continue the word before them.
-
-    A piece of WordPiece continues a word if it begins with "##". With Metaspace and ByteLevel, as of
-    SentencePiece, Llama and GPT-2, it does unless it begins with the sign for a space; punctuation then
-    belongs to the word before it. A vocabulary of words has no parts. The second is None for other
-    tokenizers.
-    """
+    """Ids of special tokens; and (V,) bool, the ids that continue the word before them."""
+    # A piece of WordPiece continues a word if it begins with "##". With Metaspace and ByteLevel, as of
+    # SentencePiece, Llama and GPT-2, it does unless it begins with the sign for a space; punctuation then
+    # belongs to the word before it. A vocabulary of words has no parts. The second is None for other
+    # tokenizers.
     tokenizer = _load_stored(file)
     special = tuple(number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special)
     vocabulary = tokenizer.get_vocab(with_added_tokens=False)

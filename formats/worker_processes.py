@@ -31,11 +31,9 @@ def can_fork() -> bool:
 def worker_processes(
     function: Callable[..., Any], number: int, *, work: str, sent: str, fewer: str
 ) -> Generator[Submit]:
-    """Start processes, and yield a function that takes the arguments of a call and returns its future.
-
-    The processes start before the block, so that a fork copies no lock of a thread that the block starts.
-    They end with the block, or at once after an error in it or the death of the caller. They ignore Ctrl-C.
-    """
+    """Start processes, and yield a function that takes the arguments of a call and returns its future."""
+    # The processes start before the block, so that a fork copies no lock of a thread that the block starts.
+    # They end with the block, or at once after an error in it or the death of the caller. They ignore Ctrl-C.
     watched, end = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context()
     pool = ProcessPoolExecutor(number, context, initializer=_start, initargs=(function, watched))

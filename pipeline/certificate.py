@@ -76,10 +76,8 @@ def _versions(engine: str) -> dict[str, str | None]:
 
 
 def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
-    """Return the problems of a certificate: it was changed, or the data of ``dataset`` differs.
-
-    The function reads all bytes of the dataset.
-    """
+    """Return the problems of a certificate: it was changed, or the data of ``dataset`` differs."""
+    # The function reads all bytes of the dataset.
     _check_entries(certificate)
     problems = []
     content = {name: value for name, value in certificate.items() if name != "digest"}

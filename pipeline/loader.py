@@ -143,11 +143,9 @@ class Loader:
     # Passes
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next pass.
-
-        A running pass is ended, and starts again if it has returned no batch. A pass that an error has
-        stopped goes on with the batch that was not received.
-        """
+        """Start the next pass."""
+        # A running pass is ended, and starts again if it has returned no batch. A pass that an error has
+        # stopped goes on with the batch that was not received.
         check_owner(self._owner)
         with self._lock.get():
             running = self._begin_pass()
@@ -200,11 +198,9 @@ class Loader:
         return batches
 
     def __len__(self) -> int:
-        """Batches of a whole epoch on this rank.
-
-        Epochs may differ: with ``batch_size=Pixels(...)``, and by a few batches where text draws different
-        samples. The number is then that of the running epoch, or else of the next one.
-        """
+        """Batches of a whole epoch on this rank."""
+        # Epochs may differ: with ``batch_size=Pixels(...)``, and by a few batches where text draws different
+        # samples. The number is then that of the running epoch, or else of the next one.
         if self._epoch_steps is not None:
             return self._epoch_steps
         return len(self.pipeline.steps(self._state().epoch, 0, EpochParts()))

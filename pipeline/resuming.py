@@ -37,11 +37,9 @@ class Resumed:
 
 
 def resume(loader: Any, make: Callable[..., Any], saved: Any, allow: Collection[str]) -> Resumed:
-    """Return what ``loader`` continues with from a saved state; ``make`` makes its pipeline.
-
-    The state may belong to another version of the dataset, to other weights of a mixture, or to the buckets
-    of an earlier release: then the pipeline is another one.
-    """
+    """Return what ``loader`` continues with from a saved state; ``make`` makes its pipeline."""
+    # The state may belong to another version of the dataset, to other weights of a mixture, or to the buckets
+    # of an earlier release: then the pipeline is another one.
     if isinstance(allow, str) or set(allow) - {"weights"}:
         raise ConfigError(f"allow can name only 'weights', found {allow!r}", hint='Give allow=("weights",).')
     if not isinstance(saved, Mapping) or not isinstance(saved.get("identity"), Mapping):

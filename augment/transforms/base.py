@@ -204,11 +204,9 @@ class Transform(Description):
 
 
 def added(default: T) -> T:
-    """The default of an argument that a later release has added to a transform.
-
-    States of loaders leave the argument out where it has its default, so that states of earlier releases
-    stay valid.
-    """
+    """The default of an argument that a later release has added to a transform."""
+    # States of loaders leave the argument out where it has its default, so that states of earlier releases
+    # stay valid.
     value: T = field(default=default, metadata={_ADDED: True})
     return value
 
@@ -274,12 +272,10 @@ DRAWS = 3 * _ATTEMPTS + 1
 
 
 def dirichlet(alpha: float, u: Float) -> Float:
-    """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1.
-
-    They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
-    ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20. The
-    first accepted one of six attempts counts, or the first attempt if none is accepted (one in 10**8).
-    """
+    """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1."""
+    # They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
+    # ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20. The
+    # first accepted one of six attempts counts, or the first attempt if none is accepted (one in 10**8).
     u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
     logarithm = _log_gamma(alpha, u)
     shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
@@ -301,11 +297,9 @@ def _log_gamma(alpha: float, u: Float) -> Float:
 
 
 def symmetric_beta(alpha: float, u: Float) -> Float:
-    """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection.
-
-    They are accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one
-    line of code", Winter Simulation Conference 1996, the symmetric Beta.
-    """
+    """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection."""
+    # They are accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one
+    # line of code", Winter Simulation Conference 1996, the symmetric Beta.
     cosine = np.cos(2 * np.pi * u[:, 1])
     with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1
         odds = ((1 - u[:, 0]) ** (-1 / alpha) - 1) * cosine**2

@@ -226,13 +226,11 @@ def grey_matrix(where: npt.NDArray[np.bool_]) -> Float:
 
 
 def hue_matrix(turn: Float) -> Float:
-    """Rotation of RGB space about the grey axis by ``turn`` of a full turn; red to green is 1/3.
-
-    It keeps the mean of the channels and the distance from grey. torchvision shifts the hue of HSV,
-    which is not linear: it keeps the largest and the smallest channel. The two are equal at thirds of
-    a turn and for grey; in between a saturated colour differs by up to a third of the range (at a
-    sixth of a turn; a seventh at 0.05).
-    """
+    """Rotation of RGB space about the grey axis by ``turn`` of a full turn; red to green is 1/3."""
+    # It keeps the mean of the channels and the distance from grey. torchvision shifts the hue of HSV, which
+    # is not linear: it keeps the largest and the smallest channel. The two are equal at thirds of a turn and
+    # for grey; in between a saturated colour differs by up to a third of the range (at a sixth of a turn; a
+    # seventh at 0.05).
     angle = 2 * np.pi * turn
     even, odd = (1 - np.cos(angle)) / 3, np.sin(angle) / np.sqrt(3)
     circulant = np.stack((1 - 2 * even, even - odd, even + odd), axis=-1)

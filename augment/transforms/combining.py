@@ -40,10 +40,8 @@ class Partners:
         return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - index), keys, count)
 
     def others(self, draw: Int, u: Float, buffer: int | None = None) -> Int:
-        """Other draws of the epoch, (M, K), no two of a row the same.
-
-        If there are too few draws, they may repeat.
-        """
+        """Other draws of the epoch, (M, K), no two of a row the same."""
+        # If there are too few draws, they may repeat.
         # draw (M,), u (M, K)
         count = u.shape[1]
         draws = self.draws if buffer is None else min(self.draws, buffer + 1)

@@ -280,10 +280,8 @@ def inverse_rotation(center: Float, degrees: Float) -> Float:
 
 
 def expanded(size: Int, degrees: Float) -> Int:
-    """Sizes, (2, N), that show the whole of images of ``size``, (2, N), rotated by ``degrees``, (N,).
-
-    As in torchvision, the ends are truncated to four decimals and then extended to whole pixels.
-    """
+    """Sizes, (2, N), that show the whole of images of ``size``, (2, N), rotated by ``degrees``, (N,)."""
+    # As in torchvision, the ends are truncated to four decimals and then extended to whole pixels.
     angle, half = np.radians(degrees), size / 2
     reach = np.abs(np.cos(angle)) * half + np.abs(np.sin(angle)) * half[::-1]
     low = half - reach + 1e-6  # a whole number but for its last bits counts as one
@@ -306,10 +304,8 @@ def inverse_affine(center: Float, degrees: Float, shift: Float, scale: Float, sh
 
 
 def homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that map corners of rectangles, (N, 4, 2), to corners of convex quadrilaterals.
-
-    One corner of each rectangle is the origin. The matrices' third component is positive within them.
-    """
+    """(N, 3, 3) matrices that map corners of rectangles, (N, 4, 2), to corners of convex quadrilaterals."""
+    # One corner of each rectangle is the origin. The matrices' third component is positive within them.
     x, y = start[..., 0], start[..., 1]
     one, zero = np.ones_like(x), np.zeros_like(x)
     rows = [

@@ -192,10 +192,8 @@ def _convert_like(
     classes: tuple[str, ...],
     given: dict[str, Any],
 ) -> Summary:
-    """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has.
-
-    An unfinished conversion of the same source in ``target`` resumes.
-    """
+    """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has."""
+    # An unfinished conversion of the same source in ``target`` resumes.
     is_text = last.sample_type == "text"
     if wrong := sorted(given.keys() & set(_OF_IMAGES if is_text else _OF_TEXT)):
         raise ConfigError(

@@ -148,11 +148,9 @@ class ImageHeader:
 
 
 def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> ImageHeader:
-    """Return the header of raw pixels in a record of another program, uint8, rows from the top.
-
-    ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
-    decides between one and three.
-    """
+    """Return the header of raw pixels in a record of another program, uint8, rows from the top."""
+    # ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
+    # decides between one and three.
     fitting = [channels for channels in (3, 1) if prod(shape) * channels == length]
     if any_channels and fitting:
         shape = (*shape, fitting[0])
@@ -178,10 +176,8 @@ def is_native(codec: int) -> bool:
 
 
 def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool, whether the engine of this name decodes payloads of (N,) codecs itself.
-
-    It gets the pixels of all other payloads from :func:`.decode.decode_rgb`.
-    """
+    """Return (N,) bool, whether the engine of this name decodes payloads of (N,) codecs itself."""
+    # It gets the pixels of all other payloads from :func:`.decode.decode_rgb`.
     import numpy as np
 
     native, others = _native.DECODED_CODECS, [codec for codec, row in CODECS.items() if engine in row.engines]

@@ -54,11 +54,9 @@ def decode_for_reference(
 
 
 def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
-    """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied.
-
-    Of a JPEG that stores luma (Y of JFIF 1.02), grey is the luma. Of other images it is Pillow's mode "L" of
-    RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, with the weights of ITU-R BT.601.
-    """
+    """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied."""
+    # Of a JPEG that stores luma (Y of JFIF 1.02), grey is the luma. Of other images it is Pillow's mode "L"
+    # of RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, with the weights of ITU-R BT.601.
     shown = Image.fromarray(decode_for_reference(data, codec, height, width, max_pixels))
     if codec == Codec.JPEG:
         image = open_image(data)
@@ -161,11 +159,9 @@ def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> 
 
 
 def _pillow_rgb(image: Image.Image, orientation: int) -> Pixels:
-    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation.
-
-    Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all but
-    the darkest 256 levels white. Transparency is left out.
-    """
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation."""
+    # Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all
+    # but the darkest 256 levels white. Transparency is left out.
     shown = turned(image, orientation)
     if _has_sixteen_bits(image):
         grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)

@@ -51,10 +51,8 @@ _CUT_OFF = "the file ends before the image does"
 
 
 def open_image(data: Any) -> Image.Image:
-    """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header.
-
-    Only formats of the table of codecs are opened, and none that runs another program, such as EPS.
-    """
+    """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header."""
+    # Only formats of the table of codecs are opened, and none that runs another program, such as EPS.
     if HEIC_SIGNATURE.match(bytes(memoryview(data)[:SIGNATURE_BYTES])):
         _register_heic()
     return Image.open(io.BytesIO(data), formats=_pillow_formats())
@@ -90,12 +88,10 @@ def _pillow_formats() -> tuple[str, ...]:
 
 
 def exif_orientation(data: Any, image: Image.Image) -> int:
-    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none.
-
-    It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
-    an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as DALI's,
-    do not, so these do not count here.
-    """
+    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none."""
+    # It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP
+    # or an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as
+    # DALI's, do not, so these do not count here.
     codec, _, _, orientation, _ = _native.probe(data)
     if codec != Codec.OTHER:
         return int(orientation)
@@ -155,12 +151,10 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
 
 
 def read_partial_header(read: Callable[[int, int], bytes], length: int) -> tuple[ImageHeader, bytes | None]:
-    """Return the header of an image in a large file, and the bytes of the image if all had to be read.
-
-    ``read`` returns bytes of the image, given an offset and a length. A JPEG and most WebP files say
-    everything before their pixels. A PNG may have its orientation after them. Other formats may have their
-    size anywhere, so their images are read whole.
-    """
+    """Return the header of an image in a large file, and the bytes of the image if all had to be read."""
+    # ``read`` returns bytes of the image, given an offset and a length. A JPEG and most WebP files say
+    # everything before their pixels. A PNG may have its orientation after them. Other formats may have their
+    # size anywhere, so their images are read whole.
     for most in _STARTS:
         if most >= length:
             break

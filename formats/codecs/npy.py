@@ -78,10 +78,8 @@ def decode_npy(data: Any, max_pixels: int) -> npt.NDArray[Any]:
 
 
 def npy_to_rgb(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
-    """Return an array of one or three channels of uint8 as (H, W, 3) RGB; one channel is grey.
-
-    Raises: As :func:`decode_npy`, and DecodeError for all other arrays.
-    """
+    """Return an array of one or three channels of uint8 as (H, W, 3) RGB; one channel is grey."""
+    # Raises: As :func:`decode_npy`, and DecodeError for all other arrays.
     array = decode_npy(data, max_pixels)
     if array.dtype != np.uint8 or array.shape[2] not in (1, 3):
         channels = f"{array.shape[2]} channel{'s' if array.shape[2] != 1 else ''}"

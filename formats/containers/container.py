@@ -129,11 +129,9 @@ class Sidecar:
     entry: Callable[[int, int], bytes]
 
     def name(self, shard: str, *, external: bool = False) -> str:
-        """Return the name of the file beside the shard named ``shard``.
-
-        The suffix replaces the suffix of a shard that Stoker wrote. It follows the whole name of an external
-        shard, because a name such as ``images.tfrecord-00000-of-00010`` has no suffix to replace.
-        """
+        """Return the name of the file beside the shard named ``shard``."""
+        # The suffix replaces the suffix of a shard that Stoker wrote. It follows the whole name of an
+        # external shard, because a name such as ``images.tfrecord-00000-of-00010`` has no suffix to replace.
         return f"{shard}{self.suffix}" if external else str(PurePosixPath(shard).with_suffix(self.suffix))
 
 

@@ -62,11 +62,9 @@ class ExternalShard:
     container: Container
 
     def location(self, into: str | os.PathLike[str]) -> str:
-        """Return the path or URL of the shard for the manifest of a dataset in the folder ``into``.
-
-        The path is relative if both may move together: at a URL in the folder, on a disk in it or beside it.
-        A URL has no credentials: fsspec's configuration must have them.
-        """
+        """Return the path or URL of the shard for the manifest of a dataset in the folder ``into``."""
+        # The path is relative if both may move together: at a URL in the folder, on a disk in it or beside
+        # it. A URL has no credentials: fsspec's configuration must have them.
         if is_url(into):
             folder = os.fspath(into).rstrip("/")
             if not self.source.startswith(f"{folder}/"):
@@ -89,10 +87,9 @@ class ExternalShard:
 
     @contextmanager
     def local_file(self, folder: Path | None = None, *, plain: bool = False) -> Iterator[Path]:
-        """Yield the data file, or a copy of it that lasts for the block, in a new folder in ``folder``.
-
-        With ``plain``, a compressed shard is decompressed. Errors in the block name the shard, not the copy.
-        """
+        """Yield the data file, or a copy of it that lasts for the block, in a new folder in ``folder``."""
+        # With ``plain``, a compressed shard is decompressed. Errors in the block name the shard, not the
+        # copy.
         decompress_it = plain and self.is_compressed
         if not is_url(self.file) and not decompress_it:
             yield Path(self.file)
@@ -159,10 +156,8 @@ class ExternalShard:
 def find_shards(
     paths: Iterable[str | os.PathLike[str]], container: str = "auto"
 ) -> tuple[Container, list[ExternalShard]]:
-    """Return the container of some shards, and the shards; only the start of the first is read.
-
-    Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
-    """
+    """Return the container of some shards, and the shards; only the start of the first is read."""
+    # Paths and URLs are as :func:`expand` takes them; ``auto`` detects the container from the first shard.
     sources = [source for path in paths for source in expand(path)]
     if not sources:
         raise ConfigError("there are no shards to index")
@@ -184,11 +179,9 @@ def find_shards(
 
 
 def _detect(source: str) -> Container:
-    """Return the container that recognizes a shard.
-
-    A file that no container recognizes is taken for one of the container with its suffix, or else of the
-    default container. The reader of that container then names the damage.
-    """
+    """Return the container that recognizes a shard."""
+    # A file that no container recognizes is taken for one of the container with its suffix, or else of the
+    # default container. The reader of that container then names the damage.
     if (container := detect_container(partial(_read_start, source))) is not None:
         return container
     for name, row in CONTAINERS.items():
@@ -302,10 +295,8 @@ def parse_records(
     *,
     headers: bool,
 ) -> Iterator[ParsedRecord]:
-    """Yield the records of a shard with their samples; errors name the shard, its path and the record.
-
-    With ``headers``, a record whose image has no header that can be read is left out.
-    """
+    """Yield the records of a shard with their samples; errors name the shard, its path and the record."""
+    # With ``headers``, a record whose image has no header that can be read is left out.
     header = crc = None
     for record in records:
         try:

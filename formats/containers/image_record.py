@@ -157,10 +157,8 @@ class ExternalSample:
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
-    """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``.
-
-    ``what`` is the source of the numbers in errors, such as "the feature 'label'".
-    """
+    """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``."""
+    # ``what`` is the source of the numbers in errors, such as "the feature 'label'".
     if label_type == "shard":
         return 0  # the indexer sets it
     if label_type in ("one-hot", "multi-hot"):

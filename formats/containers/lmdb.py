@@ -229,10 +229,8 @@ class _Walker:
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Yield the records of an LMDB data file in the order of their keys.
-
-    LMDB stores no checksums: a damaged page is found, but a damaged value is not.
-    """
+    """Yield the records of an LMDB data file in the order of their keys."""
+    # LMDB stores no checksums: a damaged page is found, but a damaged value is not.
     number = 0
     with open_regular(path) as (descriptor, size):
         try:
@@ -381,11 +379,9 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
 
 
 def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further fields of a Datum, with the offset of each array in them.
-
-    An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its dtype
-    (2), the sides of its shape (3), and its bytes (4).
-    """
+    """Return further fields of a Datum, with the offset of each array in them."""
+    # An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its
+    # dtype (2), the sides of its shape (3), and its bytes (4).
     parts, offsets, end = [], [], 0
     for stored in arrays:
         head = delimited(_ARRAY_NAME, stored.name.encode()) + delimited(_ARRAY_DTYPE, stored.dtype.encode())

@@ -228,11 +228,9 @@ def _starts_as_shard(start: bytes) -> bool:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Find the image of a sample, with its label and its other columns of numbers and texts.
-
-    Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
-    columns that hold a number or a text become columns of the index.
-    """
+    """Find the image of a sample, with its label and its other columns of numbers and texts."""
+    # Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
+    # columns that hold a number or a text become columns of the index.
     parts = {part.name: part for part in record.parts}
     image = parts.get(names.encoded) if names.encoded else _only_image(record.parts)
     if image is None:
@@ -274,10 +272,8 @@ def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
 def _image(
     part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
 ) -> tuple[Span, ImageHeader | None]:
-    """Return the byte range of the image in a column, and the header of raw pixels.
-
-    ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
-    """
+    """Return the byte range of the image in a column, and the header of raw pixels."""
+    # ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
     if part.encoding == "pil":
         return _pil_image(part, view)
     if part.encoding != "bytes" and part.encoding not in _IMAGES:

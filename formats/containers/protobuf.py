@@ -109,10 +109,8 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 def encode_example(
     features: Mapping[str, Feature], payload: str | None = None, payload_bytes: int = 0
 ) -> tuple[bytes, bytes]:
-    """Encode an Example around a payload.
-
-    Features are written in the order of their names, so that equal features give equal bytes.
-    """
+    """Encode an Example around a payload."""
+    # Features are written in the order of their names, so that equal features give equal bytes.
     names = sorted([*features, payload] if payload is not None else features)
     parts: list[bytes] = []
     suffix_at = len(names)
@@ -170,10 +168,8 @@ def encode_image_example(
     label: int | None = None,
     class_name: str | None = None,
 ) -> tuple[bytes, bytes]:
-    """Encode an image as an Example with the feature names of ImageNet's TFRecord files.
-
-    The names are from research/slim/datasets/build_imagenet_data.py in tensorflow/models.
-    """
+    """Encode an image as an Example with the feature names of ImageNet's TFRecord files."""
+    # The names are from research/slim/datasets/build_imagenet_data.py in tensorflow/models.
     before = [_entry_of("image/channels", 3)]
     if label is not None:
         before.append(_entry_of("image/class/label", label))
@@ -198,11 +194,9 @@ def _entry_of(name: str, value: int | str) -> bytes:
 
 
 def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] | list[float]]:
-    """Return the features of an Example: integers, floats, or the spans in ``data`` of its bytes.
-
-    The last of several features with one name counts, as in every protocol buffer map. A feature without a
-    value is an empty list.
-    """
+    """Return the features of an Example: integers, floats, or the spans in ``data`` of its bytes."""
+    # The last of several features with one name counts, as in every protocol buffer map. A feature without a
+    # value is an empty list.
     view = memoryview(data)
     features: dict[str, list[Span] | list[int] | list[float]] = {}
     for example in _messages(view, Span(0, len(view))):

@@ -43,10 +43,8 @@ class _Piece(NamedTuple):
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Yield the records of a RecordIO file; every magic number, flag and length is checked.
-
-    RecordIO stores no checksums of values.
-    """
+    """Yield the records of a RecordIO file; every magic number, flag and length is checked."""
+    # RecordIO stores no checksums of values.
     with open_regular(path) as (descriptor, size):
         offset = number = 0
         while offset < size:
@@ -101,10 +99,8 @@ def _key(value: bytes | memoryview, number: int) -> bytes:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Find the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
-
-    ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
-    """
+    """Find the image of a record, with one label if the flag is 0, and otherwise as many as the flag says."""
+    # ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
     if record.length < _IMAGE.size:
         raise SourceError(
             f"the record has {record.length} bytes, and the header of an image has {_IMAGE.size}",
@@ -143,11 +139,10 @@ def join(value: memoryview) -> tuple[bytes, int]:
 
 
 def join_pieces(data: bytes) -> bytes:
-    """Return a part of a value that lies in several pieces, as it was before it was cut.
-
-    A value is cut at every magic number at a multiple of four bytes. The file keeps that number, with four
-    bytes for flag and length after it. ``data`` starts a multiple of four bytes after the start of the value.
-    """
+    """Return a part of a value that lies in several pieces, as it was before it was cut."""
+    # A value is cut at every magic number at a multiple of four bytes. The file keeps that number, with four
+    # bytes for flag and length after it. ``data`` starts a multiple of four bytes after the start of the
+    # value.
     parts, start, at = [], 0, data.find(_MAGIC_BYTES)
     while at >= 0:
         if at % 4:

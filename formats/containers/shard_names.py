@@ -22,12 +22,10 @@ _CHECK = "Check the spelling of the folder and of the pattern."
 
 
 def expand(path: str | os.PathLike[str]) -> list[str]:
-    """Return the resolved paths, or the URLs, of the shards that a user names.
-
-    A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
-    URL in its last part alone). A folder stands for the files in it that have the suffix of a container or,
-    without any, for those with another suffix after it, which are compressed.
-    """
+    """Return the resolved paths, or the URLs, of the shards that a user names."""
+    # A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
+    # URL in its last part alone). A folder stands for the files in it that have the suffix of a container or,
+    # without any, for those with another suffix after it, which are compressed.
     check_named(shard=path)
     text = os.fspath(path)
     if is_url(text):
@@ -38,10 +36,8 @@ def expand(path: str | os.PathLike[str]) -> list[str]:
 
 
 def expand_braces(text: str) -> list[str]:
-    """Return the names that a list in braces stands for, as a shell does.
-
-    ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
-    """
+    """Return the names that a list in braces stands for, as a shell does."""
+    # ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
     names = list(itertools.islice(_braces(text), _MOST_NAMES + 1))
     if len(names) > _MOST_NAMES:
         raise ConfigError(

@@ -54,10 +54,8 @@ _NO_OBJECTS = "With objects set to '', the objects are left out."
 
 
 def masked_crc(crc: int) -> int:
-    """Return a CRC32C as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8.
-
-    The formula is ``Mask`` in tensorflow/tsl (xla/tsl/lib/hash/crc32c.h).
-    """
+    """Return a CRC32C as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8."""
+    # The formula is ``Mask`` in tensorflow/tsl (xla/tsl/lib/hash/crc32c.h).
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -126,10 +124,8 @@ class TFRecordWriter:
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Yield the records of a TFRecord file; every length and every checksum is checked.
-
-    A length is compared with the size of the file before anything is allocated for it.
-    """
+    """Yield the records of a TFRecord file; every length and every checksum is checked."""
+    # A length is compared with the size of the file before anything is allocated for it.
     number = 0
     with open_regular(path) as (descriptor, size):
         try:
@@ -218,11 +214,10 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
 
 
 def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
-    """Return further features of an Example, with the offset of each array in them.
-
-    An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is a
-    separate message ``Features``: a protocol buffer may state a field in parts, which every parser merges.
-    """
+    """Return further features of an Example, with the offset of each array in them."""
+    # An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is
+    # a separate message ``Features``: a protocol buffer may state a field in parts, which every parser
+    # merges.
     parts, offsets, end = [], [], 0
     for stored in arrays:
         described: dict[str, Feature] = {

@@ -49,13 +49,11 @@ class FoundDataset:
 
 
 def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> PublishedDatasets | None:
-    """Return the datasets at the target if an earlier conversion has made all of this plan, else None.
-
-    ``find`` returns the dataset of a split, or raises OSError or ValueError if there is none.
-
-    The result is also None if this cannot be known: for objects, because a dataset keeps only their resized
-    form, and for a storage that does not state when the dataset was written.
-    """
+    """Return the datasets at the target if an earlier conversion has made all of this plan, else None."""
+    # ``find`` returns the dataset of a split, or raises OSError or ValueError if there is none.
+    #
+    # The result is also None if this cannot be known: for objects, because a dataset keeps only their resized
+    # form, and for a storage that does not state when the dataset was written.
     if plan.listing.objects is not None:
         return None
     try:

@@ -66,10 +66,8 @@ def check_num_threads(num_threads: int | None, *, remote: bool = False) -> int:
 def open_target(
     target: str | os.PathLike[str], plan: DatasetPlan, *, resumes: bool = True
 ) -> Iterator[Unfinished]:
-    """Yield the unfinished conversion of a plan at a URL, or in a folder, which is locked meanwhile.
-
-    ``resumes`` says whether the same call continues after an error.
-    """
+    """Yield the unfinished conversion of a plan at a URL, or in a folder, which is locked meanwhile."""
+    # ``resumes`` says whether the same call continues after an error.
     if is_url(target):
         from .unfinished_at_url import UnfinishedAtUrl
 
@@ -96,10 +94,8 @@ def execute(
     engine: Engine = "local",
     allow_loss: Fraction | None = None,
 ) -> Summary:
-    """Make the shards of a plan that are missing at its target, and publish its datasets.
-
-    ``allow_loss`` is the share of the source that may be left out.
-    """
+    """Make the shards of a plan that are missing at its target, and publish its datasets."""
+    # ``allow_loss`` is the share of the source that may be left out.
     started = time.monotonic()
     runner = RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
     with open_target(target, plan) as state:

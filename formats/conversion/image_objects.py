@@ -160,13 +160,13 @@ class Dropped(NamedTuple):
 def fit_objects(
     objects: Annotations, source: tuple[int, int], geometry: ResizeGeometry, *, relative: bool
 ) -> tuple[Annotations, list[Dropped]]:
-    """Check the objects of one image, in the source's coordinates, and resize them with it.
-
-    ``source`` is the image's height and width there, in pixels; ``relative`` coordinates are shares of these.
-
-    Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges, too,
-    areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices outside.
-    """
+    """Check the objects of one image, in the source's coordinates, and resize them with it."""
+    # ``source`` is the image's height and width there, in pixels; ``relative`` coordinates are shares of
+    # these.
+    #
+    # Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges,
+    # too, areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices
+    # outside.
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
         runs = objects.runs  # these are of pixels

@@ -186,11 +186,9 @@ class RecordDetails(NamedTuple):
 
 
 def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) -> EncodedRecord:
-    """Return the record of an encoded image; objects and mask are checked and resized with it.
-
-    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays nor
-    origins, and images get no restart markers.
-    """
+    """Return the record of an encoded image; objects and mask are checked and resized with it."""
+    # The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays
+    # nor origins, and images get no restart markers.
     options = rules.options
     geometry = resize_geometry(options.mode, options.height, options.width, image.source)
     objects, skipped = _fit(sample, image, geometry, rules)

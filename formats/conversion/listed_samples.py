@@ -56,10 +56,8 @@ def list_samples(source: Source, source_format: SourceFormat, arguments: Convert
 
 
 def check_mask_map(listing: Listing, mask_map: str | None) -> None:
-    """Check that a map of the values of masks fits the masks of a source.
-
-    ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
-    """
+    """Check that a map of the values of masks fits the masks of a source."""
+    # ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
     masks = listing.masks
     if masks is None and mask_map in (None, "none"):
         return
@@ -125,10 +123,8 @@ _AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons 
 
 
 def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
-    """Check that no larger share of the images and objects of a source is left out than allowed.
-
-    Files that are not images by name and content do not count, nor do samples that the options leave out.
-    """
+    """Check that no larger share of the images and objects of a source is left out than allowed."""
+    # Files that are not images by name and content do not count, nor do samples that the options leave out.
     if allowed is None:
         if listing.objects is None and listing.masks is None:
             return

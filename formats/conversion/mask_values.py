@@ -61,10 +61,8 @@ def _number(text: str) -> int:
 
 
 def mask_table(text: str, ignore: int | None) -> Table:
-    """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`.
-
-    ``ignore`` is the value of pixels without a class.
-    """
+    """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`."""
+    # ``ignore`` is the value of pixels without a class.
     if text not in NAMED_MAPS:
         pairs = (pair.split(":") for pair in text.split(","))
         return {_color(key) if key.startswith("#") else int(key): int(to) for key, to in pairs}
@@ -134,12 +132,10 @@ class MaskRules:
 def encode_mask(
     data: bytes, source: tuple[int, int], geometry: ResizeGeometry, rules: MaskRules, limit: int
 ) -> bytes:
-    """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes.
-
-    A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each pixel
-    takes the value of the nearest pixel of the source. The values of a PNG with a palette are the indexes
-    into it; values of less than 8 bits are not scaled.
-    """
+    """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes."""
+    # A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each
+    # pixel takes the value of the nearest pixel of the source. The values of a PNG with a palette are the
+    # indexes into it; values of less than 8 bits are not scaled.
     try:
         header = check_image(data, limit)
     except SkippedError as error:

@@ -75,13 +75,11 @@ def _parse_loss(name: str, value: Share) -> Fraction:
 
 
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
-    """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width.
-
-    NVIDIA DIGITS has the same modes. ``shorter`` and ``longer`` scale an image so that this side has at
-    most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
-    and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
-    scales it to fit into height x width and pads it with black.
-    """
+    """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width."""
+    # NVIDIA DIGITS has the same modes. ``shorter`` and ``longer`` scale an image so that this side has at
+    # most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
+    # and width independently; ``crop`` scales the image to cover height x width and crops the centre;
+    # ``fill`` scales it to fit into height x width and pads it with black.
     if value is None:
         return "none", 0, 0
     match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
@@ -431,11 +429,9 @@ class ConvertOptions(ShardOptions):
         return self.keeps_images and not self.restarts
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """See :meth:`ShardOptions.record_bytes`.
-
-        It is exact where bytes are kept or raw pixels have one size, else an estimate from averages of
-        photographs, because planning opens no file.
-        """
+        """See :meth:`ShardOptions.record_bytes`."""
+        # It is exact where bytes are kept or raw pixels have one size, else an estimate from averages of
+        # photographs, because planning opens no file.
         if not self.keeps_images:
             pixels = sizes / BYTES_PER_PIXEL["keep"]
             if self.mode != "none":

@@ -140,12 +140,10 @@ def plan_conversion(listing: Listing, options: ShardOptions, encoder: Encoder) -
 
 
 def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
-    """Rows of the listing by split, in ascending order: by the splits of the source, or by shares.
-
-    In each class, the samples with the lowest hashes of their keys go to ``val`` and those with the highest
-    to ``test``. So the choice depends on no seed, and when files are added or removed, only samples near the
-    limits change their split. At least one sample of a class stays in ``train``.
-    """
+    """Rows of the listing by split, in ascending order: by the splits of the source, or by shares."""
+    # In each class, the samples with the lowest hashes of their keys go to ``val`` and those with the highest
+    # to ``test``. So the choice depends on no seed, and when files are added or removed, only samples near
+    # the limits change their split. At least one sample of a class stays in ``train``.
     everything = np.arange(len(listing), dtype=np.int64)
     if listing.split is not None:
         return {name: everything[listing.split == number] for number, name in enumerate(listing.splits)}
@@ -166,10 +164,8 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
 
 
 def _strata(listing: Listing) -> Rows:
-    """The stratum of each sample, (N,) int64: shares are taken of each stratum.
-
-    It is the label, or the first of several labels; samples without a label are one stratum.
-    """
+    """The stratum of each sample, (N,) int64: shares are taken of each stratum."""
+    # It is the label, or the first of several labels; samples without a label are one stratum.
     if listing.labels is None:
         return np.zeros(len(listing), np.int64)
     if listing.multi_label:
@@ -186,11 +182,9 @@ def _strata(listing: Listing) -> Rows:
 
 
 def apportion_split(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
-    """Apportion ``share`` of all samples to the classes by the method of the largest remainders.
-
-    Every class gets its exact share rounded down or up; the total is the exact share of all samples, rounded
-    to the nearest integer.
-    """
+    """Apportion ``share`` of all samples to the classes by the method of the largest remainders."""
+    # Every class gets its exact share rounded down or up; the total is the exact share of all samples,
+    # rounded to the nearest integer.
     # counts (C,), ties (C,)
     numerator, denominator = share.numerator, share.denominator
     # Python's integers, because the denominator of a share may have any size.

@@ -131,10 +131,8 @@ def _plain(value: Any) -> Any:
 
 
 def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
-    """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files.
-
-    ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
-    """
+    """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files."""
+    # ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
     arguments = dict(fields or {})
     if isinstance(dataset, Mapping):
         names = ", ".join(map(repr, dataset))

@@ -63,11 +63,9 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def column_type(name: str, value: Any, key: str) -> ColumnType:
-    """Return the type of a column whose first value is ``value``.
-
-    Python's integers are int64, its floats float64, and True and False uint8; a value of NumPy has its own
-    type. A list or a tuple of numbers, and anything that NumPy can make an array of, is an array.
-    """
+    """Return the type of a column whose first value is ``value``."""
+    # Python's integers are int64, its floats float64, and True and False uint8; a value of NumPy has its own
+    # type. A list or a tuple of numbers, and anything that NumPy can make an array of, is an array.
     plain = _plain(name, value, key)
     if isinstance(plain, str):
         return ColumnType("text", "str")
@@ -171,10 +169,8 @@ def image_file(image: Any, key: str) -> bytes:
 
 
 def mask_file(mask: Any, key: str) -> bytes:
-    """Return the file of a mask of classes: bytes, a path, an image of Pillow, or (H, W) uint8 or uint16.
-
-    Raises: As :func:`image_file`.
-    """
+    """Return the file of a mask of classes: bytes, a path, an image of Pillow, or (H, W) uint8 or uint16."""
+    # Raises: As :func:`image_file`.
     if isinstance(mask, (bytes, bytearray, memoryview, str, os.PathLike, Image.Image)):
         return image_file(mask, key)
     pixels = _as_array(mask, "segmentation", key)

@@ -46,10 +46,8 @@ class ShardResult:
 
 
 def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
-    """Return the files of a finished shard until it is published: shard, index, result, and its sidecars.
-
-    Each sidecar file has its suffix as key.
-    """
+    """Return the files of a finished shard until it is published: shard, index, result, and its sidecars."""
+    # Each sidecar file has its suffix as key.
     suffixes = {"shard": find_writing(container).suffix, "index": ".arrow", "result": ".json"}
     suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in find_container(container).sidecars}
     return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}

@@ -78,10 +78,9 @@ class Unfinished:
         return self.target
 
     def enter(self, *, overwrite: bool, appends: bool = False) -> None:
-        """Start the conversion, or resume it if it was interrupted; files of a killed writer are removed.
-
-        ``overwrite`` replaces a dataset or another unfinished conversion, and ``appends`` keeps the dataset.
-        """
+        """Start the conversion, or resume it if it was interrupted; files of a killed writer are removed."""
+        # ``overwrite`` replaces a dataset or another unfinished conversion, and ``appends`` keeps the
+        # dataset.
         unfinished = self.fingerprint()
         if unfinished == self.plan.fingerprint:
             self._resume()

@@ -158,11 +158,9 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
 
 
 def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
-    """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
-
-    A column has one list for each sample. Without boxes there are no objects. A missing area is
-    the area of the box, and a missing id is the index in the sample.
-    """
+    """Return the :class:`Annotations` of N samples with K keypoints in columns of objects."""
+    # A column has one list for each sample. Without boxes there are no objects. A missing area is the area of
+    # the box, and a missing id is the index in the sample.
     if "object_boxes" not in columns:
         numbers, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
         return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
@@ -304,12 +302,10 @@ def _run_columns(samples: list[list[Runs]]) -> dict[str, ListColumn]:
 
 
 def decompress_runs(text: str) -> Runs:
-    """Return the (R,) uint32 run lengths in a compressed text, such as ``counts`` of a COCO RLE.
-
-    A number has digits of five bits, the lowest first. Each digit is one character from "0" on, plus 32 if
-    another digit follows; bit 4 of the last digit is the sign. From the fourth number on, each is the
-    difference to the number two before it.
-    """
+    """Return the (R,) uint32 run lengths in a compressed text, such as ``counts`` of a COCO RLE."""
+    # A number has digits of five bits, the lowest first. Each digit is one character from "0" on, plus 32 if
+    # another digit follows; bit 4 of the last digit is the sign. From the fourth number on, each is the
+    # difference to the number two before it.
     digits = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 48
     if not len(digits):
         return np.zeros(0, np.uint32)

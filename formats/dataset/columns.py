@@ -66,11 +66,9 @@ class ListColumn:
 
 
 def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[str, ListColumn]:
-    """Return the lists at ``rows`` of several columns, as :meth:`ListColumn.take` does.
-
-    Columns with equal starts give results that share one ``starts``. The work is done in C++, because for a
-    batch the calls of NumPy would take longer than the work.
-    """
+    """Return the lists at ``rows`` of several columns, as :meth:`ListColumn.take` does."""
+    # Columns with equal starts give results that share one ``starts``. The work is done in C++, because for a
+    # batch the calls of NumPy would take longer than the work.
     given = [(column.starts, column.values) for column in columns.values()]
     taken = _native.take_lists(given, np.ascontiguousarray(rows, np.int64))
     return {name: ListColumn(*lists) for name, lists in zip(columns, taken, strict=True)}
@@ -93,10 +91,8 @@ def renumber(labels: pa.Array, number_of: Int64) -> pa.Array:
 
 
 def number_array(values: npt.NDArray[Any]) -> pa.Array:
-    """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous.
-
-    ``pa.array`` would import pandas where it is installed.
-    """
+    """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous."""
+    # ``pa.array`` would import pandas where it is installed.
     data = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(data.dtype), len(data), [None, pa.py_buffer(data)])
 

@@ -225,11 +225,9 @@ class Index:
 
 
 def open_index(folder: Path, manifest: Manifest) -> Index:
-    """Map the index of a dataset and check that it matches the manifest.
-
-    Of a large index the digest and the sizes of images are not checked here, because the check reads the
-    whole file: :func:`stoker.verify` checks them, and reading a sample checks its size.
-    """
+    """Map the index of a dataset and check that it matches the manifest."""
+    # Of a large index the digest and the sizes of images are not checked here, because the check reads the
+    # whole file: :func:`stoker.verify` checks them, and reading a sample checks its size.
     path = folder / manifest.index.file
     hint = "Index and manifest come from different conversions: convert or index again."
     stale = partial(StaleIndexError, path=path, hint=hint)
@@ -412,11 +410,9 @@ class _Sink:
 
 
 def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
-    """Write the rows of several indexes, one after the other, as one index, and sync it.
-
-    Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
-    ``more`` has other columns of all rows, by name.
-    """
+    """Write the rows of several indexes, one after the other, as one index, and sync it."""
+    # Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
+    # ``more`` has other columns of all rows, by name.
     if not parts:
         raise ValueError("there is no index to concatenate")
     schema = Index.open(parts[0]).schema

@@ -148,10 +148,8 @@ def join_manifest(
     name: str | None,
     options: Mapping[str, Option],
 ) -> Manifest:
-    """Return the manifest of joined datasets, whose shards are in the order of the parts.
-
-    ``name`` is the final name of the joined index; None in a first version.
-    """
+    """Return the manifest of joined datasets, whose shards are in the order of the parts."""
+    # ``name`` is the final name of the joined index; None in a first version.
     opened = Index.open(index)
     first = parts[0].manifest
     skipped: Counter[str] = Counter()
@@ -195,11 +193,9 @@ def add_part(
     change: str,
     staging: Path,
 ) -> Manifest:
-    """Make the next version of a dataset, whose lock the caller holds, with the samples of another.
-
-    ``files`` has the files of each shard of ``new`` by the keys of ``published_names``; they are moved.
-    ``skipped`` are its lines of ``skipped.jsonl``. ``staging`` is a folder for unfinished files.
-    """
+    """Make the next version of a dataset, whose lock the caller holds, with the samples of another."""
+    # ``files`` has the files of each shard of ``new`` by the keys of ``published_names``; they are moved.
+    # ``skipped`` are its lines of ``skipped.jsonl``. ``staging`` is a folder for unfinished files.
     folder, last = dataset.folder, dataset.manifest
     version = last.dataset_version + 1
     index = staging / "merged.arrow"

@@ -191,10 +191,8 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that differ for other samples or another order.
-
-        They cover digests, not paths, so a dataset that is moved or copied keeps its fingerprint.
-        """
+        """32 hexadecimal digits that differ for other samples or another order."""
+        # They cover digests, not paths, so a dataset that is moved or copied keeps its fingerprint.
         index = {"rows": self.index.rows, "bytes": self.index.bytes, "digest": self.index.digest}
         identity = [self.version, self.container, self.sample_type, index, list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
@@ -214,10 +212,8 @@ class Manifest:
         return sum(shard.bytes for shard in self.shards)
 
     def data_files(self, folder: Path, *, check: bool = False) -> list[Path]:
-        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest.
-
-        ``check`` says whether each must exist and have its size.
-        """
+        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest."""
+        # ``check`` says whether each must exist and have its size.
         for shard in self.shards:
             if is_url(shard.path):
                 raise DatasetError(

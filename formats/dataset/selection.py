@@ -75,10 +75,8 @@ def checked_positions(positions: npt.ArrayLike, n: int) -> Int64:
 def selected_positions(
     index: Index, rows: Int64, which: npt.ArrayLike | str | pc.Expression, objects: Bool | None = None
 ) -> Int64:
-    """Return the positions that ``which`` of ``Dataset.select`` means, among (N,) rows of an index.
-
-    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
-    """
+    """Return the positions that ``which`` of ``Dataset.select`` means, among (N,) rows of an index."""
+    # ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
     at = np.asarray(which)
     if isinstance(which, str) or at.dtype == object:
         at = matching(index, which, objects)[rows]
@@ -92,20 +90,16 @@ def selected_positions(
 
 
 def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> Bool:
-    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys.
-
-    The part of a key depends on the key and the seed alone.
-    """
+    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys."""
+    # The part of a key depends on the key and the seed alone.
     limit = int(fraction * (1 << 64))
     return np.fromiter((one < limit for one in _hashes(keys, seed)), bool, len(keys))
 
 
 def in_first_part_of_each(keys: Sequence[str], strata: Int64, fraction: float, seed: int) -> Bool:
-    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
-
-    The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
-    integer (the method of the largest remainders). The first part has the lowest hashes.
-    """
+    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum."""
+    # The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
+    # integer (the method of the largest remainders). The first part has the lowest hashes.
     hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
     order = np.lexsort((hashes, strata))
     counts = np.bincount(strata)
@@ -242,10 +236,8 @@ def _object_columns(index: Index, condition: str, objects: Bool | None) -> dict[
 
 
 def matching(index: Index, expression: pc.Expression | str, objects: Bool | None = None) -> Bool:
-    """Return (N,) bool, whether an expression is true for each row of an index.
-
-    Only the columns that the expression names are read. ``objects`` is as for :func:`selected_positions`.
-    """
+    """Return (N,) bool, whether an expression is true for each row of an index."""
+    # Only the columns that the expression names are read. ``objects`` is as for :func:`selected_positions`.
     condition = parse(expression) if isinstance(expression, str) else expression
     for name in index.types:
         if name in str(condition):
@@ -288,12 +280,10 @@ def _check_offsets(index: Index, name: str) -> None:
 
 
 def parse(text: str) -> pc.Expression:
-    """Return the expression of PyArrow for one in words.
-
-    An expression may have names of columns, numbers, strings, True and False; ``< <= > >= == !=``, also in
-    chains; ``in`` and ``not in`` a tuple, list or set, or in a column of strings; ``and or not``;
-    ``+ - * /``, in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
-    """
+    """Return the expression of PyArrow for one in words."""
+    # An expression may have names of columns, numbers, strings, True and False; ``< <= > >= == !=``, also in
+    # chains; ``in`` and ``not in`` a tuple, list or set, or in a column of strings; ``and or not``; ``+ - *
+    # /``, in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
     try:
         return _translate(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:

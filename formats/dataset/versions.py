@@ -252,10 +252,8 @@ def read_sha256(folder: Path) -> bytes | None:
 
 
 def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
-    """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
-
-    ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
-    """
+    """Make a dataset of an index in a folder, which is made if missing, and return its manifest."""
+    # ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
     with folder_for_writing(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
             hint = "Name another folder, or remove it."
@@ -284,11 +282,9 @@ class NextVersion:
 
 
 def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
-    """Make the next version of a dataset, whose lock the caller holds; its shards are in place already.
-
-    A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
-    the same file system for unfinished files.
-    """
+    """Make the next version of a dataset, whose lock the caller holds; its shards are in place already."""
+    # A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
+    # the same file system for unfinished files.
     grown = following.manifest
     contents = {
         HISTORY_NAME: _history(folder, last, grown, following.change, following.added),
@@ -319,10 +315,8 @@ def remove_remains(folder: Path, last: Manifest) -> None:
 
 @contextmanager
 def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
-    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
-
-    The files of a killed change are removed, but not the files of a conversion that resumes.
-    """
+    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version."""
+    # The files of a killed change are removed, but not the files of a conversion that resumes.
     path, version = split_version(path)
     if version is not None:
         raise ConfigError(

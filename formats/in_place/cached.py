@@ -39,11 +39,9 @@ _SECOND = 1_000_000_000
 
 
 def names_shards(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path or URL names external shards.
-
-    On a disk the start of the first shard decides. At a URL the name decides: it must be an archive, a list
-    in braces or a pattern.
-    """
+    """Return whether a path or URL names external shards."""
+    # On a disk the start of the first shard decides. At a URL the name decides: it must be an archive, a list
+    # in braces or a pattern.
     if is_url(path):
         suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
         return is_pattern(path) or os.fspath(path).endswith(suffixes)

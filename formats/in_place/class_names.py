@@ -68,10 +68,8 @@ class ClassNames:
             self._groups[name] = [*apart, joined]
 
     def names_of_several_labels(self) -> Iterator[Contradiction]:
-        """Yield a contradiction for each name that has one label in some shards and another in others.
-
-        Two labels with one name in the same shard are two classes: ImageNet has two cranes.
-        """
+        """Yield a contradiction for each name that has one label in some shards and another in others."""
+        # Two labels with one name in the same shard are two classes: ImageNet has two cranes.
         for name, groups in self._groups.items():
             if len(groups) > 1:
                 labels = sorted(map(min, groups))

@@ -49,12 +49,10 @@ def index_images(
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
-    """Make a dataset of the images in a folder, or of those that a list names; no image is copied.
-
-    The header of every image is read. Files that are not images, and images that are broken, are left out
-    and counted in ``Manifest.skipped``. Each time a loader reads a file, it compares the size and the time of
-    the last change with the listing.
-    """
+    """Make a dataset of the images in a folder, or of those that a list names; no image is copied."""
+    # The header of every image is read. Files that are not images, and images that are broken, are left out
+    # and counted in ``Manifest.skipped``. Each time a loader reads a file, it compares the size and the time
+    # of the last change with the listing.
     check_progress(progress)
     check_named(source=src, into=into)
     if is_url(into):
@@ -122,11 +120,9 @@ def is_flat(folder: str | os.PathLike[str]) -> bool:
 def read_headers(
     files: ListedFiles, threads: int, report: Callable[[int, int], None]
 ) -> tuple[npt.NDArray[np.int32], dict[int, Skip]]:
-    """Return the headers of the N images of a local source, and why some files are left out, by row.
-
-    Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
-    and ends. ``report`` is called with the number of files done, and of all.
-    """
+    """Return the headers of the N images of a local source, and why some files are left out, by row."""
+    # Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
+    # and ends. ``report`` is called with the number of files done, and of all.
     # -> (4, N) int32: codec, height, width, orientation
     headers = np.zeros((4, len(files)), np.int32)
     skipped: dict[int, Skip] = {}
@@ -173,10 +169,8 @@ def write_image_index(
     *,
     home: Path | None = None,
 ) -> Manifest:
-    """Read the headers of listed images, and write their listing and their index into a folder.
-
-    The listing names its folder relative to ``home``, if both may move together.
-    """
+    """Read the headers of listed images, and write their listing and their index into a folder."""
+    # The listing names its folder relative to ``home``, if both may move together.
     headers, broken = read_headers(listing, threads, progress or (lambda done, total: None))
     skipped: list[Skip] = [*listing.skipped, *(broken[row] for row in sorted(broken))]
     if len(broken) == len(listing):

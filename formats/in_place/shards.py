@@ -65,13 +65,11 @@ def index(
     checksums: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
-    """Make a dataset of existing shards without rewriting them.
-
-    Every record is read once and its checksums are verified. From a tar archive at a URL, only headers and
-    small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
-    and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
-    TFRecord shards, are written beside the index.
-    """
+    """Make a dataset of existing shards without rewriting them."""
+    # Every record is read once and its checksums are verified. From a tar archive at a URL, only headers and
+    # small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
+    # and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
+    # TFRecord shards, are written beside the index.
     check_progress(progress)
     check_named(into=into)
     chosen, shards = find_shards(paths, container)
@@ -383,10 +381,8 @@ class _Rows:
             )
 
     def finish(self, path: Path, sorted_names: Sequence[str]) -> bool:
-        """Write the index of all rows; return whether there are any.
-
-        ``sorted_names`` are the names of the classes by label, for labels that were names.
-        """
+        """Write the index of all rows; return whether there are any."""
+        # ``sorted_names`` are the names of the classes by label, for labels that were names.
         self._flush()
         if not self._parts:
             return False

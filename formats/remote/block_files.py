@@ -260,10 +260,8 @@ def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only this user may enter; one that exists must belong to this user.
-
-    A folder on a read-only mount stays as it is, because other users cannot change what it holds either.
-    """
+    """Make a folder that only this user may enter; one that exists must belong to this user."""
+    # A folder on a read-only mount stays as it is, because other users cannot change what it holds either.
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -328,10 +326,8 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
 
 
 def make_sparse(path: Path, size: int, *, read_only: bool) -> None:
-    """Make a file of this size that reads as zeros; a file that has the size already stays as it is.
-
-    On a read-only mount it must have the size already; otherwise the error is EROFS.
-    """
+    """Make a file of this size that reads as zeros; a file that has the size already stays as it is."""
+    # On a read-only mount it must have the size already; otherwise the error is EROFS.
     if read_only:
         if not path.exists() or path.lstat().st_size != size:
             raise _read_only(path)
@@ -350,11 +346,9 @@ def _read_only(path: Path) -> OSError:
 
 
 def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
-    """Lock or unlock the bytes ``low`` to ``high - 1``; return False if another lock conflicts.
-
-    ``lock_type`` is ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`. With ``wait``, the call waits
-    until no other lock conflicts.
-    """
+    """Lock or unlock the bytes ``low`` to ``high - 1``; return False if another lock conflicts."""
+    # ``lock_type`` is ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`. With ``wait``, the call waits
+    # until no other lock conflicts.
     if sys.platform != "linux":
         raise ConfigError(
             "a cache of a remote dataset needs the locks of Linux (F_OFD_SETLK)",

@@ -72,10 +72,8 @@ class CachedFiles:
             self.blocks.unpin(blocks)
 
     def check(self, ranges: Ranges) -> list[int]:
-        """Compare ranges with their checksums; fetch one that differs again, a few times.
-
-        Returns the indexes of the ranges that stay damaged.
-        """
+        """Compare ranges with their checksums; fetch one that differs again, a few times."""
+        # Returns the indexes of the ranges that stay damaged.
         damaged: list[int] = []
         if self.blocks.is_read_only:
             return damaged  # a damaged range cannot be fetched again; reading it raises the error
@@ -178,10 +176,8 @@ def open_cached(
     size: str | int | None = None,
     version: int | None = None,
 ) -> CachedDataset:
-    """Open a remote dataset with a local cache.
-
-    The index is fetched first and checked. Several processes may open the same dataset in the same folder.
-    """
+    """Open a remote dataset with a local cache."""
+    # The index is fetched first and checked. Several processes may open the same dataset in the same folder.
     check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()

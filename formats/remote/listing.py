@@ -15,10 +15,8 @@ _DEEPEST = 64  # levels of folders; a server with one page for all addresses has
 
 
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
-    """Return the names of the files that the pages of a folder, and of folders in it, link to.
-
-    ``list_links`` returns the URLs that a page links to.
-    """
+    """Return the names of the files that the pages of a folder, and of folders in it, link to."""
+    # ``list_links`` returns the URLs that a page links to.
     names: dict[str, None] = {}
     folders = [""]
     while folders:

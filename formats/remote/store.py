@@ -72,10 +72,8 @@ class Store:
         return content
 
     def read_if_there(self, name: str, most: int | None = None) -> bytes | None:
-        """Return the content of a file, or its first ``most`` bytes; None if there is no such file.
-
-        Without ``most``, object stores need another request, for the size of the file.
-        """
+        """Return the content of a file, or its first ``most`` bytes; None if there is no such file."""
+        # Without ``most``, object stores need another request, for the size of the file.
         limits = {} if most is None else {"start": 0, "end": most}
         try:
             return self._try(name, "read", lambda: self._cat(name, **limits))
@@ -111,10 +109,8 @@ class Store:
         return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
 
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
-        """Return all files in the folder and in folders in it, sorted by name.
-
-        A web server need not list its folders: it is asked for ``names``, if they are given.
-        """
+        """Return all files in the folder and in folders in it, sorted by name."""
+        # A web server need not list its folders: it is asked for ``names``, if they are given.
         if self.url.startswith(("http://", "https://")):
             found = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
@@ -128,10 +124,8 @@ class Store:
         )
 
     def status(self, name: str) -> tuple[int, int] | None:
-        """Return the bytes of a file and the time of its last change; None if there is no such file.
-
-        The time is in nanoseconds since 1970, and 0 if the storage does not state it.
-        """
+        """Return the bytes of a file and the time of its last change; None if there is no such file."""
+        # The time is in nanoseconds since 1970, and 0 if the storage does not state it.
         info = self._info(name)
         if not info or info.get("type", "file") != "file":
             return None
@@ -350,11 +344,9 @@ class RangeFile(io.RawIOBase):
 
 @contextmanager
 def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
-    """Yield the local paths of files; those at URLs are copied to a temporary folder, under their names.
-
-    A copy has the time of the last change of the original, if the storage states it. A SourceError in the
-    block that names a copy names its URL instead.
-    """
+    """Yield the local paths of files; those at URLs are copied to a temporary folder, under their names."""
+    # A copy has the time of the last change of the original, if the storage states it. A SourceError in the
+    # block that names a copy names its URL instead.
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
         urls = {}
         local = []

@@ -113,10 +113,8 @@ def _images(
 
 
 def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> FeatureNames:
-    """Return the parts to read: the usual ones, and those that the user names in ``fields``.
-
-    A part is the image, the label, the key or a column of that name; None leaves it out.
-    """
+    """Return the parts to read: the usual ones, and those that the user names in ``fields``."""
+    # A part is the image, the label, the key or a column of that name; None leaves it out.
     names, columns = usual, dict(usual.columns)
     part_of_role: dict[str, str] = {}
     for part, name in fields.items():

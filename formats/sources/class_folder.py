@@ -60,11 +60,9 @@ def _class_of(key: str, depth: int | None) -> str:
 
 
 def _list_local(source: Source) -> Listing:
-    """List a folder on a disk.
-
-    A folder in which no file looks like an image is not a class. It is a missing class if it is empty, is
-    left out as a whole, or has files with the names of images.
-    """
+    """List a folder on a disk."""
+    # A folder in which no file looks like an image is not a class. It is a missing class if it is empty, is
+    # left out as a whole, or has files with the names of images.
     folder, follow_links = os.path.realpath(source.path), source.options.follow_links
     table, classes = FileTable(), _Classes(folder, source.options.class_depth, follow_links)
     skipped: list[Skip] = []

@@ -117,10 +117,8 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
-    """A listing whose labels, of samples and objects, are indexes in ``classes``; ``src`` is for errors.
-
-    The listing need not have all classes. Labels without names, which are plain numbers, stay as they are.
-    """
+    """A listing whose labels, of samples and objects, are indexes in ``classes``; ``src`` is for errors."""
+    # The listing need not have all classes. Labels without names, which are plain numbers, stay as they are.
     columns: Mapping[str, pa.Array] = {} if listing.objects is None else listing.objects.columns
     if listing.labels is None and _OBJECT_LABELS not in columns:
         raise ConfigError(
@@ -175,10 +173,8 @@ def _relabelled(listing: Listing, label_of: Labels) -> Listing:
 
 
 def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
-    """The samples of some classes; they keep their labels.
-
-    In a source without names of classes, these are the labels below the number of ``classes``.
-    """
+    """The samples of some classes; they keep their labels."""
+    # In a source without names of classes, these are the labels below the number of ``classes``.
     labels = _single_labels(listing, "skip_other_classes")
     return _without(listing, {"class that was not chosen": ~np.isin(labels, _wanted(listing, classes))})
 
@@ -211,11 +207,9 @@ def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
 
 
 def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
-    """A listing without classes of fewer than ``least`` images, and with ``most`` images of the others.
-
-    Which samples of a class stay depends on their keys and the seed alone. ``renumber`` numbers the remaining
-    labels from 0.
-    """
+    """A listing without classes of fewer than ``least`` images, and with ``most`` images of the others."""
+    # Which samples of a class stay depends on their keys and the seed alone. ``renumber`` numbers the
+    # remaining labels from 0.
     if least < 1 or (most is not None and most < least):
         raise ConfigError(
             f"min_per_class must be 1 or more and at most max_per_class, found {least} and {most}"

@@ -267,11 +267,9 @@ class _Images:
                 self._class_lists.setdefault(class_list, {})[number] = ids
 
     def _file_name(self, value: dict[str, Any]) -> str:
-        """The file name of an image; empty where it has none.
-
-        LVIS has ``coco_url`` instead, such as http://images.cocodataset.org/train2017/000000391895.jpg. If
-        the images lie in a folder that is named as the last folder of the URL, it is part of the name.
-        """
+        """The file name of an image; empty where it has none."""
+        # LVIS has ``coco_url`` instead, such as http://images.cocodataset.org/train2017/000000391895.jpg. If
+        # the images lie in a folder that is named as the last folder of the URL, it is part of the name.
         name, url = value.get("file_name"), value.get("coco_url")
         if isinstance(name, str) and name:
             return name

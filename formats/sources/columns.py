@@ -171,10 +171,8 @@ def _is_float(kind: pa.DataType) -> bool:
 
 
 def value_column(values: pa.ChunkedArray) -> pa.Array | None:
-    """A column of a table, (N,): a missing number becomes NaN, missing text is empty; None if all miss.
-
-    A list of text becomes JSON.
-    """
+    """A column of a table, (N,): a missing number becomes NaN, missing text is empty; None if all miss."""
+    # A list of text becomes JSON.
     kind = values.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

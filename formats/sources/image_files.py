@@ -89,12 +89,10 @@ class FileTable:
     def sorted(
         self, root: Path | str, *, follow_links: bool = True
     ) -> tuple[ListedFiles, npt.NDArray[np.int64] | slice]:
-        """The files sorted by key, and their numbers, (N,) int64, in the order in which they were added.
-
-        In place of the numbers there is a slice if the files were added in order. Keys are sorted by their
-        bytes, which in UTF-8 is the order of Python's strings; equal keys keep their order. The table is
-        empty afterwards, so that files take memory once.
-        """
+        """The files sorted by key, and their numbers, (N,) int64, in the order in which they were added."""
+        # In place of the numbers there is a slice if the files were added in order. Keys are sorted by their
+        # bytes, which in UTF-8 is the order of Python's strings; equal keys keep their order. The table is
+        # empty afterwards, so that files take memory once.
         names, self._names = self._names.to_arrow(), Strings()
         sizes, self._sizes = np.frombuffer(self._sizes, np.int64), array("q")
         modified, self._modified = np.frombuffer(self._modified, np.int64), array("q")
@@ -138,11 +136,10 @@ Walked = FileEntry | Skip | SkippedFolder
 
 
 def walk_folder(root: str, *, follow_links: bool) -> Iterator[Walked]:
-    """Everything under ``root``, a resolved folder, in the order of keys; links may lead anywhere.
-
-    A link to a folder that holds the link is not followed, so the walk ends. A name that starts with a dot is
-    hidden. A folder of more than :data:`_SORTED` entries is sorted only in part, so that memory stays small.
-    """
+    """Everything under ``root``, a resolved folder, in the order of keys; links may lead anywhere."""
+    # A link to a folder that holds the link is not followed, so the walk ends. A name that starts with a dot
+    # is hidden. A folder of more than :data:`_SORTED` entries is sorted only in part, so that memory stays
+    # small.
     walked = [_entries(_Folder("", root), follow_links)]
     while walked:
         entry = next(walked[-1], None)
@@ -229,10 +226,8 @@ def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
 
 
 def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip | SkippedFolder]:
-    """All files under ``root``, a resolved folder: those that look like images, and the others as skips.
-
-    Arrays look like images where no file has the name of an image.
-    """
+    """All files under ``root``, a resolved folder: those that look like images, and the others as skips."""
+    # Arrays look like images where no file has the name of an image.
     arrays: bool | None = None
     for entry in walk_folder(root, follow_links=follow_links):
         if not isinstance(entry, FileEntry):
@@ -275,11 +270,9 @@ def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, l
 
 
 def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
-    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips.
-
-    Opening each file would take a request; its content decides when the file is converted. Arrays are images
-    where no file has the name of an image.
-    """
+    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips."""
+    # Opening each file would take a request; its content decides when the file is converted. Arrays are
+    # images where no file has the name of an image.
     table, arrays, skipped = FileTable(), [], []
     for file in files:
         if any(part.startswith(".") for part in file.name.split("/")):
@@ -313,10 +306,8 @@ def resolve(folder: str | os.PathLike[str]) -> str:
 def find_files(
     root: str, paths: Iterable[str], *, follow_links: bool = True
 ) -> tuple[NamedFiles, list[Skip]]:
-    """The files that a list names, each once; and the others, as skips.
-
-    Relative paths start in ``root``, from :func:`resolve`, and stay there.
-    """
+    """The files that a list names, each once; and the others, as skips."""
+    # Relative paths start in ``root``, from :func:`resolve`, and stay there.
     look: Callable[[str], FoundFile | Skip] = partial(_named_file, root, follow_links)
     if is_url(root):
         paths = list(paths)

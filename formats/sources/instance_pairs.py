@@ -45,10 +45,8 @@ Integers = npt.NDArray[np.int64]
 
 
 def with_instances(listing: Listing, folder: SourceFolder, *, has_mask_map: bool) -> Listing:
-    """A listing with the objects of instance masks, in place of objects that it has; reads all masks.
-
-    Images without such a mask are skipped, and so are masks that cannot be read, with their images.
-    """
+    """A listing with the objects of instance masks, in place of objects that it has; reads all masks."""
+    # Images without such a mask are skipped, and so are masks that cannot be read, with their images.
     if listing.labels is not None:
         raise ConfigError(
             "instance masks number the classes of objects, and this source has labels of images",

@@ -49,11 +49,9 @@ def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Li
 def pair_files(
     listing: Listing, folder: SourceFolder, endings: tuple[str, ...], kind: str
 ) -> tuple[Listing, ListedFiles]:
-    """The images that have a mask in a folder, and the mask of each; other images are skipped.
-
-    ``endings`` replace Cityscapes' ``_leftImg8bit`` in names of masks; an empty one stands for the name of
-    the image. ``kind`` names a mask in messages.
-    """
+    """The images that have a mask in a folder, and the mask of each; other images are skipped."""
+    # ``endings`` replace Cityscapes' ``_leftImg8bit`` in names of masks; an empty one stands for the name of
+    # the image. ``kind`` names a mask in messages.
     masks, _ = folder.images()
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)

@@ -221,10 +221,9 @@ class AnnotatedImages:
     def listing(
         self, root: str, *, follow_links: bool, relative: bool = False, hint: str | None = None
     ) -> Listing:
-        """The listing of the images that exist in the folder or URL ``root``; classes are sorted.
-
-        ``relative`` boxes are shares of an image's width and height. ``hint`` is for a source without images.
-        """
+        """The listing of the images that exist in the folder or URL ``root``; classes are sorted."""
+        # ``relative`` boxes are shares of an image's width and height. ``hint`` is for a source without
+        # images.
         paths = list(self.number_of)
         named, missing = find_files(root, paths, follow_links=follow_links)
         if not len(named.files):

@@ -63,11 +63,9 @@ class _Object(NamedTuple):
 
 
 def list_open_images(source: Source) -> Listing:
-    """List the images of a CSV of Open Images that are in the folder of images, with their objects.
-
-    The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the folder
-    of images, by default the folder of the CSV. Classes are in sorted order of their names.
-    """
+    """List the images of a CSV of Open Images that are in the folder of images, with their objects."""
+    # The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the
+    # folder of images, by default the folder of the CSV. Classes are in sorted order of their names.
     name = os.fspath(source.path).rpartition("/")[2]
     images = AnnotatedImages(name, f"line {{}} of {name}")
     names = _descriptions(source.open(source.folder_of_file))

@@ -147,10 +147,8 @@ def _store(url: str) -> Store:
 
 
 def check_image(data: bytes, max_pixels: int) -> ImageHeader:
-    """Read the header of an image, and check that the file is whole where the codec allows it.
-
-    No pixel is decoded: JPEG and WebP must have their end, and the chunks of PNG their checksums.
-    """
+    """Read the header of an image, and check that the file is whole where the codec allows it."""
+    # No pixel is decoded: JPEG and WebP must have their end, and the chunks of PNG their checksums.
     try:
         header = read_header(data)
     except ImageTooLargeError as error:

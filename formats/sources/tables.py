@@ -158,10 +158,8 @@ def checked(rows: _Rows) -> _Rows:
 
 @contextmanager
 def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
-    """Open a file: a ParquetFile, or a reader of the record batches of an Arrow stream.
-
-    The ``metadata`` of an earlier ParquetFile are not read again.
-    """
+    """Open a file: a ParquetFile, or a reader of the record batches of an Arrow stream."""
+    # The ``metadata`` of an earlier ParquetFile are not read again.
     options: dict[str, Any] = {
         "metadata": metadata,
         "page_checksum_verification": True,
@@ -206,10 +204,8 @@ class _ColumnUses:
 
 
 def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> _ColumnUses:
-    """Find the use of each column of some tables, which must have the same columns.
-
-    ``fields`` has image, label, key, or the name in the dataset, by the name of a column; None omits one.
-    """
+    """Find the use of each column of some tables, which must have the same columns."""
+    # ``fields`` has image, label, key, or the name in the dataset, by the name of a column; None omits one.
     schema = tables[0].schema
     for table in tables[1:]:
         if not table.schema.equals(schema):

@@ -67,11 +67,9 @@ class ChatTemplate:
         return _MARKED.search(self.source) is not None
 
     def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
-        """Return the text of a chat, and the first and the end character of each answer of the assistant.
-
-        A template without marks must render a chat as the beginning of every longer chat. An answer is then
-        the text that its message adds after the prompt for it.
-        """
+        """Return the text of a chat, and the first and the end character of each answer of the assistant."""
+        # A template without marks must render a chat as the beginning of every longer chat. An answer is then
+        # the text that its message adds after the prompt for it.
         if self.is_marked:
             return _split_marks(self._text(messages))
         text = self._text(messages)

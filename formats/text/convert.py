@@ -37,11 +37,9 @@ _LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a 
 
 
 def choose_processes(requested: int | None, composer: TextComposer | None, size: int, threads: int) -> int:
-    """Return the number of processes that make records; 0 for the threads of this process.
-
-    By default there are as many as threads if the composer holds the interpreter's lock, the source is
-    large enough, and processes can be forked.
-    """
+    """Return the number of processes that make records; 0 for the threads of this process."""
+    # By default there are as many as threads if the composer holds the interpreter's lock, the source is
+    # large enough, and processes can be forked.
     if requested is not None:
         return requested
     holds_lock = composer is not None and composer.holds_lock

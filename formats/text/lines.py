@@ -84,11 +84,9 @@ class LineFile:
 
 @contextmanager
 def open_lines(path: Path, scratch: Path, columns: Sequence[str] = ()) -> Iterator[LineFile]:
-    """Open a text file, plain or compressed with gzip or zstd, or a Parquet file, and find its lines.
-
-    A compressed file is unpacked on the disk of ``scratch``. Of a Parquet file, ``columns`` are read besides
-    texts.
-    """
+    """Open a text file, plain or compressed with gzip or zstd, or a Parquet file, and find its lines."""
+    # A compressed file is unpacked on the disk of ``scratch``. Of a Parquet file, ``columns`` are read
+    # besides texts.
     with ExitStack() as stack:
         try:
             file = _open(path, scratch, columns, stack)

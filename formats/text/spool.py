@@ -132,11 +132,9 @@ def spool_items(
     *,
     messages: bool = False,
 ) -> TextSpool:
-    """Keep the texts of an iterable on the disk of ``scratch``; the caller closes the spool.
-
-    Items are texts, with the field "tokens", or mappings, by default with the field "text". The values of
-    ``columns`` are kept, too.
-    """
+    """Keep the texts of an iterable on the disk of ``scratch``; the caller closes the spool."""
+    # Items are texts, with the field "tokens", or mappings, by default with the field "text". The values of
+    # ``columns`` are kept, too.
     spool: TextSpool | None = None
     for number, item in enumerate(items):
         is_mapping = isinstance(item, Mapping)

@@ -50,11 +50,9 @@ def sees_gpu() -> bool:
 
 
 def mix_in_place(params: MixParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
-    """The images after a transform of batches, bit for bit ``params.images(images, layout)``.
-
-    It may overwrite ``images``. MixUp and CutMix of float32 take an eighth of the time in place: an image and
-    its partner are in the processor's cache when they are mixed, and no second batch is written.
-    """
+    """The images after a transform of batches, bit for bit ``params.images(images, layout)``."""
+    # It may overwrite ``images``. MixUp and CutMix of float32 take an eighth of the time in place: an image
+    # and its partner are in the processor's cache when they are mixed, and no second batch is written.
     if images.dtype != np.float32 or not images.flags.writeable:
         return params.images(images, layout)
     n = len(images)

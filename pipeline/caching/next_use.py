@@ -62,10 +62,8 @@ class NextUse:
     _epochs: dict[int, Int64] = field(default_factory=dict)
 
     def after(self, blocks: Int64, moment: int) -> Int64:
-        """The first moment behind ``moment`` that reads each of M blocks, (M,) int64, over all epochs.
-
-        A block that neither this epoch nor the next one reads has the first moment after both.
-        """
+        """The first moment behind ``moment`` that reads each of M blocks, (M,) int64, over all epochs."""
+        # A block that neither this epoch nor the next one reads has the first moment after both.
         moments = self.draws.moments
         epoch, in_epoch = divmod(moment, moments)
         next_uses = np.full(len(blocks), (epoch + 2) * moments, np.int64)

@@ -99,10 +99,8 @@ class BlockRequests:
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
 
     def close(self) -> None:
-        """Start no more requests, and end those in flight.
-
-        The method takes no lock: the garbage collector can call it in a thread that holds one.
-        """
+        """Start no more requests, and end those in flight."""
+        # The method takes no lock: the garbage collector can call it in a thread that holds one.
         self._stop.set()
         for _ in range(self._connections):
             self._jobs.put(None)

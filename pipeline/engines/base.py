@@ -181,10 +181,8 @@ class Engine(Protocol):
         """Wait for the oldest batch that was submitted, and return it."""
 
     def close(self) -> None:
-        """End the threads, forget the batches in flight and close the files; safe to call twice.
-
-        Results that were collected stay valid: their memory is their receiver's.
-        """
+        """End the threads, forget the batches in flight and close the files; safe to call twice."""
+        # Results that were collected stay valid: their memory is their receiver's.
 
 
 def to_bfloat16(array: Any) -> Any:
@@ -212,11 +210,9 @@ def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> 
 
 
 def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any]]:
-    """Collect the attributes of ``source`` that columns are named after, in the form that C++ takes.
-
-    A dotted name leads through attributes of attributes. Attributes that are None are left out. Arrays are
-    copied only where their type or their order in memory is another one.
-    """
+    """Collect the attributes of ``source`` that columns are named after, in the form that C++ takes."""
+    # A dotted name leads through attributes of attributes. Attributes that are None are left out. Arrays are
+    # copied only where their type or their order in memory is another one.
     values = {column: _attribute(source, column.name) for column in columns}
     return {
         column.name: np.asarray(value, column.dtype, order="C")

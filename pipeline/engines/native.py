@@ -334,10 +334,8 @@ class CustomSteps:
             batch.step_errors.setdefault(i % self._samples, error)
 
     def _run_together(self, rows: Int64, pixels: Pixels) -> Pixels:
-        """Change the images ``rows``, (M,), with one call of each :class:`BatchStep`; (M, H, W, 3) uint8.
-
-        If a step fails, the images are run one by one, to find the sample on which it fails.
-        """
+        """Change the images ``rows``, (M,), with one call of each :class:`BatchStep`; (M, H, W, 3) uint8."""
+        # If a step fails, the images are run one by one, to find the sample on which it fails.
         images = pixels
         try:
             for step in self._steps:
@@ -471,10 +469,8 @@ class UnfinishedImages:
         return sum(part.nbytes for part in self.pixels)
 
     def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the finished images, bit for bit as the engine makes them; ``empty`` makes the array.
-
-        The calling thread does the work, without the interpreter's lock.
-        """
+        """Return the finished images, bit for bit as the engine makes them; ``empty`` makes the array."""
+        # The calling thread does the work, without the interpreter's lock.
         form = self.image_format
         out = empty(form.shape(len(self.params), self.params.size), form.numpy_dtype)
         images = pack_images(self.params, out, _LAYOUTS[form.layout], exact=False)

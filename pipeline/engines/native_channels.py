@@ -64,10 +64,8 @@ class ChannelEngine(ReferenceEngine):
 
 
 def _window(columns: Sequence[ImageParams], i: int, samples: int) -> npt.NDArray[np.int32]:
-    """Return (4,), the top, left, bottom and right of the part of sample ``i`` that its images show.
-
-    Warps round the edges, so the part is a pixel larger on each side.
-    """
+    """Return (4,), the top, left, bottom and right of the part of sample ``i`` that its images show."""
+    # Warps round the edges, so the part is a pixel larger on each side.
     crops = np.concatenate([one.crop[i::samples] for one in columns])
     return np.hstack((crops[:, :2].min(axis=0) - 1, (crops[:, :2] + crops[:, 2:]).max(axis=0) + 1))
 

@@ -79,10 +79,8 @@ def plan_execution(
     batch_size: int,
     prefetch: int,
 ) -> ExecutionPlan:
-    """Decide what a loader of images runs on, without making it.
-
-    The engine holds as many batches as keep its threads busy, at most ``prefetch``.
-    """
+    """Decide what a loader of images runs on, without making it."""
+    # The engine holds as many batches as keep its threads busy, at most ``prefetch``.
     if engine == "dali" and device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
     name, engine_device = choose_engine(
@@ -108,12 +106,10 @@ def choose_engine(
     *,
     last_custom: frozenset[str] = frozenset(),
 ) -> tuple[str, str]:
-    """Choose an engine and the device on which it leaves images.
-
-    "native" and "reference" run on the CPU. "dali" runs on ``device``, else on this rank's GPU, else on the
-    CPU. "auto" is the first of these that executes what the transforms need: "dali", if ``device`` is a GPU
-    and DALI is installed; "native"; "reference".
-    """
+    """Choose an engine and the device on which it leaves images."""
+    # "native" and "reference" run on the CPU. "dali" runs on ``device``, else on this rank's GPU, else on the
+    # CPU. "auto" is the first of these that executes what the transforms need: "dali", if ``device`` is a GPU
+    # and DALI is installed; "native"; "reference".
     if engine not in ("auto", *ENGINES):
         known = "', '".join(("auto", *ENGINES))
         raise ConfigError(f"engine must be one of '{known}', found {engine!r}")
@@ -209,10 +205,8 @@ def has_dali() -> bool:
 
 
 def device_name(device: Any) -> str | None:
-    """Name of a device: a text, or a device of PyTorch or JAX. "cpu:0" becomes "cpu", and None stays None.
-
-    JAX numbers a GPU among those of all processes; here it has CUDA's number in this process.
-    """
+    """Name of a device: a text, or a device of PyTorch or JAX. "cpu:0" becomes "cpu", and None stays None."""
+    # JAX numbers a GPU among those of all processes; here it has CUDA's number in this process.
     if getattr(device, "platform", None) == "gpu" and getattr(device, "local_hardware_id", None) is not None:
         return f"cuda:{device.local_hardware_id}"
     name = None if device is None else str(device)
@@ -235,11 +229,9 @@ def numbered_device(device: str | None, machine: Machine, local_rank: int) -> st
 def choose_placement(
     device: str | None, *, made_on: str, pin_memory: bool, copies_from_pinned: bool
 ) -> BatchPlacement:
-    """Decide where a loader returns its batches.
-
-    Batches that are made on the CPU and wanted on a GPU go through page-locked memory if the framework can
-    copy from it in the background, whatever ``pin_memory`` says.
-    """
+    """Decide where a loader returns its batches."""
+    # Batches that are made on the CPU and wanted on a GPU go through page-locked memory if the framework can
+    # copy from it in the background, whatever ``pin_memory`` says.
     wanted = device or (None if made_on == "cpu" else made_on)
     copied = copies_from_pinned and made_on == "cpu" and wanted not in (None, "cpu")
     return BatchPlacement(wanted, pin_memory or copied)
@@ -253,11 +245,9 @@ class Gpu(NamedTuple):
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs that this process sees, in CUDA's order; empty where NVML is missing or does not answer.
-
-    NVML numbers GPUs by their PCI bus, and CUDA may begin with the fastest one. On a machine with several
-    models the order is certain only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
-    """
+    """The GPUs that this process sees, in CUDA's order; empty where NVML is missing or does not answer."""
+    # NVML numbers GPUs by their PCI bus, and CUDA may begin with the fastest one. On a machine with several
+    # models the order is certain only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

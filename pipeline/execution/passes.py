@@ -423,10 +423,8 @@ def following_producers(
 def single_step(
     schedule: Callable[[int, int], Any], ranks: Process, epoch: int, step: int, rank: int | None
 ) -> Any:
-    """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`.
-
-    ``schedule`` returns the :class:`.pipeline.Steps` of an epoch from a checkpoint's position on.
-    """
+    """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`."""
+    # ``schedule`` returns the :class:`.pipeline.Steps` of an epoch from a checkpoint's position on.
     epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
     whole = schedule(epoch, 0)
     if step >= len(whole):

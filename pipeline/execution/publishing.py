@@ -23,10 +23,8 @@ _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenT
 
 
 def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], step: int | None) -> None:
-    """Hand the statistics that ``read`` returns to a target; see ``Loader.publish``.
-
-    A loader that was dropped publishes nothing.
-    """
+    """Hand the statistics that ``read`` returns to a target; see ``Loader.publish``."""
+    # A loader that was dropped publishes nothing.
     if isinstance(target, logging.Logger):
         target.info("%s", _line(read))
     elif hasattr(target, "add_scalar"):

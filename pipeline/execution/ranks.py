@@ -17,10 +17,8 @@ _HINT = "Correct it as TensorFlow's guide to multi-worker training says, or give
 
 
 def read_tf_config() -> tuple[int, int] | None:
-    """Return rank and number of workers as TF_CONFIG says; None if it names no cluster.
-
-    The chief is rank 0, and the workers follow. An evaluator trains with no other process.
-    """
+    """Return rank and number of workers as TF_CONFIG says; None if it names no cluster."""
+    # The chief is rank 0, and the workers follow. An evaluator trains with no other process.
     text = os.environ.get("TF_CONFIG")
     if not text:
         return None
@@ -86,10 +84,8 @@ class Process:
 
 
 def find_process(ranks: Ranks | None = None) -> Process:
-    """The given ranks, or those of torch.distributed, JAX or the launcher; else one process alone.
-
-    Only a framework that is already imported and initialised counts.
-    """
+    """The given ranks, or those of torch.distributed, JAX or the launcher; else one process alone."""
+    # Only a framework that is already imported and initialised counts.
     ranks = ranks or Ranks()
     if ranks.mesh is not None:
         return _of_mesh(ranks.mesh)
@@ -128,11 +124,9 @@ def _replicated(process: Process, replicate: int) -> Process:
 
 
 def check_ranks(ranks: Process) -> None:
-    """Check that a process still has the rank that a loader was made for.
-
-    A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
-    them. It then has rank 0 of 1, and every process would draw all samples.
-    """
+    """Check that a process still has the rank that a loader was made for."""
+    # A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
+    # them. It then has rank 0 of 1, and every process would draw all samples.
     if ranks.source == "given":
         return
     now = _from_torch() or _from_jax()
@@ -194,10 +188,8 @@ def _from_launcher(*sources: str) -> Process | None:
 
 
 def _check_halves(ranks: Process | None) -> None:
-    """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same.
-
-    Otherwise every rank would believe that it is the only one, and draw all samples.
-    """
+    """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same."""
+    # Otherwise every rank would believe that it is the only one, and draw all samples.
     for source, (rank, size, _, _) in _ENVIRONMENTS.items():
         if ranks and source == ranks.source:
             return
@@ -228,11 +220,9 @@ def _half(present: str, missing: str) -> ConfigError:
 
 
 def _on_this_machine() -> tuple[int, int]:
-    """Return the local rank and the local number of ranks, which only the launcher knows.
-
-    Without a launcher, as after ``torch.multiprocessing.spawn``, they are the number of PyTorch's current
-    GPU, and 1.
-    """
+    """Return the local rank and the local number of ranks, which only the launcher knows."""
+    # Without a launcher, as after ``torch.multiprocessing.spawn``, they are the number of PyTorch's current
+    # GPU, and 1.
     for _, _, local_rank, local_size in _ENVIRONMENTS.values():
         if local_rank in os.environ:
             return _number(local_rank, 0), _number_here(local_size)
@@ -250,10 +240,8 @@ def _number(name: str, default: int) -> int:
 
 
 def _number_here(name: str) -> int:
-    """Return the number of ranks on this machine, from a variable; 1 if it is not set.
-
-    Slurm lists the machines: "4(x2),3" is four tasks on each of two machines and three on a third one.
-    """
+    """Return the number of ranks on this machine, from a variable; 1 if it is not set."""
+    # Slurm lists the machines: "4(x2),3" is four tasks on each of two machines and three on a third one.
     text = os.environ.get(name, "1")
     parts = [_PART.fullmatch(part) for part in text.split(",")]
     counts = [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]

@@ -170,10 +170,8 @@ _FOLDERS = ("cu13/lib", "nvtx/lib")  # in the package nvidia
 
 
 def show_native_ranges() -> None:
-    """Show reading, decoding and augmentation of native threads as ranges of NVTX, if nvtx is imported.
-
-    Without a library of NVTX's functions nothing happens.
-    """
+    """Show reading, decoding and augmentation of native threads as ranges of NVTX, if nvtx is imported."""
+    # Without a library of NVTX's functions nothing happens.
     if "nvtx" in sys.modules:
         _set_functions()
 
@@ -417,10 +415,8 @@ class Stats:
 
     @property
     def verdict(self) -> str:
-        """The limit of the training loop, with the engine and the dataset, and the number of bad samples.
-
-        The wait for the loader's first batch, while threads and reading start, does not count.
-        """
+        """The limit of the training loop, with the engine and the dataset, and the number of bad samples."""
+        # The wait for the loader's first batch, while threads and reading start, does not count.
         if not self.batches:
             return "Nothing has been loaded yet."
         bad = self.skipped + self.replaced

@@ -239,10 +239,8 @@ class AnnotationProcessor:
     def pasted(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
     ) -> ImageParams:
-        """The parameters with the masks of the objects that a transform pastes; see :meth:`start`.
-
-        Objects of samples with errors are left out: :meth:`start` finds these errors, too.
-        """
+        """The parameters with the masks of the objects that a transform pastes; see :meth:`start`."""
+        # Objects of samples with errors are left out: :meth:`start` finds these errors, too.
         if not self._pastes or annotations is None:
             return params
         sound, _ = self._sound(positions, samples, annotations)
@@ -362,10 +360,8 @@ def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) ->
 
 
 def _composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
-    """Class masks of N images, (N, H, W), from the masks of their P parts, (P, H, W).
-
-    Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
-    """
+    """Class masks of N images, (N, H, W), from the masks of their P parts, (P, H, W)."""
+    # Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
     composed: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
     for part in np.flatnonzero(composition.shown).tolist():
         np.copyto(composed[composition.image[part]], masks[part], where=masks[part] != ignore)
@@ -412,12 +408,10 @@ def draw_classes(
     config: MaskConfig,
     memory: MaskMemory,
 ) -> Mask:
-    """Class masks of images after their transforms, drawn from their objects: (N, H, W).
-
-    The rule follows ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
-    DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if
-    several objects cover it. Here crowds are also ignored.
-    """
+    """Class masks of images after their transforms, drawn from their objects: (N, H, W)."""
+    # The rule follows ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
+    # DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if
+    # several objects cover it. Here crowds are also ignored.
     # sizes: (N,) heights and (N,) widths
     masks: Mask = np.full((len(params), *params.size), config.ignore, config.dtype)
     if params.border is not None:  # padding that continues the image shows objects again

@@ -228,10 +228,8 @@ def cut_masks(masks: Sequence[Any], sizes: npt.NDArray[np.int32]) -> list[Any]:
 
 
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
-    """Dtype and shape of the images that the user's functions return, found by calls with ``n`` zeros.
-
-    If batches differ in size, the functions are called with the smallest and the largest size.
-    """
+    """Dtype and shape of the images that the user's functions return, found by calls with ``n`` zeros."""
+    # If batches differ in size, the functions are called with the smallest and the largest size.
     image_format, column = config.image_format, config.images[0]
     shapes = []
     for size in {min(column.by_size, default=column.plan.size, key=math.prod), column.plan.size}:

@@ -107,10 +107,8 @@ class ImageColumn:
         return np.concatenate([view * n + samples for view in range(self.views or 1)])
 
     def keys(self, keys: Int64) -> Int64:
-        """Keys of the random numbers of the images, (M,) int64, from the keys of N samples.
-
-        With a single list of transforms, these are the keys of the samples.
-        """
+        """Keys of the random numbers of the images, (M,) int64, from the keys of N samples."""
+        # With a single list of transforms, these are the keys of the samples.
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
 
     def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:

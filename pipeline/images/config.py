@@ -141,10 +141,9 @@ class ImageLoaderConfig:
     def shown(
         self, epoch: int, draws: npt.NDArray[np.int64], shown_at: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Positions, (M,), of the samples of draws, and of those shown instead of excluded ones.
-
-        A draw may be shown at another one, ``shown_at``, as a partner in a mosaic is: exclusions count there.
-        """
+        """Positions, (M,), of the samples of draws, and of those shown instead of excluded ones."""
+        # A draw may be shown at another one, ``shown_at``, as a partner in a mosaic is: exclusions count
+        # there.
         positions = self.order.positions(epoch, draws)
         if self.replacements is None:
             return positions, positions

@@ -101,10 +101,8 @@ class EngineSetup:
         return make_engine(self.plan.engine, settings)
 
     def _cached_samples(self, config: ImageLoaderConfig) -> int:
-        """Number of samples to keep decoded, because a sample is in four mosaics on average.
-
-        A quarter more than the buffer is kept: mosaics of the first draws also show samples drawn later.
-        """
+        """Number of samples to keep decoded, because a sample is in four mosaics on average."""
+        # A quarter more than the buffer is kept: mosaics of the first draws also show samples drawn later.
         buffer = config.images[0].plan.buffer
         shared = buffer and self.process.world_size <= _MOST_RANKS_THAT_KEEP and config.shuffled
         return buffer + buffer // 4 if shared else 0
@@ -334,10 +332,8 @@ def _made(
 def start_contents(
     pipeline: ImagePipeline, draws: ParameterDraws, batch: PlannedBatch, known: Sequence[ImageParams]
 ) -> tuple[Callable[[], Contents], list[ImageParams]]:
-    """Start what goes beside the images; return a function that waits for it, and all parameters.
-
-    Parameters that depend on objects are not ``known`` before the objects have been read.
-    """
+    """Start what goes beside the images; return a function that waits for it, and all parameters."""
+    # Parameters that depend on objects are not ``known`` before the objects have been read.
     config = draws.config
     decided, annotated = [], []
     arrays = pipeline.arrays.start(batch.positions) if pipeline.arrays else None
@@ -392,10 +388,8 @@ def _empty_result(config: ImageLoaderConfig, size: Size | None) -> Result:
 def _read_ahead(
     batches: Iterator[DrawnBatch], blocks: Iterator[Samples | None], distance: int, engine: Engine
 ) -> Iterator[DrawnBatch]:
-    """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
-
-    The distance grows by two with each batch, so that the first batch comes soon.
-    """
+    """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it."""
+    # The distance grows by two with each batch, so that the first batch comes soon.
     waiting: deque[DrawnBatch] = deque()
     reach = 0
     for planned, drawn in batches:

@@ -253,11 +253,9 @@ def draw_segments(
 def draw_class_masks(
     params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
 ) -> list[int]:
-    """Draw class masks, as :func:`stoker.augment.geometry.annotations.transform_mask` makes them.
-
-    It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
-    padding continues the images.
-    """
+    """Draw class masks, as :func:`stoker.augment.geometry.annotations.transform_mask` makes them."""
+    # It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
+    # padding continues the images.
     # height (N,), width (N,), out (N, H, W) uint8
     if params.border is not None:
         return list(range(len(params)))

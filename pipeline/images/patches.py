@@ -75,12 +75,10 @@ class ResizeToPatches(Transform):
 
 
 def patch_grids(sizes: Int64, most: int) -> Int64:
-    """Rows and columns of patches of images, (N, 2), by the rule of :class:`Patches`.
-
-    ``a`` rows and at most ``most // a`` columns are possible if ``W * (a - 1) < H * (most // a)``: at the
-    scale of ``most // a`` columns the image has more than ``a - 1`` rows. The largest such ``a`` is found by
-    bisection, because both sides of the inequality are monotone.
-    """
+    """Rows and columns of patches of images, (N, 2), by the rule of :class:`Patches`."""
+    # ``a`` rows and at most ``most // a`` columns are possible if ``W * (a - 1) < H * (most // a)``: at the
+    # scale of ``most // a`` columns the image has more than ``a - 1`` rows. The largest such ``a`` is found
+    # by bisection, because both sides of the inequality are monotone.
     # sizes (N, 2) int64
     height, width = sizes[:, 0].astype(np.int64), sizes[:, 1].astype(np.int64)
     possible, above = np.ones_like(height), np.full_like(height, most + 1)

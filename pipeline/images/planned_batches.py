@@ -98,11 +98,9 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
 def _batches(
     config: ImageLoaderConfig, parts: list[Any], draws: Int64, drawn: tuple[Int64, Int64], epoch: int
 ) -> Iterator[PlannedBatch]:
-    """Batches whose images show only their own samples.
-
-    ``drawn`` are the positions without and with replacements. A replacement has the random numbers of the
-    sample that it replaces, so that its partners, and the choice of a transform for its batch, stay.
-    """
+    """Batches whose images show only their own samples."""
+    # ``drawn`` are the positions without and with replacements. A replacement has the random numbers of the
+    # sample that it replaces, so that its partners, and the choice of a transform for its batch, stay.
     originals, positions = drawn
     samples = config.dataset.samples(positions)
     rows = samples.row if np.array_equal(originals, positions) else config.dataset.samples(originals).row
@@ -116,10 +114,8 @@ def _batches(
 def _with_partners(
     config: ImageLoaderConfig, batches: list[PlannedBatch], draws: Int64, shown_at: Int64, epoch: int
 ) -> Iterator[PlannedBatch]:
-    """The same batches with their partners, which are samples of other draws of the epoch.
-
-    All partners are drawn at once, because an order costs as much for one draw as for thousands.
-    """
+    """The same batches with their partners, which are samples of other draws of the epoch."""
+    # All partners are drawn at once, because an order costs as much for one draw as for thousands.
     # draws (N,) int64, shown_at (N,) int64
     order, dataset = config.order, config.dataset
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch, config.shuffled)
@@ -162,10 +158,8 @@ class ParameterDraws:
         )
 
     def drawn(self, batches: Iterable[PlannedBatch], schedule: Schedule) -> Iterator[DrawnBatch]:
-        """Yield the batches of a schedule with their parameters, unless these depend on objects.
-
-        The parameters of several batches are drawn together, where that is possible.
-        """
+        """Yield the batches of a schedule with their parameters, unless these depend on objects."""
+        # The parameters of several batches are drawn together, where that is possible.
         most = _AT_ONCE // schedule.batch_size if self._are_divisible else 1
         batches, count = iter(batches), batches_at_first(schedule)
         while together := list(islice(batches, count)):
@@ -205,12 +199,10 @@ _READ_AT_ONCE = 1024  # samples in one request; a larger one could block a threa
 
 
 def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Samples]:
-    """Yield the samples to read ahead before each batch; yield nothing for orders without blocks.
-
-    Batches draw at random from a window of several blocks. So the engine reads the bytes of a window ahead in
-    the order of the files, before the first batch that needs them. It requests the first window at once, and
-    each other window in parts, with the batches of the window before it.
-    """
+    """Yield the samples to read ahead before each batch; yield nothing for orders without blocks."""
+    # Batches draw at random from a window of several blocks. So the engine reads the bytes of a window ahead
+    # in the order of the files, before the first batch that needs them. It requests the first window at once,
+    # and each other window in parts, with the batches of the window before it.
     span = _span(config.order)
     if not span or isinstance(schedule, PlannedSteps):
         return

@@ -250,11 +250,9 @@ class SizePlan:
 
 @lru_cache(maxsize=16)
 def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> tuple[Int64, Int64]:
-    """First draw of each step from the draw ``start`` on, (S,), and which size each has, (S,).
-
-    The size of a step is that of the group of steps that its first draw belongs to. Groups begin at the same
-    draws wherever an epoch is resumed.
-    """
+    """First draw of each step from the draw ``start`` on, (S,), and which size each has, (S,)."""
+    # The size of a step is that of the group of steps that its first draw belongs to. Groups begin at the
+    # same draws wherever an epoch is resumed.
     assert plan.schedule is not None, "called with a schedule alone"
     samples = np.array(plan.batch_sizes, np.int64) * world_size
     every = plan.schedule.every or -(-n // int(samples.min()))

@@ -121,10 +121,8 @@ def _states_trained_tokens(manifest: Manifest) -> bool:
 
 
 def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
-    """Merge the classes of datasets by name. The labels of the first dataset do not change.
-
-    If samples and objects of all have no labels in common, there are no classes.
-    """
+    """Merge the classes of datasets by name. The labels of the first dataset do not change."""
+    # If samples and objects of all have no labels in common, there are no classes.
     lists = [dataset.classes for dataset in datasets]
     if all(names == lists[0] for names in lists):
         return MergedClasses(lists[0], None)

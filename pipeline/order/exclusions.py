@@ -158,11 +158,9 @@ class Replacements:
     fitting: Fitting
 
     def shown(self, order: Order, epoch: int, draws: Int64, positions: Int64, shown_at: Int64) -> Int64:
-        """The ``positions`` of ``draws``, with replacements where a sample is left out when it is shown.
-
-        An image can show other draws of its epoch than its own: a mosaic shows its partners, and padding
-        repeats the first draws. ``shown_at`` are the draws that show them.
-        """
+        """The ``positions`` of ``draws``, with replacements where a sample is left out when it is shown."""
+        # An image can show other draws of its epoch than its own: a mosaic shows its partners, and padding
+        # repeats the first draws. ``shown_at`` are the draws that show them.
         # draws, positions, shown_at (M,) int64
         shown: Int64 = positions.copy()
         points = sorted({exclusion.begin[0] for exclusion in self.exclusions.exclusions})

@@ -61,11 +61,9 @@ def gathered_bands(
 
 
 def joined_objects(parts: Sequence[Annotations]) -> Annotations:
-    """Return the objects of several datasets, sorted by ``owner``.
-
-    Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
-    polygons and another as run lengths; an object has nothing in the other form.
-    """
+    """Return the objects of several datasets, sorted by ``owner``."""
+    # Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
+    # polygons and another as run lengths; an object has nothing in the other form.
     values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
     if all(part.polygons is not None or part.runs is not None for part in parts):
         nothing: dict[str, Any] = {"polygons": [], "runs": np.zeros(0, np.uint32)}

@@ -108,11 +108,9 @@ class MovingWeights:
         return counts
 
     def then(self, point: int, later: MovingWeights, quota_schedule: QuotaSchedule) -> MovingWeights:
-        """These parts to the end of the block of draw ``point``, and from there on those of ``later``.
-
-        Weights may change only at the end of a block. Within it draws are in random order, so the drawn
-        samples of a dataset are not yet the first ones of its cycle.
-        """
+        """These parts to the end of the block of draw ``point``, and from there on those of ``later``."""
+        # Weights may change only at the end of a block. Within it draws are in random order, so the drawn
+        # samples of a dataset are not yet the first ones of its cycle.
         number = max(i for i, part in enumerate(self.parts) if part.begin <= point)
         rounds, draw = divmod(point - self.parts[number].begin, self.parts[number].length)
         rest = self._round(number, quota_schedule).block_after(number * _ROUNDS + rounds, draw) - draw

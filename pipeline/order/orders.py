@@ -76,10 +76,8 @@ def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
 
 
 def _network(x: UInt64, high: UInt64, low: UInt64, keys: UInt64, direction: int) -> UInt64:
-    """Images of ``x``, (M,) numbers of ``high + low`` bits; of the inverse if ``direction`` is -1.
-
-    ``high`` and ``low`` are scalars or (M,); ``keys`` are (12,) or (12, M), one for each round.
-    """
+    """Images of ``x``, (M,) numbers of ``high + low`` bits; of the inverse if ``direction`` is -1."""
+    # ``high`` and ``low`` are scalars or (M,); ``keys`` are (12,) or (12, M), one for each round.
     one, shift = np.uint64(1), np.uint64(32)
     masks = (one << high) - one, (one << low) - one
     halves = [x >> low, x & masks[1]]
@@ -233,10 +231,8 @@ class Stream:
             yield first + number, at, offset[at]
 
     def stream_draws(self, epoch: int, draws: Int64) -> Int64:
-        """Numbers in the whole stream, (M,) int64 modulo 2**62, of ``draws`` of ``epoch``.
-
-        They do not depend on the length of epochs.
-        """
+        """Numbers in the whole stream, (M,) int64 modulo 2**62, of ``draws`` of ``epoch``."""
+        # They do not depend on the length of epochs.
         return epoch * self.n % (1 << 62) + draws
 
 
@@ -310,12 +306,10 @@ class WeightedShuffle(ColumnOrder):
 
 
 def _log(x: Float64) -> Float64:
-    """Natural logarithm of numbers in (0, 1], with a relative error of 1e-15.
-
-    It uses only additions, multiplications and divisions, whose rounding IEEE 754 defines. NumPy's own
-    logarithm differs in the last bit between processors, so that ranks on different ones would disagree about
-    an order.
-    """
+    """Natural logarithm of numbers in (0, 1], with a relative error of 1e-15."""
+    # It uses only additions, multiplications and divisions, whose rounding IEEE 754 defines. NumPy's own
+    # logarithm differs in the last bit between processors, so that ranks on different ones would disagree
+    # about an order.
     mantissa, exponent = np.frexp(x)
     low = mantissa < np.sqrt(0.5)
     mantissa, exponent = np.where(low, 2 * mantissa, mantissa), exponent - low

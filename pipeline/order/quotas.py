@@ -23,11 +23,9 @@ _BLOCK = 64  # draws that are shuffled among each other: enough that no rank rec
 
 
 def apportion_draws(weights: Sequence[float], n: int) -> Int64:
-    """Return whole numbers in proportion to ``weights`` that add up to ``n``, (G,) int64.
-
-    Uses the largest remainders (Hamilton's method; the first of equal ones wins). So each number is its
-    exact share rounded down or up.
-    """
+    """Return whole numbers in proportion to ``weights`` that add up to ``n``, (G,) int64."""
+    # Uses the largest remainders (Hamilton's method; the first of equal ones wins). So each number is its
+    # exact share rounded down or up.
     if not all(0 <= weight < float("inf") for weight in weights) or not any(weights):
         raise ConfigError(f"weights must be numbers from 0, with at least one above 0, found {list(weights)}")
     exact = [Fraction(weight) for weight in weights]
@@ -84,10 +82,9 @@ class QuotaSchedule:
         return self.locate_in_cycles(before, *self.groups(epoch, draws))
 
     def locate_in_cycles(self, before: Sequence[int], group: Int64, earlier: Int64) -> GroupDraws:
-        """Return M draws of groups, (M,) int64, each after ``earlier``, (M,) int64, draws of its group.
-
-        ``before`` counts draws of each group before those. They are Python's integers: epochs have no bound.
-        """
+        """Return M draws of groups, (M,) int64, each after ``earlier``, (M,) int64, draws of its group."""
+        # ``before`` counts draws of each group before those. They are Python's integers: epochs have no
+        # bound.
         done = [divmod(count, max(1, size)) for count, size in zip(before, self.sizes.tolist(), strict=True)]
         cycles = np.array([cycle % (1 << 62) for cycle, _ in done], np.int64)
         offsets = np.array([offset for _, offset in done], np.int64)

@@ -29,12 +29,10 @@ def with_replacements(
     groups: Int64 | None,
     key: tuple[int, int],
 ) -> TokenSlices:
-    """Return the sequences of a batch with replacements for those of excluded samples.
-
-    A replacement is a random whole sample of the epoch that fits: into the tokens of the sequence in a packed
-    row, and otherwise into the padded length. If no sample fits, a longer one is cut. If batches are planned
-    by other lengths than are read, no sample is cut.
-    """
+    """Return the sequences of a batch with replacements for those of excluded samples."""
+    # A replacement is a random whole sample of the epoch that fits: into the tokens of the sequence in a
+    # packed row, and otherwise into the padded length. If no sample fits, a longer one is cut. If batches are
+    # planned by other lengths than are read, no sample is cut.
     # excluded (M,), positions; groups (N,)
     bad = np.flatnonzero(np.isin(slices.positions, excluded))
     if not bad.size:

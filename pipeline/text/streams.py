@@ -189,10 +189,8 @@ class StreamWindows:
     ignore_index: int = -100  # Target or label where a model is not trained
 
     def __call__(self, samples: Packed, length: Any = None) -> dict[str, Any]:
-        """Return "input_ids" and "targets", the tokens that follow, (B, L) each.
-
-        If tokens are masked, return "labels", the tokens that were hidden, instead of "targets".
-        """
+        """Return "input_ids" and "targets", the tokens that follow, (B, L) each."""
+        # If tokens are masked, return "labels", the tokens that were hidden, instead of "targets".
         sequences = samples.sequences
         ids = sequences.values.reshape(len(samples.groups) - 1, -1)
         masked = sequences.targets is not None

@@ -198,11 +198,9 @@ class TextPipeline(Pipeline):
         return {"buckets": Buckets(np.array(edges), batching.pad_to_multiple_of)}
 
     def rebatched(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Begun | None]:
-        """See :class:`Pipeline`.
-
-        If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
-        ranks with batches of C. Otherwise the epoch goes on as it started.
-        """
+        """See :class:`Pipeline`."""
+        # If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
+        # ranks with batches of C. Otherwise the epoch goes on as it started.
         known, current = state["identity"], self.identity["batch_size"]
         saved = known.get("batch_size")
         if saved == current or type(saved) is not int or type(current) is not int or saved < 1:

@@ -257,10 +257,8 @@ def trained_tokens(
 
 
 def special_tokens_of(dataset: SampleSource) -> SpecialTokens:
-    """Numbers of special tokens before and after each text of a dataset.
-
-    A chat has the special tokens of its template inside, and none around.
-    """
+    """Numbers of special tokens before and after each text of a dataset."""
+    # A chat has the special tokens of its template inside, and none around.
     options = dataset.manifest.options
     if options.get("chat_template"):
         return NO_SPECIAL_TOKENS

@@ -32,10 +32,8 @@ class EventLog:
         self._left_out: dict[str, int] = {}
 
     def warning(self, event: str, message: str) -> None:
-        """Log a message at level WARNING, unless this kind of event was logged in the last ten seconds.
-
-        Credentials in URLs are removed.
-        """
+        """Log a message at level WARNING, unless this kind of event was logged in the last ten seconds."""
+        # Credentials in URLs are removed.
         self._log(logging.WARNING, event, message)
 
     def info(self, event: str, message: str) -> None:

@@ -84,10 +84,8 @@ TRANSFORM_ARGUMENTS = {
 
 
 def check_arguments(owner: type, names: Collection[str], equivalents: dict[str, str]) -> None:
-    """Refuse keyword arguments that another library has, and ``owner`` has not.
-
-    ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
-    """
+    """Refuse keyword arguments that another library has, and ``owner`` has not."""
+    # ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
     known = [name for name in names if name in equivalents]
     unknown = [name for name in known if not _takes(owner, name)]
     if unknown:

@@ -68,11 +68,9 @@ def derive_key(seed: int, epoch: int, position: int) -> Key:
 
 
 def bits(key: Key, samples: npt.NDArray[np.int64], draws: int) -> UInt64:
-    """Return 64 random bits for each of ``draws`` draws of each sample.
-
-    Two rounds of Mix13 make a 64-bit state of a sample's row; a word of the key enters before each. The draws
-    are the SplitMix64 sequence from that state.
-    """
+    """Return 64 random bits for each of ``draws`` draws of each sample."""
+    # Two rounds of Mix13 make a 64-bit state of a sample's row; a word of the key enters before each. The
+    # draws are the SplitMix64 sequence from that state.
     # samples (N,) int64 -> (N, draws) uint64
     state = samples.astype(np.uint64)
     state += key.first
@@ -88,10 +86,8 @@ def uniform(key: Key, samples: npt.NDArray[np.int64], draws: int) -> npt.NDArray
 
 
 def sequence(state: int | UInt64, indices: npt.NDArray[np.int64]) -> UInt64:
-    """Return the numbers at ``indices``, from 0, of the SplitMix64 sequences that start from ``state``.
-
-    The two are broadcast against each other; the result is uint64.
-    """
+    """Return the numbers at ``indices``, from 0, of the SplitMix64 sequences that start from ``state``."""
+    # The two are broadcast against each other; the result is uint64.
     numbers = indices.astype(np.uint64)
     numbers += np.uint64(1)
     numbers *= _GOLDEN

@@ -15,10 +15,8 @@ def is_url(path: object) -> bool:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text whose URLs have neither user names and passwords nor, for web servers, queries.
-
-    The whole query is removed, because each storage has another name for its signatures.
-    """
+    """Return a text whose URLs have neither user names and passwords nor, for web servers, queries."""
+    # The whole query is removed, because each storage has another name for its signatures.
     if "://" not in text:
         return text
     return _QUERY.sub(r"\1", _USER.sub(r"\1", text))

@@ -120,10 +120,8 @@ class DaliEngine:
         return DaliBatch(spec, params, payloads.repeated(views), column=column, repeats=views)
 
     def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:
-        """The specification of the pipeline for a batch, which covers the needs of all batches so far.
-
-        So a need of a single batch, such as a vertical flip, builds a pipeline at most once.
-        """
+        """The specification of the pipeline for a batch, which covers the needs of all batches so far."""
+        # So a need of a single batch, such as a vertical flip, builds a pipeline at most once.
         encoded = bool(engine_decodes("dali", samples.codec).any())
         needed = PipelineSpec.of(params, encoded=encoded)
         known = self._specs.get((column, needed.family))
@@ -160,10 +158,8 @@ class DaliEngine:
             return self._recover(batch, error)
 
     def _recover(self, batch: DaliBatch, error: RuntimeError | MemoryError) -> Any:
-        """Images of a batch that failed, without the samples that DALI cannot decode.
-
-        A pipeline that raised is not used again, so the batches in flight after this one are started again.
-        """
+        """Images of a batch that failed, without the samples that DALI cannot decode."""
+        # A pipeline that raised is not used again, so the batches in flight after this one are started again.
         self._pipelines.clear()
         waiting = [batch for batch, _ in self._in_flight]
         self._in_flight.clear()
@@ -263,11 +259,9 @@ class BuiltPipeline:
             self._pipeline.feed_input(name, values)
 
     def _prime(self, batch: DaliBatch) -> None:
-        """Run a black batch through every slot of the queue.
-
-        DALI's first ``schedule_run`` starts as many runs as the queue is deep, and needs inputs for all of
-        them. Each later call starts one.
-        """
+        """Run a black batch through every slot of the queue."""
+        # DALI's first ``schedule_run`` starts as many runs as the queue is deep, and needs inputs for all of
+        # them. Each later call starts one.
         for _ in range(self._settings.depth):
             self._feed(batch)
         self._pipeline.schedule_run()

@@ -91,12 +91,10 @@ def _tells(line: str) -> bool:
 
 
 def recover(batch: DaliBatch, error: RuntimeError | MemoryError, run: Run, device: str) -> Any:
-    """Execute a batch that failed, without the samples that DALI cannot decode, which are rejected.
-
-    DALI's message names one sample at most. A named sample is run alone to confirm it. Where no sample is
-    named, halves of the batch are run until the samples are found. The search ends where memory is missing:
-    each sample that fails then may be good.
-    """
+    """Execute a batch that failed, without the samples that DALI cannot decode, which are rejected."""
+    # DALI's message names one sample at most. A named sample is run alone to confirm it. Where no sample is
+    # named, halves of the batch are run until the samples are found. The search ends where memory is missing:
+    # each sample that fails then may be good.
     for _ in range(len(batch.payloads)):  # each round but the last rejects a sample
         if not _may_be_a_sample(error):
             break

@@ -240,10 +240,8 @@ class DaliBatch:
         return replace(self, payloads=Payloads([BLACK_PIXEL] * n, bad), rows=(0,) * n)
 
     def data(self) -> list[Any]:
-        """Payloads for the pipeline as DLPack capsules: files, (length,), or crops, (h, w, 3); uint8.
-
-        DALI reads the mapped files in place, and its threads free the capsules without the interpreter.
-        """
+        """Payloads for the pipeline as DLPack capsules: files, (length,), or crops, (h, w, 3); uint8."""
+        # DALI reads the mapped files in place, and its threads free the capsules without the interpreter.
         return self.payloads.memory.capsules(self.payloads.encoded() if self.spec.encoded else self._crops())
 
     def _crops(self) -> list[npt.NDArray[np.uint8]]:

@@ -18,10 +18,8 @@ from .steps import Source, add_steps, mixed, prefixed, warped
 
 
 def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size: int, cuts: int = 1) -> Any:
-    """Define a DALI pipeline; the caller builds it.
-
-    It decodes a region, resamples it once, executes steps on pixels, maps colours, and erases boxes.
-    """
+    """Define a DALI pipeline; the caller builds it."""
+    # It decodes a region, resamples it once, executes steps on pixels, maps colours, and erases boxes.
     from nvidia.dali import pipeline_def
 
     pipeline = pipeline_def(

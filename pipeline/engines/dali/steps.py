@@ -54,11 +54,9 @@ def rounded(values: Any) -> Any:
 
 
 def warped(image: Any, matrix: Any, size: Size, fill: Sequence[int], *, nearest: bool = False) -> Any:
-    """The image resampled by a (3, 3) matrix from points of the output, (x, y, 1), to points of the image.
-
-    Bilinear, or the nearest pixel. ``warp_affine`` would do for affine matrices, but takes five times as long
-    on a CPU.
-    """
+    """The image resampled by a (3, 3) matrix from points of the output, (x, y, 1), to points of the image."""
+    # Bilinear, or the nearest pixel. ``warp_affine`` would do for affine matrices, but takes five times as
+    # long on a CPU.
     from nvidia.dali import fn, types
 
     return fn.experimental.warp_perspective(
@@ -163,13 +161,11 @@ def _autocontrast(signature: StepSignature, image: Any, source: Source, size: Si
 
 
 def _equalize(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
-    """Pillow's equalization out of DALI's.
-
-    DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulative histogram.
-
-    For the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
-    follows: ``(c(x - 1) + step // 2) // step`` with ``step = c(highest - 1) // 255``.
-    """
+    """Pillow's equalization out of DALI's."""
+    # DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulative histogram.
+    #
+    # For the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
+    # follows: ``(c(x - 1) + step // 2) // step`` with ``step = c(highest - 1) // 255``.
     from nvidia.dali import fn, math, types
 
     full = types.Constant(255, types.UINT8)
