@@ -33,7 +33,7 @@ from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span
 
 MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
-"""Names of columns. The image is by default in the only column of images."""
+"""Names of columns. The image is by default in the only image column."""
 
 INDEX_FILE = "index.json"
 _MOST_INDEX = 1 << 28
@@ -229,7 +229,7 @@ def _starts_as_shard(start: bytes) -> bool:
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Find the image of a sample, with its label and its other columns of numbers and texts."""
-    # Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
+    # Without ``names.encoded``, the image is in the only image column. Without ``names.columns``, all
     # columns that hold a number or a text become columns of the index.
     parts = {part.name: part for part in record.parts}
     image = parts.get(names.encoded) if names.encoded else _only_image(record.parts)
@@ -258,7 +258,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 
 
 def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
-    """Return the only column of images, or else the only one of bytes."""
+    """Return the only image column, or else the only one of bytes."""
     images = [part for part in parts if part.encoding in _IMAGES]
     candidates = images or [part for part in parts if part.encoding == "bytes"]
     if len(candidates) == 1:

@@ -210,7 +210,7 @@ class _Gathered:
 def mds_images(file: str, column: str) -> Iterator[pa.Array]:
     """Yield the images of a shard one after the other, (1,) binary each; null for a sample without an image.
 
-    ``column`` holds the images; empty for the only column of images.
+    ``column`` holds the images; empty for the only image column.
     """
     names = FeatureNames(encoded=column, label=None, text=None, key=None)
     container, (shard,) = find_shards([file], "mds")

@@ -28,7 +28,7 @@ def bench(
     device: Annotated[
         str,
         typer.Option(
-            help="Where batches are handed out: cpu, cuda or cuda:N. On a GPU both engines run, and the "
+            help="Where batches lie: cpu, cuda or cuda:N. On a GPU both engines run, and the "
             "report says which to name.",
         ),
     ] = "cpu",

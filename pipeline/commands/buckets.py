@@ -87,7 +87,7 @@ def buckets(
         float, typer.Option(min=1, help="Largest ratio of the sides of an image shape.")
     ] = 2.0,
     padded: Annotated[
-        bool, typer.Option(help="Compare groups of aspect ratios for padded batches of images.")
+        bool, typer.Option(help="Compare groups of aspect ratios for padded image batches.")
     ] = False,
     sizes: Annotated[
         str | None,
@@ -132,7 +132,7 @@ def buckets(
         fill_packed(opened, sizes, caption, seed, json_out=json_out, png=png)
         return
     if padded and opened.manifest.sample_type != "image":
-        raise ConfigError("--padded compares batches of images, and this dataset is of text")
+        raise ConfigError("--padded compares image batches, and this dataset is of text")
     if padded:
         compare_padded(opened, batch_size, ranks, seed, json_out=json_out, png=png)
         return

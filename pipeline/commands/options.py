@@ -66,7 +66,7 @@ Threads = Annotated[
     typer.Option(min=1, help="Number of threads; by default one for each core that this process may use."),
 ]
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="Write all figures to this file as JSON, in addition.")
+    Path | None, typer.Option("--json", help="Write all numbers to this file as JSON, in addition.")
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -66,7 +66,7 @@ def preview(
         int | None, typer.Option(min=0, help="Groups of aspect ratios for padded and ragged batches.")
     ] = None,
     color: Annotated[
-        str, typer.Option(help="Channels that a loader hands out: rgb, gray, rgba or as_stored.")
+        str, typer.Option(help="Channels that a loader returns: rgb, gray, rgba or as_stored.")
     ] = "rgb",
     samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
     draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,

@@ -268,7 +268,7 @@ class PendingBatch:
 
 
 class ImageMemory:
-    """Makes the arrays of batches, each as large as the largest so far of its column of images.
+    """Makes the arrays of batches, each as large as the largest so far of its image column.
 
     The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
     """
@@ -300,7 +300,7 @@ def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
 
 
 class CustomSteps:
-    """The custom steps of a column of images, run one after the other."""
+    """The custom steps of an image column, run one after the other."""
 
     def __init__(self, steps: tuple[Step, ...], batch: PendingBatch, *, one_size: bool) -> None:
         self._steps = steps

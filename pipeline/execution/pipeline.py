@@ -16,7 +16,7 @@ from stoker.errors import ConfigError
 
 from ..order.orders import Order
 from ..order.sampling import SampleSource
-from .state import Begun, EpochParts
+from .state import EpochParts, OldRanks
 from .stats import Counters, StatsTotals
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Pipeline(ABC):
     def check_exclusion(self) -> None:
         """Raise ConfigError if the batches cannot take replacements."""
 
-    def rebatched(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Begun | None]:
+    def rebatched(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], OldRanks | None]:
         """A state with this loader's batch size, and the ranks and batch size that began its epoch."""
         return state, None
 

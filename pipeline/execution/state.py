@@ -99,8 +99,8 @@ def resumed_history(state: Mapping[str, Any], position: int, world_size: int) ->
     return (history if done else history[:-1]), True
 
 
-class Begun(NamedTuple):
-    """The number of ranks, and the batch size of each, with which an unfinished epoch was begun."""
+class OldRanks(NamedTuple):
+    """The number of ranks, and the batch size of each, with which an unfinished epoch started."""
 
     world_size: int
     batch_size: int
@@ -111,7 +111,7 @@ class EpochParts(NamedTuple):
 
     epoch: int = 0
     history: History = ()
-    begun: Begun | None = None  # None if the epoch has this loader's ranks and batch size
+    begun: OldRanks | None = None  # None if the epoch has this loader's ranks and batch size
 
     def of(self, epoch: int) -> EpochParts:
         """The parts of ``epoch``."""

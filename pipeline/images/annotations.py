@@ -70,7 +70,7 @@ class MaskConfig:
 
 @dataclass(frozen=True)
 class AnnotationConfig:
-    """What a loader makes of the annotations of a column of images, the same in every epoch."""
+    """What a loader makes of the annotations of an image column, the same in every epoch."""
 
     objects: ObjectConfig = field(default_factory=ObjectConfig)  # Columns of objects, and their form
     masks: MaskConfig | None = None  # Form of class masks; None if no column is made of them

@@ -118,7 +118,7 @@ class ImageLoaderConfig:
         return {"columns": {one.name: one.to_json() for one in self.images}}
 
     def part(self, name: str) -> tuple[int, str] | None:
-        """The column of images that a column of the batch belongs to, and what it holds of these images."""
+        """The image column that a column of the batch belongs to, and what it holds of these images."""
         found = ((number, one.part(name)) for number, one in enumerate(self.images))
         return next(((number, part) for number, part in found if part), None)
 

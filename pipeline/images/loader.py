@@ -58,7 +58,7 @@ class ImageLoader(Loader):
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would return them, and returns as many images, of any shape and
             dtype; :class:`stoker.augment.AllColumns` holds one that takes all columns. A mapping of names to
-            lists of transforms of images, or to :class:`stoker.augment.Views`, makes a column of images for
+            lists of transforms of images, or to :class:`stoker.augment.Views`, makes an image column for
             each name. One decoding serves all of them; see the guide to views.
         sizes: Sizes of the images, if not all batches have one. See the guide to sizes.
 

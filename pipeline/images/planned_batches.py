@@ -145,7 +145,7 @@ class ParameterDraws:
     epoch: int
 
     def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
-        """The parameters of a batch's column of images."""
+        """The parameters of a batch's image column."""
         return self.config.draw(
             column,
             planned.sources,

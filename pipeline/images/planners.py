@@ -96,7 +96,7 @@ _ANY = (64, 64)  # replaced by the size of the batch
 
 @dataclass(frozen=True)
 class AspectBuckets:
-    """Shapes of about one area for batches of images of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
+    """Shapes of about one area for image batches of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
 
     Args:
         area: Approximate pixels of a shape.

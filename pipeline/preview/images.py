@@ -27,7 +27,7 @@ _HIDDEN = 128  # grey of hidden patches
 def sample_cells(
     config: ImageLoaderConfig, batch: Any, i: int, key: str, notes: Sequence[str] = ()
 ) -> tuple[Cell, ...]:
-    """Return the cells of sample ``i`` of a batch: its image, or all views in all columns of images."""
+    """Return the cells of sample ``i`` of a batch: its image, or all views in all image columns."""
     cells: list[Cell] = []
     for column in config.images:
         if column.name not in config.columns:
@@ -88,7 +88,7 @@ def label_lines(config: ImageLoaderConfig, batch: Any, i: int) -> tuple[str, ...
 
 
 def _part(config: ImageLoaderConfig, batch: Any, column: ImageColumn, view: int | None, name: str) -> Any:
-    """A column of the batch that follows a column of images; None if the batch lacks it."""
+    """A column of the batch that follows an image column; None if the batch lacks it."""
     full = f"{column.prefix}{name}"
     if full not in config.columns or (name == "mask" and not column.mask):
         return None

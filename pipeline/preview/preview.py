@@ -200,7 +200,7 @@ def _with_objects(cell: Cell, original: Cell, *, mixed: bool) -> Cell:
 
 
 def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
-    """The columns of images, of labels and of the annotations that follow the images."""
+    """The columns of images, labels and the annotations that follow the images."""
     known = set(task_columns(dataset))
     if "segmentation" not in dataset.tasks:
         known.discard("segmentation")  # it is drawn from instance masks, and would hide them

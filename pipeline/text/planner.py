@@ -26,7 +26,7 @@ from stoker.bucketing.boundaries import cost_function
 from stoker.bucketing.plan import narrowed
 from stoker.bucketing.samplers import Balance
 
-from ..execution.state import Begun, History
+from ..execution.state import History, OldRanks
 from ..order.orders import Order, Stream, without_interleaving
 from ..order.schedule import SharedEpochs
 from .batching import (
@@ -121,9 +121,9 @@ class TextPlanner:
         self._world_size = world_size
         self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
         self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
-        self._plans: SharedEpochs[tuple[int, History, Begun | None], BatchPlan] = SharedEpochs()
+        self._plans: SharedEpochs[tuple[int, History, OldRanks | None], BatchPlan] = SharedEpochs()
 
-    def plan(self, epoch: int, history: History = (), begun: Begun | None = None) -> BatchPlan:
+    def plan(self, epoch: int, history: History = (), begun: OldRanks | None = None) -> BatchPlan:
         """The batches of an epoch, or of its rest after ``history``, in the form that ``begun`` gave them."""
         return self._plans.get((epoch, history, begun), lambda _: self._make_plan(epoch, history, begun))
 
@@ -206,7 +206,7 @@ class TextPlanner:
         sizes = sampler.batch_sizes.tolist()
         return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
 
-    def _make_plan(self, epoch: int, history: History, begun: Begun | None) -> BatchPlan:
+    def _make_plan(self, epoch: int, history: History, begun: OldRanks | None) -> BatchPlan:
         sampler = self.epoch(epoch).sampler
         if begun is None:
             plan = sampler.plan(epoch, history)

@@ -17,7 +17,7 @@ from stoker.bucketing.layout import Packed
 from stoker.bucketing.plan import narrowed
 from stoker.errors import ConfigError
 
-from ..execution.state import Begun, History
+from ..execution.state import History, OldRanks
 from ..order.orders import Order
 from ..order.schedule import SharedEpochs
 from .batching import BatchingConfig
@@ -150,7 +150,7 @@ class StreamPlanner(TextPlanner):
         assert self.batching.batch_size is not None, "checked by BatchingConfig"
         return self.batching.batch_size * world_size
 
-    def _make_plan(self, epoch: int, history: History, begun: Begun | None) -> BatchPlan:
+    def _make_plan(self, epoch: int, history: History, begun: OldRanks | None) -> BatchPlan:
         cached = self._streams.get((epoch, history), self._make_streams)
         widths = cached.streams.widths(partial=self.batching.last_batch == "partial")[cached.done :]
         rows = self._rows(self._world_size)

@@ -21,7 +21,7 @@ from stoker.errors import CheckpointError, ConfigError, SampleError
 from ..adapters import Adapter
 from ..execution.pipeline import ColumnSpec, FinishedBatch, Pipeline, Producer, Started
 from ..execution.ranks import Process
-from ..execution.state import Begun, EpochParts, checked_history
+from ..execution.state import EpochParts, OldRanks, checked_history
 from ..execution.stats import Counters, StatsTotals
 from ..options import Buckets, Ranks
 from ..order.orders import Order
@@ -197,7 +197,7 @@ class TextPipeline(Pipeline):
             return {}
         return {"buckets": Buckets(np.array(edges), batching.pad_to_multiple_of)}
 
-    def rebatched(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Begun | None]:
+    def rebatched(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], OldRanks | None]:
         """See :class:`Pipeline`."""
         # If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
         # ranks with batches of C. Otherwise the epoch goes on as it started.
@@ -217,7 +217,7 @@ class TextPipeline(Pipeline):
                     hint=f"Resume with batch_size={saved}, or with {whole} samples of all ranks at a step. "
                     'To change it otherwise, begin with last_batch="drop" or "pad".',
                 )
-            return {**state, "identity": identity}, Begun(parts[-1][0], saved)
+            return {**state, "identity": identity}, OldRanks(parts[-1][0], saved)
         if wrong := [world for world, _ in parts if world * saved % current]:
             raise CheckpointError(
                 f"batch_size was {saved} and is {current}, and a step of {wrong[0]} ranks had "

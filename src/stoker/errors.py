@@ -253,7 +253,7 @@ class CheckpointError(StokerError, ValueError):
 class LoaderClosedError(StokerError, RuntimeError):
     """A loader was used after ``close()``.
 
-    It was closed, another loop over it has begun, or this process was forked from the one that made it.
+    It was closed, another loop over it has started, or this process was forked from the one that made it.
 
     What to do: make a loader for each use. Threads share a pass through one iterator, ``iter(loader)``.
     """

@@ -53,7 +53,7 @@ class DaliEngine:
         self._settings = settings
         self._reader = PayloadReader(settings)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
-        # By column of images and specification. The pipeline that was used last stands last.
+        # By image column and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
         self._works: deque[tuple[int, Payloads]] = deque()  # numbers of batches, and payloads of the samples
         # The pipeline of each batch, or why it could not be started again.
