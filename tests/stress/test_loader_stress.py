@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from helpers.loaders import image_arguments
 
 import stoker
 from stoker import ImageLoader
@@ -29,7 +28,8 @@ from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import LoaderClosedError
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from helpers.loader_model import Model, N, build, check_pixels
+from helpers.loader_model import Model, N, build, check_pixels  # found when run by its path, too
+from helpers.loaders import image_arguments
 from helpers.processes import settled
 
 ACTIONS = 400
