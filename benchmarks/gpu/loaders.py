@@ -66,18 +66,23 @@ def make_batches(name: str, context: Context, dataset: Path) -> Batches:
 
 
 def own_loader(
-    context: Context, dataset: Path, engine: str, *, normalise: bool = True, **options: Any
+    context: Context,
+    dataset: Path,
+    engine: str | stoker.DaliOptions,
+    *,
+    normalise: bool = True,
+    **options: Any,
 ) -> stoker.ImageLoader:
     """A loader of Stoker; bfloat16, or uint8 that is not normalised.
 
-    DALI decodes in the best way so far, with the threads of that measurement.
+    "dali" decodes in the best way so far; DALI has the threads of that measurement.
     """
     given: dict[str, Any] = {
         "batch_size": context.scale.batch_size,
         "shuffle": True,
         "last_batch": "drop",
         "engine": context.dali_options() if engine == "dali" else engine,
-        "num_threads": context.decoding().get("threads") if engine == "dali" else None,
+        "num_threads": None if engine == "native" else context.decoding().get("threads"),
         "device": context.device,
         "output": "torch",
         "dtype": "bfloat16" if normalise else "uint8",

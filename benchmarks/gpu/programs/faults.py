@@ -99,10 +99,10 @@ def corrupt(context: Context) -> None:
 def _first_images(context: Context, folder: Path, dali: stoker.DaliOptions) -> Any:
     """The images of the first batch without its bad samples, int32 on the CPU."""
     options: dict[str, Any] = {"batch_size": _BATCH, "transforms": [Resize(72), CenterCrop(64)]}
-    options |= {"dtype": "uint8", "shuffle": False, "last_batch": "partial", "engine": dali}
+    options |= {"dtype": "uint8", "shuffle": False, "last_batch": "partial"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with own_loader(context, folder, "dali", errors=stoker.BadSamples("skip", 1.0), **options) as loader:
+        with own_loader(context, folder, dali, errors=stoker.BadSamples("skip", 1.0), **options) as loader:
             return next(iter(loader)).image.cpu().int()
 
 
