@@ -92,6 +92,7 @@ class Unfinished:
                 path=self.name,
                 hint="Run the interrupted command once more, or start afresh with overwrite=True.",
             )
+        self._remove_half_published()
         if not appends:  # else the files of the dataset stay
             self._make_room(overwrite=overwrite, remains=was_writer)
         self.discard()
@@ -204,18 +205,19 @@ class Unfinished:
             sync_folder(dataset)
         if not retired.exists():
             return
-        with suppress(DatasetError):
-            manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
-            # stoker index leaves shards where they lie: they belong to the user.
-            for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
-                for name in published_names(shard.name, manifest.container).values():
-                    remove(dataset / name)
-        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
-            remove(dataset / name)
+        _remove_dataset(dataset, retired)
         for file in dataset.iterdir():
             if is_of_version(file.name):
                 remove(file)
         retired.unlink()
+
+    def _remove_half_published(self) -> None:
+        """Remove the files of another plan that was interrupted while it published or replaced a dataset."""
+        for ending in ("retired.json", MANIFEST_NAME):
+            for manifest in self.folder.glob(f"*.{ending}"):
+                dataset = self.target / manifest.name.removesuffix(f".{ending}")
+                if not (dataset / MANIFEST_NAME).exists():
+                    _remove_dataset(dataset, manifest)
 
     def _is_published(self, split: str, current: Path) -> bool:
         """Whether the manifest in place is the one that this conversion was about to publish."""
@@ -226,12 +228,16 @@ class Unfinished:
         """Publish all files of a split but its manifest, which waits in the state."""
         output = SplitOutput(self.plan, self.folder, split, results)
         index = output.merge_index()
+        manifest = output.manifest(index)
+        # First of all, for it names the files that another plan removes if this one is interrupted.
+        path = self.folder / f"{split}.{MANIFEST_NAME}"
+        write_durably(path, manifest.to_json().encode())
+        write_durably(self.folder / f"{split}.published", file_digest(path).encode())
         for shard in output.shards:
             files = shard_files(self.folder, shard.plan_number, self._container)
             for file, name in published_names(shard.name, self._container).items():
                 if files[file].exists():  # else an interrupted publication has moved it
                     move_durably(files[file], dataset / name)
-        manifest = output.manifest(index)
         contents = {
             SKIPPED_NAME: skipped_lines(output.skipped),
             SHA256_NAME: sha256_content(manifest),
@@ -243,9 +249,6 @@ class Unfinished:
             move_durably(staged, dataset / name)
         move_durably(index, dataset / INDEX_NAME)
         sync_folder(dataset)
-        path = self.folder / f"{split}.{MANIFEST_NAME}"
-        write_durably(path, manifest.to_json().encode())
-        write_durably(self.folder / f"{split}.published", file_digest(path).encode())
 
     def discard(self) -> None:
         """Give up the unfinished conversion."""
@@ -260,6 +263,18 @@ class Unfinished:
         # If this fails, the next conversion tries again.
         with suppress(OSError):
             remove(trash)
+
+
+def _remove_dataset(folder: Path, manifest_file: Path) -> None:
+    """Remove the files of a folder that a manifest names, and those beside them."""
+    with suppress(DatasetError):
+        manifest = Manifest.from_json(manifest_file.read_text(encoding="utf-8"))
+        # stoker index leaves shards where they lie: they belong to the user.
+        for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
+            for name in published_names(shard.name, manifest.container).values():
+                remove(folder / name)
+    for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
+        remove(folder / name)
 
 
 def _published_files(folder: Path, container: str) -> list[Path]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import DatasetError
+from stoker.formats.conversion import unfinished
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -178,6 +181,44 @@ def test_the_next_call_removes_the_state_of_a_call_interrupted_at_its_end(
     stoker.convert(photos, tmp_path / "out")
     assert not list((tmp_path / "out").glob(".stoker-*"))
     assert stoker.verify(tmp_path / "out").ok
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_another_conversion_leaves_nothing_of_one_interrupted_while_it_published(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: Any, replaced: bool
+) -> None:
+    def convert(folder: str, shards: int) -> None:
+        options = {"format": container, "val": "20%", "shards": shards}
+        stoker.convert(photos, tmp_path / folder, overwrite=True, **convert_options(options))
+
+    class Interrupted:
+        def __init__(self, function: Callable[..., None]) -> None:
+            self.function = function
+
+        def __call__(self, *args: Any) -> None:
+            nonlocal calls
+            calls -= 1
+            if calls == 0:
+                raise KeyboardInterrupt
+            self.function(*args)
+
+    convert("expected", 2)
+    for at in itertools.count(1):
+        if replaced:
+            convert("out", 5)
+        calls = at
+        with monkeypatch.context() as patch:
+            for name in ("move_durably", "remove"):
+                patch.setattr(unfinished, name, Interrupted(getattr(unfinished, name)))
+            with suppress(KeyboardInterrupt):
+                convert("out", 3)
+        if calls > 0:
+            break
+        convert("out", 2)
+        assert read_files(tmp_path / "out") == read_files(tmp_path / "expected"), f"interrupted at call {at}"
+        shutil.rmtree(tmp_path / "out")
+    assert at > 10
 
 
 def test_a_source_with_a_changed_mask_is_not_already_converted(photos: Path, tmp_path: Path) -> None:
