@@ -502,7 +502,7 @@ class Loader:
         Args:
             path: File to write, such as ``trace.json``.
             profiler: A ``torch.profiler.profile`` that has stopped when the block ends. The file then also
-                has its events, on the same clock, and names the stages ``stoker.read`` and so on: ``with
+                has its events, on the same clock, and the stages are in a process ``Stoker``: ``with
                 loader.trace("trace.json", profiler=profiler), profiler: ...``
 
         Raises:
@@ -510,11 +510,6 @@ class Loader:
         """
         from .execution.stats import traced
 
-        if profiler is not None and not hasattr(profiler, "export_chrome_trace"):
-            raise ConfigError(
-                f"profiler must be a torch.profiler.profile, found {type(profiler).__name__}",
-                hint="Give that of torch.profiler.profile(), or leave profiler out.",
-            )
         return traced(self._totals.worker, Path(path), profiler)
 
     # End

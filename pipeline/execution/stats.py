@@ -115,13 +115,15 @@ class Trace:
 
         Begin and end are rounded to nanoseconds, Perfetto's unit. So nested stages stay nested in Perfetto.
         """
-        process, clock, prefix = os.getpid(), time_ns() - round(perf_counter() * 1e9), ""
+        process: int | str = os.getpid()
+        clock, prefix = time_ns() - round(perf_counter() * 1e9), ""
         self._events.sort(key=lambda one: (one[3], -one[4]))
         if profile is None:
             first = clock + round(self._events[0][3] * 1e9) if self._events else 0
             profile = {"traceEvents": [], "displayTimeUnit": "ms", "baseTimeNanoseconds": first}
         else:
-            prefix = "stoker."
+            # PyTorch's clock and ours differ by microseconds, and Perfetto drops what overlaps in one thread.
+            process, prefix = "Stoker", "stoker."
         shift = clock - profile.get("baseTimeNanoseconds", 0)
         names = {thread: name for _, thread, name, _, _ in self._events}
         events: list[dict[str, Any]] = [
