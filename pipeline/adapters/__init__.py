@@ -17,7 +17,7 @@ module has these functions instead:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,6 +70,8 @@ class Adapter(Protocol):
     adapter holds no threads or files, so nothing closes it.
     """
 
+    library: Any = np
+    """Module of the framework, which has ``floor``, ``where`` and ``float32``."""
     copy_stream: Any = None
     """Stream of a GPU on which batches are put together, or None; see ``torch.CopyStream``."""
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
@@ -78,21 +80,52 @@ class Adapter(Protocol):
     def images(self, array: Any, dtype: str) -> Any:
         """A batch of images, without a copy where the framework allows it."""
 
+    def array(self, values: npt.NDArray[Any]) -> Any:
+        """An array of the same dtype on the device."""
+
     def column(self, values: npt.NDArray[Any] | list[str]) -> Any:
         """A column of numbers, (N, ...), of the same dtype; strings stay a list if the framework has none."""
+        return values if isinstance(values, list) else self.array(np.asarray(values))
 
     def ragged(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Any:
         """N arrays: the next ``counts[i]`` rows of ``values``, (M, ...), for each sample i."""
+        ends = np.cumsum(counts).tolist()
+        return [self.array(values[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
     def take(self, images: Any, index: npt.NDArray[np.int64]) -> Any:
         """The images at ``index``, (K,), as a new array; ``images`` is an array that :meth:`images` made."""
+
+    def cast(self, images: Any, dtype: Any) -> Any:
+        """The images with a dtype of the framework."""
+        return images.astype(dtype)
 
     def views(self, images: Any, count: int) -> Any:
         """The images as (count, N, ...), without a copy."""
         return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches; ``images`` is an array of :meth:`images` on a GPU."""
+        """The images, an array of :meth:`images` on a GPU, after MixUp or CutMix: few kernels for all."""
+        library, mixed, partners = self.library, images, self.take(images, params.partner)
+        if (params.share < 1).any():
+            share = self.array(params.share[:, None, None, None])
+            mixed = share * self.cast(images, library.float32)
+            mixed = mixed + (1 - share) * self.cast(partners, library.float32)
+            if "uint8" in str(images.dtype):
+                mixed = library.floor(mixed + 0.5)
+            mixed = self.cast(mixed, images.dtype)
+        if params.box[:, 2:].all(axis=1).any():
+            rows, columns = (self.array(inside) for inside in _inside_boxes(params, images.shape, layout))
+            mixed = library.where(rows & columns, partners, mixed)
+        return mixed
+
+
+def _inside_boxes(params: MixParams, shape: Sequence[int], layout: Layout) -> Iterator[npt.NDArray[np.bool_]]:
+    """The rows, then the columns, that the box of each image covers; both broadcast with the images."""
+    for side, axis in enumerate((2, 3) if layout == "NCHW" else (1, 2)):
+        first = params.box[:, side, None]
+        numbers = np.arange(shape[axis])
+        inside = (numbers >= first) & (numbers < first + params.box[:, side + 2, None])
+        yield inside.reshape(len(inside), *(-1 if other == axis else 1 for other in (1, 2, 3)))
 
 
 def framework_of(output: str) -> Framework:

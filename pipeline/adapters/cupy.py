@@ -12,11 +12,13 @@ from stoker.types import Layout
 
 from .. import adapters
 from ..engines.base import to_bfloat16
-from .numpy import mix_arrays, mix_copy, split
+from .numpy import mix_copy
 
 
 class Adapter(adapters.Adapter):
     """Makes CuPy arrays on ``device``, "cuda:N"; on CuPy's current GPU if it is None."""
+
+    library = cupy
 
     def __init__(self, device: str | None) -> None:
         _, _, number = (device or "").partition(":")
@@ -31,20 +33,18 @@ class Adapter(adapters.Adapter):
             # DALI writes to its memory again once the array is dropped, whatever still reads it.
             return _complete(to_bfloat16(shared) if dtype == "bfloat16" else shared.copy())
 
-    def column(self, values: Any) -> Any:
-        if isinstance(values, list):
-            return values
+    def array(self, values: Any) -> Any:
         with self._device:
             return _complete(cupy.asarray(values))
 
     def ragged(self, values: Any, counts: Any) -> Any:
-        return split(self.column(values), counts)
+        return cupy.split(self.array(values), np.cumsum(counts).tolist())[:-1]
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         """The images after MixUp or CutMix; bfloat16 is mixed on the host."""
         with self._device:
             if images.dtype != np.uint16:  # the bits of bfloat16
-                return _complete(mix_arrays(cupy, params, images, layout))
+                return _complete(super().mix(params, images, layout))
             return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 
     def take(self, images: Any, index: Any) -> Any:

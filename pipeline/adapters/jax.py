@@ -9,18 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stoker.augment.batch import MixParams
 from stoker.errors import ConfigError
-from stoker.types import Layout
 
 from .. import adapters
-from .numpy import mix_arrays, split
 
 Batch = TypeVar("Batch", bound=NamedTuple)
 
 
 class Adapter(adapters.Adapter):
     """Makes ``jax.Array``, on ``device`` if it is not None; "cuda:N" is number N of CUDA in this process."""
+
+    library = jnp
 
     def __init__(self, device: str | None) -> None:
         self._device = None
@@ -39,18 +38,9 @@ class Adapter(adapters.Adapter):
             images = jnp.array(images, copy=True).block_until_ready()
         return self._to_device(images)
 
-    def column(self, values: Any) -> Any:
-        """An array of the values, with 32 bits for 64 unless x64 is enabled; lists of strings stay lists."""
-        if isinstance(values, list):
-            return values
-        values = np.asarray(values)
+    def array(self, values: Any) -> Any:
+        """An array of the values, with 32 bits for 64 unless x64 is enabled."""
         return self._to_device(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
-
-    def ragged(self, values: Any, counts: Any) -> Any:
-        return [self.column(part) for part in split(values, counts)]
-
-    def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
-        return mix_arrays(jnp, params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         return jnp.take(images, jnp.asarray(index, dtype=jnp.int32), axis=0)

@@ -12,7 +12,7 @@ from stoker.errors import ConfigError
 from stoker.types import Layout
 
 from .. import adapters
-from .numpy import mix_copy, split
+from .numpy import mix_copy
 
 
 class Adapter(adapters.Adapter):
@@ -36,14 +36,8 @@ class Adapter(adapters.Adapter):
             images.wait_to_read()
         return images.astype(dtype, copy=False).as_in_context(self._context)
 
-    def column(self, values: Any) -> Any:
-        if isinstance(values, list):
-            return values
-        values = np.asarray(values)
+    def array(self, values: Any) -> Any:
         return mxnet.nd.array(values, ctx=self._context, dtype=values.dtype)
-
-    def ragged(self, values: Any, counts: Any) -> Any:
-        return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         mixed = mix_copy(params, images.asnumpy(), layout)

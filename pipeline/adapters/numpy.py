@@ -1,4 +1,4 @@
-"""NumPy: batches as the native engine makes them; and what the adapters of similar libraries share."""
+"""NumPy: batches as the native engine makes them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,8 @@ class Adapter(adapters.Adapter):
             return array
         return array.view(bfloat16)
 
-    def column(self, values: Any) -> Any:
-        return values if isinstance(values, list) else np.asarray(values)
-
-    def ragged(self, values: Any, counts: Any) -> Any:
-        return split(values, counts)
+    def array(self, values: Any) -> Any:
+        return values
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         return mix_in_place(params, images, layout)
@@ -68,7 +65,9 @@ def mix_in_place(params: MixParams, images: npt.NDArray[Any], layout: Layout) ->
             np.multiply(partner, 1 - share, out=scratch)
             images[i] *= share
             images[i] += scratch
-        box = partner_box(params, i, layout)
+        top, left, height, width = params.box[i].tolist()
+        box: tuple[slice, ...] = slice(top, top + height), slice(left, left + width)
+        box = (slice(None), *box) if layout == "NCHW" else box
         images[i][box] = partner[box]
     return images
 
@@ -78,48 +77,3 @@ def mix_copy(params: MixParams, images: npt.NDArray[Any], layout: Layout) -> npt
     if images.dtype.name != "bfloat16":
         return params.images(images, layout)
     return params.images(images.view(np.uint16), layout).view(images.dtype)
-
-
-def split(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
-    """N views: the next ``counts[i]`` rows of ``values``, (M, ...), for each sample i."""
-    ends = np.cumsum(counts).tolist()
-    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def partner_box(params: MixParams, i: int, layout: Layout) -> tuple[slice, ...]:
-    """Index of the box in the image of sample ``i`` that its partner's pixels replace."""
-    top, left, height, width = params.box[i].tolist()
-    rows, columns = slice(top, top + height), slice(left, left + width)
-    return (slice(None), rows, columns) if layout == "NCHW" else (rows, columns)
-
-
-def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
-    """The images after MixUp or CutMix, as :meth:`MixParams.images` makes them, in a few kernels for all."""
-    partners = images[xp.asarray(params.partner)]
-    mixed = images
-    if (params.share < 1).any():
-        share = xp.asarray(params.share)[:, None, None, None]
-        mixed = share * images.astype(np.float32) + (1 - share) * partners.astype(np.float32)
-        if images.dtype == np.uint8:
-            mixed = xp.clip(xp.floor(mixed + np.float32(0.5)), 0, 255)
-        mixed = mixed.astype(images.dtype)
-    if params.box[:, 2:].all(axis=1).any():
-        rows, columns = (xp.asarray(edges) for edges in box_edges(params))
-        height, width = images.shape[2:] if layout == "NCHW" else images.shape[1:3]
-        inside = _between(xp, rows, height)[:, :, None] & _between(xp, columns, width)[:, None, :]
-        mixed = xp.where(inside[:, None] if layout == "NCHW" else inside[..., None], partners, mixed)
-    return mixed
-
-
-def box_edges(params: MixParams) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """First row and the row after the last of each box, (N, 2) int32, and the same for columns."""
-    start = params.box[:, :2]
-    stop = start + params.box[:, 2:]
-    rows, columns = (np.stack((start[:, axis], stop[:, axis]), axis=1) for axis in (0, 1))
-    return rows, columns
-
-
-def _between(xp: Any, edges: Any, length: int) -> Any:
-    """(N, length) bool, True for the numbers from 0 that lie between two edges."""
-    numbers = xp.arange(length)[None]
-    return (numbers >= edges[:, :1]) & (numbers < edges[:, 1:])

@@ -16,7 +16,6 @@ from .. import adapters
 from ..execution.pipeline import ColumnSpec
 from ..loader import Loader
 from . import LoaderView
-from .numpy import box_edges
 
 _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""
@@ -24,6 +23,8 @@ _ALIGNMENT = 64
 
 class Adapter(adapters.Adapter):
     """Makes eager tensors, on ``device`` if it is not None; "cuda:0" is TensorFlow's "GPU:0"."""
+
+    library = tf
 
     def __init__(self, device: str | None) -> None:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
@@ -44,21 +45,26 @@ class Adapter(adapters.Adapter):
             tf.test.experimental.sync_devices()
         return self._to_device(images)
 
+    def array(self, values: Any) -> Any:
+        return self._to_device(tf.convert_to_tensor(values))
+
     def column(self, values: Any) -> Any:
-        if isinstance(values, list):
-            return self._to_device(tf.constant(values, tf.string))
-        return self._to_device(tf.convert_to_tensor(np.asarray(values)))
+        is_text = isinstance(values, list)
+        return self._to_device(tf.constant(values, tf.string)) if is_text else super().column(values)
 
     def ragged(self, values: Any, counts: Any) -> Any:
         """A ``tf.RaggedTensor``, (N, None, ...)."""
-        return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
+        return tf.RaggedTensor.from_row_lengths(self.array(values), self.array(counts), validate=False)
+
+    def cast(self, images: Any, dtype: Any) -> Any:
+        return tf.cast(images, dtype)
 
     def views(self, images: Any, count: int) -> Any:
         return tf.reshape(images, (count, -1, *images.shape[1:]))
 
     def mix(self, params: MixParams, images: Any, layout: Layout) -> Any:
         with tf.device(images.device):
-            return _mixed(params, images, layout)
+            return super().mix(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         return tf.gather(images, index)
@@ -68,24 +74,6 @@ class Adapter(adapters.Adapter):
             return tensor
         with tf.device(self._device):
             return tf.identity(tensor)
-
-
-def _mixed(params: MixParams, images: Any, layout: Layout) -> Any:
-    """The images after MixUp or CutMix, in a few kernels for all; see :func:`mix_arrays`."""
-    partners = tf.gather(images, params.partner)
-    mixed = images
-    if (params.share < 1).any():
-        share = tf.constant(params.share[:, None, None, None])
-        mixed = share * tf.cast(images, tf.float32) + (1 - share) * tf.cast(partners, tf.float32)
-        mixed = tf.cast(tf.floor(mixed + 0.5) if images.dtype == tf.uint8 else mixed, images.dtype)
-    if params.box[:, 2:].all(axis=1).any():
-        inside = []
-        for edges, axis in zip(box_edges(params), (2, 3) if layout == "NCHW" else (1, 2), strict=True):
-            numbers = tf.range(images.shape[axis])
-            inside.append((numbers >= edges[:, :1]) & (numbers < edges[:, 1:]))
-        mask = inside[0][:, :, None] & inside[1][:, None, :]
-        mixed = tf.where(mask[:, None] if layout == "NCHW" else mask[..., None], partners, mixed)
-    return mixed
 
 
 def tf_dataset(loader: Loader) -> Any:

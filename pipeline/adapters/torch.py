@@ -9,14 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from stoker.augment.batch import MixParams
 from stoker.errors import CheckpointError, ConfigError
-from stoker.types import Layout
 
 from .. import adapters
 from ..loader import Loader
 from . import LoaderView
-from .numpy import box_edges
 
 
 class CopyStream:
@@ -62,6 +59,8 @@ def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
 
 
 class Adapter(adapters.Adapter):
+    library = torch
+
     def __init__(self, device: str | None, *, pin_memory: bool = False) -> None:
         self._device = None if device in (None, "cpu") else torch.device(device)
         if pin_memory and not torch.cuda.is_available():
@@ -86,29 +85,17 @@ class Adapter(adapters.Adapter):
         torch.cuda.current_stream(tensor.device).synchronize()
         return self._to_device(images)
 
-    def column(self, values: Any) -> Any:
-        return (
-            values
-            if isinstance(values, list)
-            else self._to_device(torch.from_numpy(np.ascontiguousarray(values)))
-        )
+    def array(self, values: Any) -> torch.Tensor:
+        return self._to_device(torch.from_numpy(np.ascontiguousarray(values)))
 
     def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
-        return list(self.column(values).split(counts.tolist()))
-
-    def mix(self, params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-        partners = images[torch.from_numpy(params.partner).to(images.device)]
-        mixed = images
-        if (params.share < 1).any():
-            share = torch.from_numpy(params.share).to(images.device)[:, None, None, None]
-            mixed = share * images + (1 - share) * partners
-            mixed = (mixed if images.is_floating_point() else (mixed + 0.5).floor()).to(images.dtype)
-        if params.box[:, 2:].all(axis=1).any():
-            mixed = torch.where(_box_mask(params, images, layout), partners, mixed)
-        return mixed
+        return list(self.array(values).split(counts.tolist()))
 
     def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
         return images[torch.from_numpy(index).to(images.device)]
+
+    def cast(self, images: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return images.to(dtype)
 
     def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
         if self._pin and tensor.device.type == "cpu" and not tensor.is_pinned():
@@ -116,17 +103,6 @@ class Adapter(adapters.Adapter):
         if self._device is None or tensor.device == self._device:
             return tensor
         return tensor.to(self._device, non_blocking=True)
-
-
-def _box_mask(params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """Bool that broadcasts with ``images``, True in the box of each. One mask for all takes few kernels."""
-    inside = []
-    for edges, axis in zip(box_edges(params), (2, 3) if layout == "NCHW" else (1, 2), strict=True):
-        first, last = torch.from_numpy(edges).to(images.device).split(1, dim=1)
-        numbers = torch.arange(images.shape[axis], device=images.device)
-        inside.append((numbers >= first) & (numbers < last))
-    mask = inside[0][:, :, None] & inside[1][:, None, :]
-    return mask[:, None] if layout == "NCHW" else mask[..., None]
 
 
 class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional

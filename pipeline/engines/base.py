@@ -5,7 +5,8 @@ enter with ``submit`` and leave in the same order with ``collect``. In between t
 its own, so a loader keeps it busy by submitting batches before it collects the oldest one.
 
 A new engine is a class that fulfils :class:`Engine`, and a row of
-:data:`~stoker.pipeline.engines.registry.ENGINES`.
+:data:`~stoker.pipeline.engines.registry.ENGINES`. Engines read payloads with :func:`checked_payload`, and
+decode codecs that they do not decode themselves with :func:`decode`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from stoker._native import Column, Shards, crc32c
 from stoker.arguments import one_of
-from stoker.errors import ConfigError, DatasetError, StaleIndexError, StokerError
+from stoker.errors import ConfigError, DatasetError, ImageTooLargeError, StaleIndexError, StokerError
 from stoker.formats.dataset.index import NO_CHECKSUM, Samples
 from stoker.types import Color, DType, Layout, Size
 
@@ -202,11 +203,54 @@ def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bo
         raise DatasetError(f"a data file cannot be opened: {error}") from error
 
 
-def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
-    """Return whether the payload of sample ``i`` matches its checksum; True if the index has no checksum."""
-    if not shards.has_checksums(int(samples.shard[i])):
-        return True
-    return int(samples.crc[i]) in (NO_CHECKSUM, crc32c(payload))
+class PayloadError(ValueError):
+    """A payload that cannot be decoded; ``status`` is the status of its sample."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def decode(
+    data: Any, samples: Samples, i: int, *, max_pixels: int, color: Color = "rgb", reference: bool = False
+) -> npt.NDArray[Any]:
+    """Decode the payload of a sample, its EXIF orientation applied."""
+    # -> (H, W, 3) uint8
+    from stoker.formats.codecs.decode import (  # it loads Pillow, which the native engine seldom needs
+        PixelCountError,
+        decode_channels,
+        decode_for_reference,
+        decode_grey,
+        decode_rgb,
+    )
+
+    height, width = int(samples.height[i]), int(samples.width[i])
+    try:
+        codec = samples.codec[i]
+        if color == "gray":
+            return decode_grey(data, codec, height, width, max_pixels)
+        if color != "rgb":
+            return decode_channels(data, codec, height, width, max_pixels, alpha=color == "rgba")
+        decoder = decode_for_reference if reference else decode_rgb
+        return decoder(data, codec, height, width, max_pixels)
+    except ImageTooLargeError as error:
+        raise PayloadError(Status.TOO_LARGE, error.message) from error
+    except PixelCountError as error:
+        raise PayloadError(Status.SIZE_MISMATCH, str(error)) from error
+    except Exception as error:  # Pillow's parsers raise almost anything on damaged data
+        raise PayloadError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
+
+
+def checked_payload(shards: Shards, samples: Samples, i: int, *, verify: bool) -> Any:
+    """The payload of a sample, compared with its checksum if ``verify``."""
+    try:
+        data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+    except (ValueError, OSError, MemoryError) as error:
+        raise PayloadError(Status.READ_ERROR, str(error) or "no memory to read it") from error
+    checked = verify and shards.has_checksums(int(samples.shard[i]))
+    if checked and int(samples.crc[i]) not in (NO_CHECKSUM, crc32c(data)):
+        raise PayloadError(Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
+    return data
 
 
 def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any]]:

@@ -22,12 +22,23 @@ from stoker.augment.params import Erase, ImageParams
 from stoker.augment.resampling import Interpolation
 from stoker.augment.steps import BatchStep, Step, split_last_custom
 from stoker.errors import EngineError, StokerError
-from stoker.formats.codecs.codec import engine_decodes
+from stoker.formats.codecs.codec import CODECS, Codec, engine_decodes, is_native
 from stoker.formats.dataset.index import Samples
 from stoker.types import DType, Layout
 
-from .base import Engine, EngineSettings, ImageFormat, Result, Status, Work, open_shards, pack
-from .decoding import PayloadError, checked_payload, decode, describe_failure
+from .base import (
+    Engine,
+    EngineSettings,
+    ImageFormat,
+    PayloadError,
+    Result,
+    Status,
+    Work,
+    checked_payload,
+    decode,
+    open_shards,
+    pack,
+)
 
 Int64 = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
@@ -121,7 +132,8 @@ class NativeEngine:
         self._pool = _native.Pool(settings.num_threads, settings.cached_samples)
         self._python = ThreadPoolExecutor(settings.num_threads, "stoker-python")
         self._buffers = _native.BufferPool(_SPARE_BUFFERS)
-        self._memory = ImageMemory(settings.image_format, settings.allocate or self._buffers.array)
+        self._empty = settings.allocate or self._buffers.array
+        self._most: dict[int, int] = {}  # elements of the largest array so far, by image column
         self._step_memory = _native.BufferPool(2 * settings.num_threads)
         self._in_flight: deque[PendingBatch] = deque()
         self._closed = False
@@ -130,7 +142,8 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         self._buffers.keep_at_least(len(self._in_flight) + 1 + _SPARE_BUFFERS)
-        batch = PendingBatch(work, self._memory.arrays(work), np.empty(len(work.samples), np.uint8))
+        images = tuple(self._array(*numbered) for numbered in enumerate(work.columns))
+        batch = PendingBatch(work, images, np.empty(len(work.samples), np.uint8))
         by_pillow = np.flatnonzero(~_DECODES[work.samples.codec]).tolist()
         batch.waiting += len(by_pillow)
         for i in by_pillow:
@@ -170,6 +183,18 @@ class NativeEngine:
         self._in_flight.clear()
         self._shards.close()
 
+    def _array(self, column: int, params: ImageParams) -> npt.NDArray[Any]:
+        """The array of an image column, with undefined contents, in memory of the largest one so far."""
+        # The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than
+        # writing.
+        form = self._settings.image_format
+        shape = form.shape(params.image_count, params.size)
+        count = math.prod(shape)
+        self._most[column] = most = max(count, self._most.get(column, 0))
+        if count == most:
+            return self._empty(shape, form.numpy_dtype)
+        return self._empty((most,), form.numpy_dtype)[:count].reshape(shape)
+
     def _decode(self, batch: PendingBatch, i: int) -> None:
         samples, settings = batch.work.samples, self._settings
         try:
@@ -186,10 +211,21 @@ class NativeEngine:
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
             if i not in batch.failed:
-                failure, samples = (Status(int(batch.status[i])), job.reason(i)), batch.work.samples
-                batch.failed[i] = describe_failure(
-                    failure, self._shards, samples, i, self._settings.max_pixels
-                )
+                batch.failed[i] = Status(int(batch.status[i])), job.reason(i)
+                self._ask_pillow(batch, i)
+
+    def _ask_pillow(self, batch: PendingBatch, i: int) -> None:
+        """Record what Pillow says of a damaged sample, if it cannot decode the sample, either."""
+        samples = batch.work.samples
+        codec, (status, _) = int(samples.codec[i]), batch.failed[i]
+        if status not in (Status.NOT_DECODABLE, Status.TRUNCATED) or not is_native(codec):
+            return
+        if not CODECS[Codec(codec)].strict:
+            try:
+                data = checked_payload(self._shards, samples, i, verify=False)
+                decode(data, samples, i, max_pixels=self._settings.max_pixels, reference=True)
+            except PayloadError as error:
+                batch.failed[i] = error.status, str(error)
 
     def _count_ready(self, batch: PendingBatch) -> None:
         """Count down what the batch waits for, and start the batch when nothing is left."""
@@ -205,7 +241,7 @@ class NativeEngine:
 
     def _start(self, batch: PendingBatch) -> None:
         """Start a batch: on the threads of C++, or of Python if C++ calls custom steps."""
-        columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
+        columns, steps = zip(*map(_split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
         n, share = len(batch.status), 1
         for params, custom, packed in zip(columns, steps, images, strict=True):
@@ -267,33 +303,7 @@ class PendingBatch:
             array[i :: len(self.work.samples)] = 0
 
 
-class ImageMemory:
-    """Makes the arrays of batches, each as large as the largest so far of its image column.
-
-    The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
-    """
-
-    def __init__(
-        self, image_format: ImageFormat, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]
-    ) -> None:
-        self._image_format = image_format
-        self._empty = empty
-        self._most: dict[int, int] = {}
-
-    def arrays(self, work: Work) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays of a batch, C-contiguous, with undefined contents."""
-        shapes = [self._image_format.shape(params.image_count, params.size) for params in work.columns]
-        return tuple(self._array(column, shape) for column, shape in enumerate(shapes))
-
-    def _array(self, column: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        count, dtype = math.prod(shape), self._image_format.numpy_dtype
-        self._most[column] = most = max(count, self._most.get(column, 0))
-        if count == most:
-            return self._empty(shape, dtype)
-        return self._empty((most,), dtype)[:count].reshape(shape)
-
-
-def split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
+def _split_custom(params: ImageParams) -> tuple[ImageParams, tuple[Step, ...]]:
     """Split the parameters of a column into what C++ executes, and the custom steps at its end that apply."""
     steps, custom = split_last_custom(params.steps or ())
     return replace(params, steps=steps or None), tuple(step for step in custom if step.where.any())

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from stoker.arguments import one_of
 from stoker.errors import ConfigError
 from stoker.formats.threads import available_cores
 
@@ -28,27 +29,15 @@ from .base import Engine, EngineSettings
 @dataclass(frozen=True)
 class EngineRow:
     module: str  # Its module in this folder, imported at the first use
-    # Batches in flight that keep the engine busy, from its threads and the samples of a batch
-    depth: Callable[[int, int], int]
-    runs_last_custom_steps: bool = (
-        False  # Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python
-    )
-
-
-def _two_samples_a_thread(threads: int, batch_size: int) -> int:
-    """Batches of two samples a thread, from two."""
-    return max(2, -(-2 * threads // batch_size))
-
-
-def _four_batches(threads: int, batch_size: int) -> int:
-    """Four: with two, DALI's threads idle a twelfth of the time, as an operator waits for its last sample."""
-    return 4
+    depth: int | None = None  # Batches in flight that keep it busy; None for two samples a thread
+    runs_last_custom_steps: bool = False  # Whether it also runs ``ImagePlan.last_custom_steps``, in Python
 
 
 ENGINES = {
-    "native": EngineRow("native", _two_samples_a_thread, runs_last_custom_steps=True),
-    "dali": EngineRow("dali.engine", _four_batches),
-    "reference": EngineRow("reference", _two_samples_a_thread),
+    "native": EngineRow("native", runs_last_custom_steps=True),
+    # With two batches DALI's threads idle a twelfth of the time, as an operator waits for its last sample.
+    "dali": EngineRow("dali.engine", depth=4),
+    "reference": EngineRow("reference"),
 }
 """All engines, by the values of the loader's argument ``engine``."""
 
@@ -80,7 +69,6 @@ def plan_execution(
     prefetch: int,
 ) -> ExecutionPlan:
     """Decide what a loader of images runs on, without making it."""
-    # The engine holds as many batches as keep its threads busy, at most ``prefetch``.
     if engine == "dali" and device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
     name, engine_device = choose_engine(
@@ -93,8 +81,8 @@ def plan_execution(
         copies_from_pinned=copies_from_pinned,
     )
     threads = num_threads or max(1, machine.cores // ranks.local_world_size)
-    depth = min(prefetch, ENGINES[name].depth(threads, batch_size))
-    return ExecutionPlan(name, engine_device, placement, threads, depth)
+    depth = ENGINES[name].depth or max(2, -(-2 * threads // batch_size))
+    return ExecutionPlan(name, engine_device, placement, threads, min(prefetch, depth))
 
 
 def choose_engine(
@@ -110,9 +98,7 @@ def choose_engine(
     # "native" and "reference" run on the CPU. "dali" runs on ``device``, else on this rank's GPU, else on the
     # CPU. "auto" is the first of these that executes what the transforms need: "dali", if ``device`` is a GPU
     # and DALI is installed; "native"; "reference".
-    if engine not in ("auto", *ENGINES):
-        known = "', '".join(("auto", *ENGINES))
-        raise ConfigError(f"engine must be one of '{known}', found {engine!r}")
+    one_of("engine", engine, ("auto", *ENGINES))
     wanted = numbered_device(device, machine, local_rank)
     if engine == "auto":
         with_dali = machine.has_dali and wanted not in (None, "cpu")
@@ -128,8 +114,7 @@ def choose_engine(
 def make_engine(name: str, settings: EngineSettings) -> Engine:
     """Make the engine ``name``; the caller closes it."""
     other_channels = name == "native" and settings.image_format.is_deep
-    module = _import("native_channels") if other_channels else _import(ENGINES[name].module)
-    engine: Engine = module.make_engine(settings)
+    engine: Engine = _import("native_channels" if other_channels else name).make_engine(settings)
     return engine
 
 
@@ -163,11 +148,12 @@ def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] 
 
 
 def _missing(engine: str, needs: frozenset[str], last_custom: frozenset[str]) -> frozenset[str]:
-    known: frozenset[str] = needs if engine == "reference" else _import(ENGINES[engine].module).EXECUTES
+    known: frozenset[str] = needs if engine == "reference" else _import(engine).EXECUTES
     return needs - known - (last_custom if ENGINES[engine].runs_last_custom_steps else frozenset())
 
 
-def _import(module: str) -> Any:
+def _import(name: str) -> Any:
+    module = ENGINES[name].module if name in ENGINES else name
     return importlib.import_module(f"stoker.pipeline.engines.{module}")
 
 

@@ -18,8 +18,7 @@ from stoker.augment.resampling import Interpolation
 from stoker.formats.codecs.codec import engine_decodes
 from stoker.formats.dataset.index import Samples
 
-from ..base import EngineSettings, Status, open_shards, pack
-from ..decoding import PayloadError, decode
+from ..base import EngineSettings, PayloadError, Status, decode, open_shards, pack
 from .steps import StepSignature, inputs_of, signatures_of
 
 

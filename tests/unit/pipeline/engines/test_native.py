@@ -51,7 +51,7 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines import native as engine
 from stoker.pipeline.engines import native as native_steps
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
-from stoker.pipeline.engines.native import ByteRanges, ImageMemory, NativeEngine, needed_bytes
+from stoker.pipeline.engines.native import ByteRanges, NativeEngine, needed_bytes
 
 
 @dataclass(frozen=True)
@@ -311,33 +311,26 @@ def test_an_error_in_a_step_of_batches_names_step_and_sample(thumbnails: Path, e
     assert refused.value.key == "k0"
 
 
-@dataclass(frozen=True)
-class Params:
-    image_count: int
-    size: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class ShapedWork:
-    columns: tuple[Params, ...]
-
-
-def test_a_smaller_batch_takes_the_memory_of_the_largest_so_far() -> None:
+def test_a_smaller_batch_takes_the_memory_of_the_largest_so_far(thumbnails: Path) -> None:
     asked: list[int] = []
 
     def empty(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
         asked.append(math.prod(shape))
         return np.empty(shape, dtype)
 
-    memory = ImageMemory(ImageFormat("float32"), empty)
-    shapes = []
-    for size in ((4, 6), (8, 8), (2, 3), (8, 8)):
-        images, others = memory.arrays(ShapedWork((Params(2, size), Params(1, (5, 5)))))  # type: ignore[arg-type]  # stand-in
-        assert images.flags.c_contiguous
-        assert others.shape == (1, 3, 5, 5)
-        shapes.append(images.shape)
-    assert shapes == [(2, 3, 4, 6), (2, 3, 8, 8), (2, 3, 2, 3), (2, 3, 8, 8)]
-    assert asked[::2] == [144, 384, 384, 384]
+    opened = open_dataset(thumbnails)
+    samples = opened.samples(np.arange(2))
+    with closing(NativeEngine(settings_of(opened, allocate=empty))) as engine:
+        for side in (4, 8, 2, 8):
+            first, second = (
+                compile_image([Resize(size)]).draw(samples.height, samples.width, samples.row, 0, 0)
+                for size in ((side, 6), (5, 5))
+            )
+            engine.submit(Work(samples, first, (second,)))
+            result = engine.collect()
+            assert result.images.flags.c_contiguous
+            assert [images.shape for images in result.columns] == [(2, 3, side, 6), (2, 3, 5, 5)]
+    assert asked == [2 * 3 * 24, 150, 2 * 3 * 48, 150, 2 * 3 * 48, 150, 2 * 3 * 48, 150]
 
 
 @pytest.fixture
