@@ -1,7 +1,7 @@
 """The command line ``stoker``: the table of its commands, each of which is imported when it runs.
 
-A command is the function of its name in the file of its name. It reads its options, calls the library and
-prints the result.
+A command is the function of its name in the file of its name, or the file in :data:`_FILES`. It reads its
+options, calls the library and prints the result.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ COMMANDS = {
 }
 """The first sentence of each command, which ``stoker --help`` shows without importing the command."""
 
+_FILES = dict.fromkeys(("append", "merge", "remove"), "changes")
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 def load_command(name: str) -> Any:
     """Import a command, and return it as Click runs it."""
     function_name = name.replace("-", "_")
-    function = getattr(importlib.import_module(f".{function_name}", __package__), function_name)
+    module = importlib.import_module(f".{_FILES.get(name, function_name)}", __package__)
+    function = getattr(module, function_name)
     # "\b" keeps Click from joining the lines of the examples.
     text = cleandoc(function.__doc__).replace("Examples:\n", "\b\nExamples:\n")
     command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_SETTINGS)

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +18,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -62,11 +63,11 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
-def table(*titles: str) -> Table:
+def table(*titles: str, title: str | None = None) -> Table:
     """Return an empty table whose first column is text and whose others are numbers."""
-    empty = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for number, title in enumerate(titles):
-        empty.add_column(title, justify="left" if number == 0 else "right", overflow="fold")
+    empty = Table(box=SIMPLE_HEAD, pad_edge=False, title=title)
+    for number, column in enumerate(titles):
+        empty.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
     return empty
 
 
@@ -128,86 +129,52 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of (done, total) that shows the progress of a long task on standard error.
+def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callable[..., None]]:
+    """Yield a function of (done, total, ...) that shows the progress of a long task on standard error.
 
     A terminal gets a bar with the rate and the remaining time, a file or log a line every ten seconds.
-
-    Args:
-        title: Name of the task, such as "converting".
-        unit: Noun of the units that ``done`` and ``total`` count, in the plural.
-        resumes: Whether the same command continues a stopped task. A message after Ctrl-C then says so.
+    ``unit`` is the noun of what is counted, in the plural. With ``resumes``, a message after Ctrl-C says that
+    the same command continues.
     """
+    started: tuple[int, float] | None = None  # units that an earlier, stopped run did; this run's begin
+    printed = monotonic()
+
+    def show(done: int, total: int, *_: object) -> None:
+        nonlocal started, printed
+        now = monotonic()
+        if started is None and total:
+            started = (done, now)
+        before, began = started or (done, now)
+        pace = (done - before) / (now - began) if now > began else 0.0
+        rate = f"{pace:,.0f} {unit}/s" if pace else ""
+        if bar is not None:
+            bar.update(TaskID(0), completed=done, total=total or None, rate=rate)
+        elif now - printed >= _SECONDS_BETWEEN_LINES:
+            printed = now
+            left = f", {rate}, {(total - done) / pace:,.0f} s left" if pace else ""
+            share = done / max(total, 1)
+            line = f"{title}: {done:,} of {total:,} ({share:.0%}){left}"
+            print(line, file=sys.stderr, flush=True)
+
     try:
-        with _shown(title, unit) as show:
+        with _bar(title) if is_terminal(sys.stderr) else nullcontext() as bar:
             yield show
     except KeyboardInterrupt:
         error_console().print("stopped" + ("; the same command continues from here" if resumes else ""))
         raise
 
 
-@contextmanager
-def _shown(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    if is_terminal(sys.stderr):
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        ) as bar:
-            task = bar.add_task(title, total=None, rate="")
-            pace = _Pace()
-
-            def show(done: int, total: int) -> None:
-                rate = _rate(pace.per_second(done, total), unit)
-                bar.update(task, completed=done, total=total or None, rate=rate)
-
-            yield show
-    else:
-        yield _Lines(title, unit)
-
-
-class _Pace:
-    """The rate of this run's work; units that an earlier, stopped run did are not counted."""
-
-    def __init__(self) -> None:
-        self._first: tuple[int, float] | None = None
-
-    def per_second(self, done: int, total: int) -> float:
-        """Return units per second since the first call with a total; 0 until then."""
-        now = monotonic()
-        if self._first is None:
-            self._first = (done, now) if total else None
-            return 0.0
-        before, began = self._first
-        return (done - before) / (now - began) if now > began else 0.0
-
-
-def _rate(per_second: float, unit: str) -> str:
-    return f"{per_second:,.0f} {unit}/s" if per_second else ""
-
-
-class _Lines:
-    """Progress in a log: a line every ten seconds."""
-
-    def __init__(self, title: str, unit: str) -> None:
-        self._title = title
-        self._unit = unit
-        self._pace = _Pace()
-        self._printed = monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        pace = self._pace.per_second(done, total)
-        now = monotonic()
-        if now - self._printed < _SECONDS_BETWEEN_LINES:
-            return
-        self._printed = now
-        parts = [f"{done:,} of {total:,} ({done / max(total, 1):.0%})"]
-        if pace:
-            parts += [_rate(pace, self._unit), f"{(total - done) / pace:,.0f} s left"]
-        print(f"{self._title}: {', '.join(parts)}", file=sys.stderr, flush=True)
+def _bar(title: str) -> Progress:
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.add_task(title, total=None, rate="")
+    return bar

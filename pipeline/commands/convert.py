@@ -60,9 +60,7 @@ def convert(
         options["fields"] = {part: name for name, part in columns.items()}
     arguments = gather_options(ConvertArguments, options)
     with progress("converting", "images", resumes=True) as show:
-        summary = run(
-            source, target, progress=lambda done, total, _bytes, _stage: show(done, total), **arguments
-        )
+        summary = run(source, target, progress=show, **arguments)
     print_summary(summary, "image")
     _warn_of_splits(next(iter(summary.datasets.values())))
 

@@ -53,12 +53,7 @@ def convert_text(
         progress("converting", "samples", resumes="-" not in sources) as show,
     ):
         files = [_standard_input(Path(scratch)) if source == "-" else source for source in sources]
-        summary = run(
-            files[0] if len(files) == 1 else files,
-            target,
-            progress=lambda done, total, _bytes, _stage: show(done, total),
-            **arguments,
-        )
+        summary = run(files[0] if len(files) == 1 else files, target, progress=show, **arguments)
     print_summary(summary, "sample")
 
 

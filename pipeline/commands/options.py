@@ -153,11 +153,6 @@ def _parameter(name: str, hint: Any, item: Field[Any], said: Declaration) -> ins
     )
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Return the names in a list with commas between them, or None for None."""
-    return None if text is None else [name.strip() for name in text.split(",")]
-
-
 def parse_columns(options: list[str] | None) -> dict[str, str] | None:
     """Return the parts of records by the names of their columns, from options such as ``caption=txt``."""
     if options is None:

@@ -8,7 +8,6 @@ from helpers.command_line import run
 from helpers.datasets import WORDS
 
 import stoker
-from stoker.pipeline.commands.buckets import compare_lengths
 from stoker.pipeline.text.token_reader import text_lengths
 
 
@@ -50,9 +49,9 @@ def test_buckets_compares_methods_and_writes_both_files(tmp_path: Path, pairs: l
 
 def test_buckets_of_two_fields_have_two_lengths(tmp_path: Path, pairs: list[Path]) -> None:
     stoker.convert_text(pairs, tmp_path / "d", parallel=True, tokenizer=WORDS)
-    lengths = text_lengths(stoker.open(tmp_path / "d"))
-    reports = compare_lengths(lengths, batch_size=10, buckets=4)
-    assert len(reports["optimal"].buckets[0].length) == 2
+    run("buckets", tmp_path / "d", "--buckets", 4, "--json", tmp_path / "b.json")
+    reports = json.loads((tmp_path / "b.json").read_text())
+    assert len(reports["optimal"]["buckets"][0]["length"]) == 2
     assert text_lengths(stoker.open(tmp_path / "d"), ["de"]).max() == 7
 
 

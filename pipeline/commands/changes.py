@@ -1,4 +1,4 @@
-"""The command ``stoker append``, which adds samples to a dataset."""
+"""The commands ``stoker append``, ``merge`` and ``remove``, which make other versions of datasets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from stoker.formats.changes.append import append as run
 from stoker.formats.conversion.options import ConvertArguments
 from stoker.formats.dataset.versions import ChangeSummary
 from stoker.formats.options import gather_options
@@ -46,6 +45,8 @@ def append(
       stoker append shards/text more.jsonl
       stoker append shards/coco new.json --images new
     """
+    from stoker.formats.changes.append import append as run
+
     if columns := parse_columns(column):
         options["fields"] = {part: name for name, part in columns.items()}
     parallel = options.pop("parallel", False)
@@ -54,13 +55,61 @@ def append(
             dataset,
             sources[0] if len(sources) == 1 else sources,
             parallel=parallel,
-            progress=lambda done, total, _bytes, _stage: show(done, total),
+            progress=show,
             **gather_options(ConvertArguments, options),
         )
-    print_change(summary)
+    _print_change(summary)
 
 
-def print_change(summary: ChangeSummary) -> None:
+def merge(
+    datasets: Annotated[
+        list[str], typer.Argument(help="Folders of two or more datasets; FOLDER@3 is version 3 of one.")
+    ],
+    into: Annotated[str, typer.Option(help="Folder of the new dataset.")],
+    copy: Annotated[
+        bool,
+        typer.Option(
+            "--copy", help="Copy shards that cannot be linked, instead of referring to their paths."
+        ),
+    ] = False,
+) -> None:
+    """Make one dataset of the samples of several datasets, without copying their shards.
+
+    Classes are joined by their names. The new dataset has hard links to the shards, so it stays complete when
+    the other datasets are changed or removed. On another file system it refers to the shards by their paths.
+
+    Examples:
+      stoker merge shards/2025 shards/2026 --into shards/all
+    """
+    from stoker.formats.changes.merge import merge as run
+
+    _print_change(run(datasets, into, copy=copy))
+
+
+def remove(
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    keys: Annotated[
+        str | None,
+        typer.Option(help="File with a key on each line."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Condition on the columns of the index, such as 'width < 64'.")
+    ] = None,
+) -> None:
+    """Leave samples out of a dataset: its next version.
+
+    Shards and earlier versions stay as they are, so version 1 still has all samples.
+
+    Examples:
+      stoker remove shards/train --where "width < 64 or height < 64"
+      stoker remove shards/val --keys keys.txt
+    """
+    from stoker.formats.changes.remove import remove as run
+
+    _print_change(run(dataset, keys=keys, where=where))
+
+
+def _print_change(summary: ChangeSummary) -> None:
     """Print what a change of a dataset did."""
     print_skipped(summary.skipped)
     samples = count(summary.samples, "sample")
