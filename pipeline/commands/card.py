@@ -1,10 +1,10 @@
-"""Charts of a dataset card: histograms as inline SVG, and bars; colours follow the style of the page."""
+"""The card of a dataset of images: one HTML page, with histograms as inline SVG and bars."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from stoker.formats.pixel_statistics import pixel_statistics
 
 from ..preview.page import html_page, html_rows, spread_positions
 from ..preview.preview import samples_page
-from .summary import class_labels, summary_rows
+from .summary import class_counts, summary_rows, version_rows
 
 _WIDTH, _HEIGHT, _FOOT = 340, 120, 18  # pixels of the page
 _BINS = 30
@@ -77,13 +77,13 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def bar_chart(names: Sequence[str], counts: Sequence[int]) -> str:
-    """Return a row for each name, with a bar as long as its count, as an HTML table."""
-    most = max([*counts, 1])
+def _bar_chart(counts: Mapping[str, int]) -> str:
+    """A row for each name, with a bar as long as its count, as an HTML table."""
+    most = max([*counts.values(), 1])
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td><i style="width:{100 * count / most:.2f}%"></i></td>'
         f"<td>{count:,}</td></tr>"
-        for name, count in zip(names, counts, strict=True)
+        for name, count in counts.items()
     )
     return f'<table class="bars">{rows}</table>'
 
@@ -133,14 +133,12 @@ def write_card(
     if dataset.manifest.sample_type != "image" or not len(dataset):
         raise ConfigError("a card shows images, and this dataset holds none", path=dataset.path)
     title = dataset.path.resolve().name
+    summary = [(name, value) for name, value in summary_rows(dataset) if name != "columns"]
     sections = [
-        (
-            "",
-            _table([(name, value) for name, value in summary_rows(dataset) if name != "columns"], "summary"),
-        ),
+        ("", _table(summary, "summary")),
         *_classes(dataset),
         ("Sizes", _sizes(dataset)),
-        ("Samples", _samples(dataset)),
+        ("Samples", html_rows(samples_page(dataset, spread_positions(len(dataset), _IMAGES, None), _CELL))),
         ("Channels", _channels(dataset, num_threads, progress)),
         *_skipped(dataset),
         *_versions(dataset),
@@ -163,17 +161,15 @@ def _table(rows: Iterable[Sequence[str]], kind: str = "") -> str:
 
 def _classes(dataset: Dataset) -> list[tuple[str, str]]:
     """The classes in the order of their labels; of very many classes, those with the most samples."""
-    labels, what = class_labels(dataset)
-    if not dataset.num_classes or not len(labels):
+    counts, what = class_counts(dataset)
+    if not any(counts):
         return []
-    counts = np.bincount(labels, minlength=dataset.num_classes)
-    shown = np.arange(dataset.num_classes)
-    note = ""
-    if len(shown) > _CLASSES:
-        shown = np.argsort(-counts, kind="stable")[:_CLASSES]
-        rest = int(counts.sum() - counts[shown].sum())
-        note = f"<p>The {_CLASSES} largest; {dataset.num_classes - _CLASSES:,} more have {rest:,} {what}.</p>"
-    chart = bar_chart([dataset.classes[i] for i in shown.tolist()], counts[shown].tolist())
+    shown, note = list(range(len(counts))), ""
+    if len(counts) > _CLASSES:
+        shown = sorted(shown, key=lambda label: -counts[label])[:_CLASSES]
+        rest = sum(counts) - sum(counts[label] for label in shown)
+        note = f"<p>The {_CLASSES} largest; {len(counts) - _CLASSES:,} more have {rest:,} {what}.</p>"
+    chart = _bar_chart({dataset.classes[label]: counts[label] for label in shown})
     return [(f"Classes: {dataset.num_classes:,}, {what} of each", chart + note)]
 
 
@@ -186,10 +182,6 @@ def _sizes(dataset: Dataset) -> str:
         histogram(dataset.column("length"), "Bytes of an image"),
     ]
     return f'<div class="charts">{"".join(charts)}</div>'
-
-
-def _samples(dataset: Dataset) -> str:
-    return html_rows(samples_page(dataset, spread_positions(len(dataset), _IMAGES, None), _CELL))
 
 
 def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
@@ -225,10 +217,4 @@ def _skipped(dataset: Dataset) -> list[tuple[str, str]]:
 
 def _versions(dataset: Dataset) -> list[tuple[str, str]]:
     versions = read_versions(dataset.path)
-    if len(versions) < 2:
-        return []
-    rows: list[tuple[str, ...]] = [("version", "change", "time", "samples", "added", "left out")]
-    for one in versions:
-        numbers = (f"{number:,}" for number in (one.samples, one.added, one.removed))
-        rows.append((str(one.version), one.change, one.time or "not known", *numbers))
-    return [("Versions", _table(rows))]
+    return [("Versions", _table(version_rows(versions)))] if len(versions) > 1 else []

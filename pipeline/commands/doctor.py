@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stoker import __version__, _native
 from stoker.errors import install_hint
@@ -15,20 +15,6 @@ from stoker.formats.threads import available_cores
 from ..engines.registry import choose_engine, this_machine
 from ..execution.ranks import find_process
 from .console import out, print_rows
-
-
-def doctor() -> None:
-    """Show what is installed and which engine a loader uses.
-
-    Examples:
-      stoker doctor
-    """
-    findings = examine()
-    print_rows([(finding.subject, finding.state) for finding in findings])
-    for finding in findings:
-        if finding.advice:
-            out.print(f"{finding.subject}: {finding.advice}", style="yellow")
-
 
 _PACKAGES = (
     "torch",
@@ -42,8 +28,7 @@ _PACKAGES = (
 _FOREIGN_PACKAGE = "nvidia-dali"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the report."""
 
     subject: str  # Name of the package or the resource
@@ -51,10 +36,14 @@ class Finding:
     advice: str = ""  # What the user can do about it; empty where nothing needs doing
 
 
-def examine() -> list[Finding]:
-    """Return a finding for everything that decides how fast a loader runs on this machine."""
+def doctor() -> None:
+    """Show what is installed and which engine a loader uses.
+
+    Examples:
+      stoker doctor
+    """
     ranks = find_process()
-    return [
+    findings = [
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         *_decoders(),
         Finding("cores", f"{available_cores()} that this process may use"),
@@ -63,6 +52,10 @@ def examine() -> list[Finding]:
         *_packages(),
         _engine(ranks.local_rank),
     ]
+    print_rows([(finding.subject, finding.state) for finding in findings])
+    for finding in findings:
+        if finding.advice:
+            out.print(f"{finding.subject}: {finding.advice}", style="yellow")
 
 
 def _decoders() -> list[Finding]:
@@ -71,18 +64,17 @@ def _decoders() -> list[Finding]:
     jpeg = libraries["JPEG"]
     if _native.jpeg_decoder() == "stoker":
         jpeg = f"Stoker's for baseline images, {jpeg} for others"
-    webp = Finding(
-        "WebP decoder",
+    webp = (
         "Pillow",
         "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source.",
     )
     if is_native(Codec.WEBP):
-        webp = Finding("WebP decoder", f"{libraries['WebP']}, in the native engine")
+        webp = (f"{libraries['WebP']}, in the native engine", "")
     return [
         Finding("native engine", f"built, uses {level}", slow),
         Finding("JPEG decoder", jpeg),
         Finding("PNG decoder", f"Stoker's, with {libraries['PNG']}"),
-        webp,
+        Finding("WebP decoder", *webp),
     ]
 
 

@@ -91,12 +91,23 @@ def index(
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
-    from stoker.formats.in_place.images import is_image_source
+    from stoker.formats.in_place.images import index_images, is_image_source
     from stoker.formats.in_place.shards import index as run
     from stoker.formats.sources.classes import parse_class_names
 
+    class_names = None if classes is None else parse_class_names(classes)
     if unlabelled or (container == "auto" and len(shards) == 1 and is_image_source(shards[0])):
-        _index_images(shards, into, classes, unlabelled)
+        if len(shards) > 1:
+            raise ConfigError(
+                f"{len(shards)} sources of images are given, and stoker index takes one folder or list",
+                hint="run it once for each",
+            )
+        with progress("reading headers", "images") as show:
+            manifest = index_images(
+                shards[0], into, classes=class_names, unlabelled=unlabelled, progress=show
+            )
+        print_skipped(manifest.skipped)
+        out.print(f"{count(manifest.index.rows, 'image')} in place: {into}")
         return
     columns = parse_columns(column)
     names: dict[str, Any] = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
@@ -108,7 +119,7 @@ def index(
             into,
             container=container,
             names={name: value for name, value in names.items() if value is not None},
-            classes=None if classes is None else parse_class_names(classes),
+            classes=class_names,
             checksums=checksums,
             progress=show,
         )
@@ -120,25 +131,3 @@ def index(
         if name not in manifest.columns:
             out.print(f"no column {name}: no record has a value for it", style="yellow")
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")
-
-
-def _index_images(sources: list[str], into: str, classes: str | None, unlabelled: bool) -> None:
-    """Index a folder or a list of images, and print what was found."""
-    from stoker.formats.in_place.images import index_images
-    from stoker.formats.sources.classes import parse_class_names
-
-    if len(sources) > 1:
-        raise ConfigError(
-            f"{len(sources)} sources of images are given, and stoker index takes one folder or list",
-            hint="run it once for each",
-        )
-    with progress("reading headers", "images") as show:
-        manifest = index_images(
-            sources[0],
-            into,
-            classes=None if classes is None else parse_class_names(classes),
-            unlabelled=unlabelled,
-            progress=show,
-        )
-    print_skipped(manifest.skipped)
-    out.print(f"{count(manifest.index.rows, 'image')} in place: {into}")

@@ -21,7 +21,7 @@ from stoker.formats.pixel_statistics import (
 
 from .card import write_card
 from .console import human_bytes, out, print_json, print_rows, progress
-from .conversion_gain import Gain, measure_gain
+from .conversion_gain import measure_gain
 from .options import Dataset, JsonOutput, Threads
 from .summary import class_table, dataset_json, gain_table, summary_rows, version_table
 
@@ -67,7 +67,10 @@ def info(
     """
     opened = open_dataset(dataset)
     if card is not None:
-        _write_card(opened, card, threads, quiet=as_json)
+        with progress("decoding", "images") as show:
+            write_card(opened, card, num_threads=threads, progress=show)
+        if not as_json:
+            out.print(f"{card}: {human_bytes(card.stat().st_size)}")
     known = read_versions(opened.path) if versions else []
     if versions and not as_json:
         out.print(version_table(known))
@@ -76,7 +79,9 @@ def info(
         print_rows(summary_rows(opened))
         if opened.num_classes:
             out.print(class_table(opened))
-    gains = _gains(opened)
+    # For images that are read in place, what a conversion would gain.
+    in_place = find_container(opened.manifest.container).payload_files is not None
+    gains = measure_gain(opened) if in_place and len(opened) else []
     if gains and not as_json:
         out.print(gain_table(gains))
     statistics = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
@@ -86,30 +91,7 @@ def info(
         more |= {"conversion": [asdict(gain) for gain in gains]} if gains else {}
         print_json({**dataset_json(opened), **more})
     elif statistics is not None:
-        mean, std = (
-            tuple(round(value, 4) for value in values) for values in (statistics.mean, statistics.std)
-        )
-        out.print(f"Normalize(mean={mean}, std={std})")
-        if mean_image is not None:
-            out.print(
-                f"mean image, {statistics.mean_image.shape[0]}x{statistics.mean_image.shape[1]}: {mean_image}"
-            )
-
-
-def _write_card(opened: StokerDataset, card: Path, threads: int | None, *, quiet: bool) -> None:
-    """Write the card of a dataset, and print its size."""
-    with progress("decoding", "images") as show:
-        write_card(opened, card, num_threads=threads, progress=show)
-    if not quiet:
-        out.print(f"{card}: {human_bytes(card.stat().st_size)}")
-
-
-def _gains(opened: StokerDataset) -> list[Gain]:
-    """Return what a conversion would gain for images that are read in place; nothing for others."""
-    if find_container(opened.manifest.container).payload_files is None or not len(opened):
-        return []
-
-    return measure_gain(opened)
+        _print_pixels(statistics, mean_image)
 
 
 def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:
@@ -121,3 +103,11 @@ def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None)
     if mean_image is not None:
         save_mean_image(mean_image, statistics.mean_image)
     return statistics
+
+
+def _print_pixels(statistics: PixelStatistics, mean_image: Path | None) -> None:
+    mean, std = (tuple(round(one, 4) for one in some) for some in (statistics.mean, statistics.std))
+    out.print(f"Normalize(mean={mean}, std={std})")
+    if mean_image is not None:
+        height, width = statistics.mean_image.shape[:2]
+        out.print(f"mean image, {height}x{width}: {mean_image}")

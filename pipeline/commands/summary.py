@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from stoker.formats.dataset.columns import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions import Version
 from stoker.formats.token_columns import LENGTHS_COLUMN, length_column, trained_column
-from stoker.formats.verify import Report
 
 from .console import human_bytes, plain, table
 from .conversion_gain import Gain
@@ -60,15 +58,15 @@ def _object_rows(dataset: Dataset) -> list[tuple[str, str]]:
     return rows
 
 
-def class_labels(dataset: Dataset) -> tuple[npt.NDArray[np.int64], str]:
-    """Return all labels of a dataset, and the noun of what has them: "samples" or "objects"."""
+def class_counts(dataset: Dataset) -> tuple[list[int], str]:
+    """The number of samples, or of objects, of each class; and which of them: "samples" or "objects"."""
     tasks = dataset.tasks
-    if "label" in tasks:
-        return dataset.labels, "samples"
-    name = "label" if "labels" in tasks else "object_labels"
-    if name not in dataset.columns:
-        return np.zeros(0, np.int64), "samples"
-    return _lists(dataset, name).values, "samples" if name == "label" else "objects"
+    name = "label" if {"label", "labels"} & tasks else "object_labels"
+    if name not in dataset.columns or not dataset.num_classes:
+        return [0] * dataset.num_classes, "samples"
+    labels = dataset.labels if "label" in tasks else _lists(dataset, name).values
+    counts = np.bincount(labels, minlength=dataset.num_classes)
+    return counts.tolist(), "samples" if name == "label" else "objects"
 
 
 def _lists(dataset: Dataset, name: str) -> ListColumn:
@@ -78,36 +76,25 @@ def _lists(dataset: Dataset, name: str) -> ListColumn:
 _PERCENTILES = (50, 90, 99)
 
 
-@dataclass(frozen=True)
-class _Lengths:
-    """The tokens of one field."""
-
-    tokens: int  # Tokens of all samples
-    percentiles: dict[int, int]  # Length that this percentage of the samples do not exceed
-    longest: int  # Largest number of tokens of a sample
-    longest_key: str  # Key of the first sample with so many
-    trained: int | None  # Tokens that a model is trained on; None if it is trained on all
-
-
-def _lengths_of(dataset: Dataset) -> dict[str, _Lengths]:
+def _lengths_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """The tokens of each field of a dataset of text, as JSON has them."""
     if dataset.manifest.sample_type != "text" or not len(dataset):
         return {}
-    return {
-        field: _lengths(dataset, field)
-        for field in str(dataset.manifest.options.get("fields", "")).split(",")
-    }
-
-
-def _lengths(dataset: Dataset, field: str) -> _Lengths:
-    lengths = dataset.column(length_column(field)).astype(np.int64)
-    longest = int(lengths.argmax())
-    trained = None
-    if trained_column(field) in dataset.columns:
-        runs = dataset.lists(trained_column(field), np.arange(len(dataset))).values.astype(np.int64)
-        trained = int((runs[1::2] - runs[::2]).sum())
-    return _Lengths(
-        int(lengths.sum()), _percentiles(lengths), int(lengths[longest]), dataset.keys([longest])[0], trained
-    )
+    found = {}
+    for field in str(dataset.manifest.options.get("fields", "")).split(","):
+        lengths = dataset.column(length_column(field)).astype(np.int64)
+        longest, trained = int(lengths.argmax()), None
+        if trained_column(field) in dataset.columns:
+            runs = dataset.lists(trained_column(field), np.arange(len(dataset))).values.astype(np.int64)
+            trained = int((runs[1::2] - runs[::2]).sum())
+        found[field] = {
+            "tokens": int(lengths.sum()),
+            "percentiles": _percentiles(lengths),
+            "longest": int(lengths[longest]),
+            "longest_key": dataset.keys([longest])[0],
+            "trained": trained,  # None if a model is trained on all
+        }
+    return found
 
 
 def _percentiles(lengths: npt.NDArray[Any]) -> dict[int, int]:
@@ -120,31 +107,20 @@ def _in_words(percentiles: dict[int, int]) -> str:
     return ", ".join(f"{percent} % up to {length:,}" for percent, length in percentiles.items())
 
 
-def length_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return name and value of each line about numbers of tokens."""
+def _length_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    """The lines about numbers of tokens, of texts and of the captions of images."""
     rows = []
-    for field, lengths in _lengths_of(dataset).items():
-        longest = f"longest {lengths.longest:,} ({lengths.longest_key})"
-        rows.append((f"tokens, {field}", f"{lengths.tokens:,}: {_in_words(lengths.percentiles)}, {longest}"))
-        if lengths.trained is not None:
-            share = lengths.trained / lengths.tokens
-            rows.append((f"trained, {field}", f"{lengths.trained:,}, {share:.1%} of the tokens"))
-    return rows + _caption_rows(dataset)
-
-
-def _caption_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return what is known of the captions beside images; nothing without captions."""
-    if LENGTHS_COLUMN not in dataset.columns or not len(dataset):
-        return []
-    lengths = dataset.lists(LENGTHS_COLUMN, np.arange(len(dataset))).values
-    shares, longest = _in_words(_percentiles(lengths)), int(lengths.max())
-    return [("captions", f"{len(lengths):,} of {int(lengths.sum()):,} tokens: {shares}, longest {longest:,}")]
-
-
-def lengths_json(dataset: Dataset) -> dict[str, Any]:
-    """Return the numbers of tokens by field, under the name "tokens"; nothing for images."""
-    found = {field: asdict(one) for field, one in _lengths_of(dataset).items()}
-    return {"tokens": found} if found else {}
+    for field, one in _lengths_of(dataset).items():
+        tokens, longest = one["tokens"], f"longest {one['longest']:,} ({one['longest_key']})"
+        rows.append((f"tokens, {field}", f"{tokens:,}: {_in_words(one['percentiles'])}, {longest}"))
+        if (trained := one["trained"]) is not None:
+            rows.append((f"trained, {field}", f"{trained:,}, {trained / tokens:.1%} of the tokens"))
+    if LENGTHS_COLUMN in dataset.columns and len(dataset):
+        lengths = dataset.lists(LENGTHS_COLUMN, np.arange(len(dataset))).values
+        total, shares = int(lengths.sum()), _in_words(_percentiles(lengths))
+        text = f"{len(lengths):,} of {total:,} tokens: {shares}, longest {int(lengths.max()):,}"
+        rows.append(("captions", text))
+    return rows
 
 
 _CLASSES_SHOWN = 20
@@ -169,7 +145,7 @@ def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
     ]
     if manifest.sample_type == "image" and len(dataset):
         rows[5:5] = _image_rows(dataset) + _annotation_rows(dataset)
-    rows[5:5] = length_rows(dataset)
+    rows[5:5] = _length_rows(dataset)
     chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []
     rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]
@@ -177,31 +153,26 @@ def summary_rows(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _image_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    height, width = dataset.column("height"), dataset.column("width")
-    lengths = dataset.column("length")
-    codecs = np.bincount(dataset.column("codec"), minlength=256)
-    names = ", ".join(f"{Codec(int(c)).name} {codecs[c]:,}" for c in np.flatnonzero(codecs))
+    names = ", ".join(f"{name} {count:,}" for name, count in _codecs(dataset).items())
     turned = int((dataset.column("orientation") > 1).sum())
-    return [
+    rows = [
         ("encoding", names + (f"; {turned:,} with an EXIF orientation" if turned else "")),
-        ("height", _spread(height, " px")),
-        ("width", _spread(width, " px")),
-        ("bytes per sample", _spread(lengths)),
-        *_restart_rows(dataset),
-        *((f"array {name}", f"{one.dtype}, {_sides(one.shape)}") for name, one in dataset.arrays.items()),
+        ("height", _spread(dataset.column("height"), " px")),
+        ("width", _spread(dataset.column("width"), " px")),
+        ("bytes per sample", _spread(dataset.column("length"))),
     ]
+    if "jpeg_bands" in dataset.columns:  # the dataset was made with restart markers
+        marked = np.count_nonzero(dataset.index.lists("jpeg_bands").counts[dataset.rows])
+        rows.append(("restart markers", f"in {marked:,} of {len(dataset):,} images"))
+    for name, one in dataset.arrays.items():
+        sides = " x ".join("any" if side is None else str(side) for side in one.shape)
+        rows.append((f"array {name}", f"{one.dtype}, {sides}"))
+    return rows
 
 
-def _sides(shape: tuple[int | None, ...]) -> str:
-    return " x ".join("any" if side is None else str(side) for side in shape)
-
-
-def _restart_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return how many images have restart markers; nothing where the dataset was made without them."""
-    if "jpeg_bands" not in dataset.columns:
-        return []
-    marked = np.count_nonzero(dataset.index.lists("jpeg_bands").counts[dataset.rows])
-    return [("restart markers", f"in {marked:,} of {len(dataset):,} images")]
+def _codecs(dataset: Dataset) -> dict[str, int]:
+    codecs, counts = np.unique(dataset.column("codec"), return_counts=True)
+    return {Codec(code).name: count for code, count in zip(codecs.tolist(), counts.tolist(), strict=True)}
 
 
 def _spread(values: npt.NDArray[Any], unit: str = "") -> str:
@@ -210,16 +181,14 @@ def _spread(values: npt.NDArray[Any], unit: str = "") -> str:
 
 
 def class_table(dataset: Dataset) -> Table:
-    """Return a table with the number of samples or objects of each of the first classes."""
-    labels, what = class_labels(dataset)
-    counts = np.bincount(labels, minlength=dataset.num_classes)
+    """A table with the number of samples or objects of each of the first classes."""
+    counts, what = class_counts(dataset)
     rows = table("class", "label", what)
     for label, name in enumerate(dataset.classes[:_CLASSES_SHOWN]):
         rows.add_row(plain(name), str(label), f"{counts[label]:,}")
     if dataset.num_classes > _CLASSES_SHOWN:
-        rows.add_row(
-            f"and {dataset.num_classes - _CLASSES_SHOWN:,} more", "", f"{counts[_CLASSES_SHOWN:].sum():,}"
-        )
+        more = dataset.num_classes - _CLASSES_SHOWN
+        rows.add_row(f"and {more:,} more", "", f"{sum(counts[_CLASSES_SHOWN:]):,}")
     return rows
 
 
@@ -232,18 +201,28 @@ def gain_table(gains: list[Gain]) -> Table:
     return rows
 
 
+def version_rows(versions: list[Version]) -> list[tuple[str, ...]]:
+    """The titles and the rows of a table of the versions of a dataset."""
+    rows: list[tuple[str, ...]] = [("change", "version", "time", "samples", "added", "left out")]
+    for one in versions:
+        numbers = (f"{number:,}" for number in (one.samples, one.added, one.removed))
+        rows.append((one.change, str(one.version), one.time or "not known", *numbers))
+    return rows
+
+
 def version_table(versions: list[Version]) -> Table:
-    """Return a table of the versions of a dataset."""
-    rows = table("change", "version", "time", "samples", "added", "left out")
-    for version in versions:
-        numbers = (f"{number:,}" for number in (version.samples, version.added, version.removed))
-        rows.add_row(plain(version.change), str(version.version), version.time or "not known", *numbers)
+    """A table of the versions of a dataset."""
+    titles, *lines = version_rows(versions)
+    rows = table(*titles)
+    for line in lines:
+        rows.add_row(*map(plain, line))
     return rows
 
 
 def dataset_json(dataset: Dataset) -> dict[str, Any]:
     """Return the summary as JSON data; sizes are in bytes, heights and widths in pixels."""
     manifest = dataset.manifest
+    counts, what = class_counts(dataset)
     arrays = {name: {"dtype": one.dtype, "shape": one.shape} for name, one in manifest.arrays.items()}
     described: dict[str, Any] = {
         "path": str(dataset.path),
@@ -258,31 +237,15 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
         "tasks": sorted(dataset.tasks),
         "columns": dict(manifest.columns),
         **({"arrays": arrays} if arrays else {}),
-        "classes": _classes(dataset),
+        "classes": [{"name": name, what: count} for name, count in zip(dataset.classes, counts, strict=True)],
         "options": dict(manifest.options),
         "skipped": dict(manifest.skipped),
+        **({"tokens": tokens} if (tokens := _lengths_of(dataset)) else {}),
     }
     if manifest.sample_type == "image" and len(dataset):
-        codecs, counts = np.unique(dataset.column("codec"), return_counts=True)
-        described["encodings"] = {
-            Codec(code).name: count for code, count in zip(codecs.tolist(), counts.tolist(), strict=True)
-        }
-        described |= {name: _spread_json(dataset.column(name)) for name in ("height", "width", "length")}
-    return {**described, **lengths_json(dataset)}
-
-
-def _classes(dataset: Dataset) -> list[dict[str, str | int]]:
-    """Return the name of each class, by label, and its number of samples or objects."""
-    labels, what = class_labels(dataset)
-    counts = np.bincount(labels, minlength=dataset.num_classes) if dataset.num_classes else ()
-    named = zip(dataset.classes, counts, strict=False)
-    return [{"name": name, what: int(count)} for name, count in named]
-
-
-def _spread_json(values: npt.NDArray[Any]) -> dict[str, float]:
-    return {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}
-
-
-def report_json(report: Report) -> dict[str, Any]:
-    """Return a report of a verification, and whether it found no problem."""
-    return {"ok": report.ok, **asdict(report), "path": str(report.path)}
+        described["encodings"] = _codecs(dataset)
+        for name in ("height", "width", "length"):
+            values = dataset.column(name)
+            numbers = {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}
+            described[name] = numbers
+    return described

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stoker.formats.open import open as open_dataset
-from stoker.formats.verify import Report
 from stoker.formats.verify import verify as run
 
 from ..certificate import certificate_problems
 from ..preview.replay import read_json
 from .console import count, human_bytes, out, plain, print_json, progress
 from .options import Dataset, JsonOutput, Threads
-from .summary import report_json
 
 
 def verify(
@@ -50,31 +50,29 @@ def verify(
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
     if as_json:
-        print_json(report_json(report))
+        print_json({"ok": report.ok, **asdict(report), "path": str(report.path)})
     else:
-        _print_report(report)
+        checked = f"{count(report.samples, 'sample')}, {human_bytes(report.bytes)}"
+        good = f"{checked}{', all decoded' if report.decoded else ''}"
+        _print_verdict(report.problems, good, f"{count(report.found, 'problem')} in {checked}")
     if not report.ok:
         raise typer.Exit(1)
 
 
 def _verify_certificate(dataset: str, certificate: Path, *, as_json: bool) -> None:
-
     problems = certificate_problems(read_json(certificate), open_dataset(dataset))
     if as_json:
         print_json({"good": not problems, "problems": problems})
-    for problem in () if as_json else problems:
-        out.print(plain(problem), style="red")
+    else:
+        _print_verdict(problems, "the training saw this data, byte for byte")
     if problems:
         raise typer.Exit(1)
-    if not as_json:
-        out.print("good: the training saw this data, byte for byte", style="green")
 
 
-def _print_report(report: Report) -> None:
-    for problem in report.problems:
+def _print_verdict(problems: Sequence[object], good: str, bad: str = "") -> None:
+    for problem in problems:
         out.print(plain(str(problem)), style="red")
-    checked = f"{count(report.samples, 'sample')}, {human_bytes(report.bytes)}"
-    if report.ok:
-        out.print(f"good: {checked}{', all decoded' if report.decoded else ''}", style="green")
-    else:
-        out.print(f"{count(report.found, 'problem')} in {checked}", style="bold red")
+    if not problems:
+        out.print(f"good: {good}", style="green")
+    elif bad:
+        out.print(bad, style="bold red")
