@@ -19,7 +19,7 @@ from .params import Channels, ImageParams, Parts
 from .state import TransformState, stretched_mean
 from .steps import Displace, is_custom, last_custom_names
 from .transforms.base import Description, Transform
-from .transforms.combining import Combining, CopyPaste, Mosaic, Partners
+from .transforms.combining import Combining, CopyPaste, Mosaic, Partners, add_parts
 from .transforms.nested import NestedTransform, RandomChoice
 from .transforms.output import Form, OutputTransform, RandomErasing, ToDtype
 
@@ -119,7 +119,7 @@ class ImagePlan:
         parts = Parts.of(keys, draws)
         for index, transform in reversed(list(enumerate(self.transforms))):
             if isinstance(transform, Combining):
-                parts = transform.add_parts(parts, index, partners)
+                parts = add_parts(transform, parts, index, partners)
         return parts
 
     def draw(
@@ -171,7 +171,7 @@ class ImagePlan:
 
     def _keys(self, parts: Parts, index: int) -> Int:
         """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""
-        merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[index + 1 :])
+        merged = any(isinstance(one, Combining) and one.layer_key for one in self.transforms[index + 1 :])
         return parts.keys if merged else parts.image_keys
 
     def _check(self, transform: Transform, state: TransformState, size: Size | None) -> None:
@@ -369,7 +369,7 @@ def _check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool
     if not combining:
         return
     name = _name(combining[0])
-    layered = [_name(one) for one in combining if one.layered]
+    layered = [_name(one) for one in combining if one.layer_key]
     if len(layered) > 1:
         raise ConfigError(f"{layered[1]} stands after {layered[0]}", hint="Use one of the two in a list.")
     if any(isinstance(transform, Mosaic) for transform in transforms[1:]):

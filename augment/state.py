@@ -599,6 +599,13 @@ class TransformState:
         nearest = Interpolation.of(interpolation) == Interpolation.NEAREST
         self.warp.distort(matrix, perspective=perspective, nearest=nearest, direct=direct)
 
+    def refuse_after_warp(self, transform: str, hint: str) -> None:
+        """Raise ConfigError where a transform stands after a warp or padding that continues the image."""
+        if self.warp is not None:
+            raise ConfigError(f"{transform} stands after a warp", hint=hint)
+        if self.padding is not None:
+            self.padding.refuse(transform)
+
     def show_around_center(self, size: Int) -> None:
         """Enlarge or cut warped images around the same centre, to ``size``, (2, N)."""
         self._check_size_may_change()

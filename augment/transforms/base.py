@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
@@ -15,11 +16,16 @@ from stoker.arguments import whole_number
 from stoker.errors import ConfigError
 from stoker.types import Size
 
-from ..resampling import NAMED, Interpolation
+from ..resampling import NAMED, WARPING, Interpolation
 from ..state import TransformState
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
+
+SMALLEST = sys.float_info.min
+"""The lower bound of what must be more than 0."""
+
+_LEVELS = frozenset(range(256))
 
 D = TypeVar("D", bound="Description")
 T = TypeVar("T")
@@ -42,11 +48,11 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has; see :func:`added`."""
-        values = [(one, getattr(self, one.name)) for one in fields(self)]
-        kept = [(f.name, value) for f, value in values if not (f.metadata.get(_ADDED) and value == f.default)]
+        values = ((one, getattr(self, one.name)) for one in fields(self))
+        kept = [(f.name, v) for f, v in values if not (f.metadata.get("added") and v == f.default)]
         return {"name": type(self).__name__, **{name: _plain(value) for name, value in kept}}
 
-    def check(self, name: str, good: bool, rule: str) -> None:
+    def check(self, name: str, good: object, rule: str) -> None:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
         if not good:
             value = getattr(self, name)
@@ -56,12 +62,27 @@ class Description:
         """Set an attribute during ``__post_init__``, such as the normal form of an argument."""
         object.__setattr__(self, name, value)
 
-    def set_size(self, name: str = "size") -> None:
+    def set_numbers(
+        self,
+        name: str,
+        rule: str,
+        fits: Callable[[Any], object] = bool,
+        *,
+        count: int | None = None,
+        times: int = 1,
+        whole: bool = False,
+    ) -> None:
+        """Normalise numbers, ``count`` or one at least, to a tuple; ``rule`` says what ``fits`` checks."""
+        values = as_tuple(getattr(self, name), times)
+        good = len(values) == count if count else len(values) > 0
+        good = good and all(map(is_whole if whole else is_finite, values))
+        self.check(name, good and fits(values), rule)
+        self.set(name, tuple(map(int if whole else float, values)))
+
+    def set_size(self, name: str = "size", order: str = "(height, width)") -> None:
         """Normalise a size argument, n or (height, width), to a pair."""
-        pair = as_tuple(getattr(self, name), 2)
-        good = len(pair) == 2 and all(map(is_count, pair))
-        self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
-        self.set(name, tuple(map(int, pair)))
+        rule = f"a positive integer or a pair {order} of them, pixels"
+        self.set_numbers(name, rule, min, count=2, times=2, whole=True)
 
     def set_whole(
         self, name: str, least: int | None = 1, most: int = 2**31 - 1, *, optional: bool = False
@@ -73,20 +94,22 @@ class Description:
 
     def set_range(self, name: str, low: float, high: float, rule: str) -> None:
         """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
-        value = as_tuple(getattr(self, name), 1)
-        good = len(value) == 2 and all(map(is_finite, value))
-        self.check(name, good and low <= value[0] <= value[1] <= high, rule)
-        self.set(name, (float(value[0]), float(value[1])))
+        self.set_numbers(name, rule, lambda pair: low <= pair[0] <= pair[1] <= high, count=2)
+
+    def set_spread(self, name: str, rule: str, neutral: float, low: float, high: float) -> None:
+        """Normalise a range within ``low`` to ``high``; one number is the distance from ``neutral``."""
+        value = getattr(self, name)
+        if is_finite(value):
+            self.check(name, 0 <= value <= high - neutral, rule)
+            self.set(name, (max(low, neutral - float(value)), neutral + float(value)))
+        self.set_range(name, low, high, rule)
 
     def set_fill(self, name: str = "fill", *, optional: bool = False) -> None:
         """Normalise a colour, a level 0..255 or three of them (RGB), to three; None stays if ``optional``."""
-        if optional and getattr(self, name) is None:
-            return
-        levels = as_tuple(getattr(self, name), 3)
-        good = len(levels) == 3 and all(map(is_finite, levels))
-        good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
-        self.check(name, good, "a level 0..255, a whole number, or three of them (RGB)")
-        self.set(name, tuple(map(int, levels)))
+        if getattr(self, name) is not None or not optional:
+            rule = "a level 0..255, a whole number, or three of them (RGB)"
+            self.set_numbers(name, rule, _LEVELS.issuperset, count=3, times=3)
+            self.set(name, tuple(map(int, getattr(self, name))))
 
     def set_interpolation(self, *known: Interpolation, name: str = "interpolation") -> None:
         """Normalise the name of an :class:`Interpolation`, or torchvision's InterpolationMode.
@@ -98,25 +121,37 @@ class Description:
             self.set(name, Interpolation.of(getattr(self, name)).name.lower())
         self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
 
+    def set_warping(self) -> None:
+        """Normalise ``interpolation`` and ``fill`` of a transform that warps."""
+        self.set_interpolation(*WARPING)
+        self.set_fill(optional=True)
+
     def check_antialias(self) -> None:
         """Raise ConfigError unless ``antialias`` of a resize is True or False, and its filter has both."""
-        antialias, interpolation = (vars(self)[name] for name in ("antialias", "interpolation"))
-        self.check("antialias", isinstance(antialias, bool), "True or False")
-        if interpolation == "lanczos" and not antialias:
+        self.check_flag("antialias")
+        arguments = vars(self)
+        if arguments["interpolation"] == "lanczos" and not arguments["antialias"]:
             raise ConfigError(
                 f"{type(self).__name__}: antialias must be True where the interpolation is lanczos",
                 hint="Choose bilinear or bicubic, as torchvision has it for tensors.",
             )
 
+    def check_number(self, name: str, rule: str, low: float = -math.inf, high: float = math.inf) -> None:
+        """Raise ConfigError unless an argument is a finite number within ``low`` to ``high``."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and low <= value <= high, rule)
+
     def check_positive(self, name: str) -> None:
         """Raise ConfigError unless an argument is a positive number."""
-        value = getattr(self, name)
-        self.check(name, is_finite(value) and value > 0, "a positive number")
+        self.check_number(name, "a positive number", SMALLEST)
 
     def check_probability(self, name: str = "p") -> None:
         """Raise ConfigError unless an argument is a probability."""
-        value = getattr(self, name)
-        self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
+        self.check_number(name, "a probability, 0 to 1", 0, 1)
+
+    def check_flag(self, name: str) -> None:
+        """Raise ConfigError unless an argument is True or False."""
+        self.check(name, isinstance(getattr(self, name), bool), "True or False")
 
 
 @dataclass(frozen=True)
@@ -168,17 +203,16 @@ class Transform(Description):
         warps: Whether it calls ``distort``. All images must then have one size before it, or it has a
             ``canvas``.
         sized: Whether it leaves all images in the size of its field ``size``, a pair after ``set_size``.
+        varies: Whether it leaves images in different sizes.
+        uses_boxes: Whether it decides by where the objects lie.
     """
 
     draws: ClassVar[int] = 0
     late: ClassVar[bool] = False
     warps: ClassVar[bool] = False
     sized: ClassVar[bool] = False
-
-    @property
-    def uses_boxes(self) -> bool:
-        """Whether it decides by where the objects lie."""
-        return False
+    varies: ClassVar[bool] = False
+    uses_boxes: ClassVar[bool] = False
 
     @property
     def canvas(self) -> Size | None:
@@ -191,6 +225,8 @@ class Transform(Description):
 
     def output_size(self, size: Size | None) -> Size | None:
         """Return the size after this transform if it is the same for all samples, else None."""
+        if self.varies:
+            return None
         return as_pair(vars(self)["size"]) if self.sized else size
 
     def identity(self) -> dict[str, Any]:
@@ -207,11 +243,8 @@ def added(default: T) -> T:
     """The default of an argument that a later release has added to a transform."""
     # States of loaders leave the argument out where it has its default, so that states of earlier releases
     # stay valid.
-    value: T = field(default=default, metadata={_ADDED: True})
+    value: T = field(default=default, metadata={"added": True})
     return value
-
-
-_ADDED = "added"
 
 
 def _plain(value: Any) -> Any:
@@ -232,7 +265,7 @@ def _plain(value: Any) -> Any:
 
 def as_tuple(value: object, times: int) -> tuple[Any, ...]:
     """The items of a sequence or an array; a single item, alone or in a sequence, ``times`` times."""
-    items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
+    items = value.tolist() if isinstance(value, np.ndarray) else value
     items = tuple(items) if isinstance(items, Sequence) and not isinstance(items, str) else (items,)
     return items * times if len(items) == 1 else items
 
@@ -247,6 +280,11 @@ def between(bounds: object, u: Float) -> Float:
     """Numbers of a range, (low, high), for ``u`` of any shape, uniform in [0, 1)."""
     low, high = as_pair(bounds)
     return np.asarray(low + (high - low) * u)
+
+
+def random_keys(u: Float) -> npt.NDArray[np.uint64]:
+    """Keys of further random numbers, for ``u`` of any shape, uniform in [0, 1)."""
+    return np.asarray(u * 2.0**53, np.uint64)
 
 
 def is_count(value: object) -> TypeGuard[int]:
@@ -266,34 +304,31 @@ def is_finite(value: object) -> TypeGuard[float]:
     return math.isfinite(value)
 
 
-_ATTEMPTS = 6
-DRAWS = 3 * _ATTEMPTS + 1
+_GAMMA_ATTEMPTS = 6
+DRAWS = 3 * _GAMMA_ATTEMPTS + 1
 """Number of uniform numbers for each share."""
 
 
 def dirichlet(alpha: float, u: Float) -> Float:
     """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1."""
-    # They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
-    # ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20. The
-    # first accepted one of six attempts counts, or the first attempt if none is accepted (one in 10**8).
+    # They are Gamma(alpha) variates over their sum, as logarithms: variates of a small alpha would underflow.
+    # Each follows the method of Marsaglia and Tsang ("A simple method for generating gamma variables", ACM
+    # TOMS 2000), which accepts 19 attempts in 20. The first accepted one of six attempts counts, or the first
+    # attempt if none is accepted (one in 10**8).
     u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
-    logarithm = _log_gamma(alpha, u)
-    shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _log_gamma(alpha: float, u: Float) -> Float:
-    """Logarithms of Gamma(alpha) variates, (N, K); the variates of a small alpha would underflow."""
     boost = alpha < 1
     d = alpha + boost - 1 / 3
-    first, second, third = (1 - u[..., k : 3 * _ATTEMPTS : 3] for k in range(3))  # in (0, 1]
+    first, second, third = (1 - u[..., k : 3 * _GAMMA_ATTEMPTS : 3] for k in range(3))  # in (0, 1]
     normal = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)
     v = np.maximum(1 + normal / math.sqrt(9 * d), 1e-9) ** 3
     log_v = np.log(v)
     accepted = (np.log(third) < normal**2 / 2 + d * (1 - v + log_v)) & (v > 1e-20)
     chosen = accepted.argmax(axis=-1)[..., None]
-    result = math.log(d) + np.take_along_axis(log_v, chosen, axis=-1)[..., 0]
-    return result + np.log(1 - u[..., -1]) / alpha if boost else result
+    logarithm = math.log(d) + np.take_along_axis(log_v, chosen, axis=-1)[..., 0]
+    if boost:
+        logarithm = logarithm + np.log(1 - u[..., -1]) / alpha
+    shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def symmetric_beta(alpha: float, u: Float) -> Float:
@@ -306,8 +341,7 @@ def symmetric_beta(alpha: float, u: Float) -> Float:
         return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
 
 
-ATTEMPTS = 10
-"""Number of attempts, as in torchvision."""
+ATTEMPTS = 10  # as in torchvision
 
 
 def first_fit(

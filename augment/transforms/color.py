@@ -1,9 +1,8 @@
 """Linear colour transforms of torchvision.transforms.v2, which are composed into one affine map of RGB.
 
-They differ from torchvision in four ways. Values are clipped once, at the end (and only where the
-output is uint8), not after each operation. Grey is not rounded. Hue is a rotation about the grey
-axis, see :func:`stoker.augment.state.hue`. Contrast is relative to the mean grey of the output, so
-where a crop follows it, the mean is taken over the crop.
+They differ from torchvision in four ways. Values are clipped once, at the end (and only where the output is
+uint8). Grey is not rounded. Hue is a rotation about the grey axis. Contrast is relative to the mean grey of
+the output: where a crop follows, the mean is taken over the crop.
 """
 
 from __future__ import annotations
@@ -14,20 +13,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ..state import GREY, TransformState
-from .base import Transform, between, is_finite
+from .base import Float, Transform, between
 
-Float = npt.NDArray[np.float64]
 Range = Sequence[float]
 
-_IDENTITY = np.eye(3)
-_CIRCULANT = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 _NEUTRAL = (1.0, 1.0, 1.0, 0.0)
-_INVERT = np.column_stack((-np.eye(3), (255, 255, 255)))
 
 
 @dataclass(frozen=True)
@@ -35,14 +29,12 @@ class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue, in random order.
 
     Args:
-        brightness: Range of the factor of levels, or one number x for (max(0, 1 - x), 1 + x); None for no
-            change.
+        brightness: Range of the factor of levels, or one number x for (max(0, 1 - x), 1 + x).
         contrast: Range of the factor of the difference from the mean grey of the image, likewise.
         saturation: Range of the factor of the difference from the pixel's grey, likewise.
-        hue: Range of the turn, in full turns within -0.5 to 0.5, or one number x for (-x, x); None for no
-            change.
+        hue: Range of the turn, in full turns within -0.5 to 0.5, or one number x for (-x, x).
 
-    All are drawn uniformly, and all 24 orders are equally likely.
+    None changes nothing. All are drawn uniformly, and all 24 orders are equally likely.
     """
 
     brightness: float | Range | None = None
@@ -54,13 +46,11 @@ class ColorJitter(Transform):
 
     def __post_init__(self) -> None:
         for name in ("brightness", "contrast", "saturation"):
-            self._set_factor(name)
-        rule = "None, a number within 0 to 0.5 or a pair -0.5 <= low <= high <= 0.5"
-        if is_finite(self.hue):
-            self.check("hue", 0 <= self.hue <= 0.5, rule)
-            self.set("hue", (0.0 - float(self.hue), float(self.hue)))
+            if getattr(self, name) is not None:
+                self.set_spread(name, "None, a number from 0 or a pair 0 <= low <= high", 1, 0, math.inf)
         if self.hue is not None:
-            self.set_range("hue", -0.5, 0.5, rule)
+            rule = "None, a number within 0 to 0.5 or a pair -0.5 <= low <= high <= 0.5"
+            self.set_spread("hue", rule, 0, -0.5, 0.5)
 
     def params(self, state: TransformState, u: Float) -> None:
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
@@ -68,21 +58,10 @@ class ColorJitter(Transform):
             np.full(len(u), neutral) if r is None else between(r, u[:, 4 + i])
             for i, (r, neutral) in enumerate(zip(ranges, _NEUTRAL, strict=True))
         ]
-        matrices, grey_shares = _operations(*factors)
-        order = np.argsort(u[:, :4], axis=1, kind="stable")
-        rows = np.arange(len(u))
-        for chosen in order.T:
-            shares = None if self.contrast is None else grey_shares[chosen, rows]
-            state.color.linear(matrices[chosen, rows], shares)
-
-    def _set_factor(self, name: str) -> None:
-        rule = "None, a number from 0 or a pair 0 <= low <= high"
-        value = getattr(self, name)
-        if is_finite(value):
-            self.check(name, value >= 0, rule)
-            self.set(name, (max(0.0, 1 - float(value)), 1 + float(value)))
-        if value is not None:
-            self.set_range(name, 0, math.inf, rule)
+        matrices = _operations(*factors)
+        for chosen in np.argsort(u[:, :4], axis=1, kind="stable").T:
+            grey_share = None if self.contrast is None else np.where(chosen == 1, 1 - factors[1], 0)
+            state.color.linear(matrices[chosen, np.arange(len(u))], grey_share)
 
 
 @dataclass(frozen=True)
@@ -124,12 +103,13 @@ class RandomPhotometricDistort(Transform):
         early = u[:, 9] < 0.5
         where = early[:, None, None]
         order = np.argsort(u[:, 10:13], axis=1, kind="stable")
-        (brightness, contrast, saturation, hue), grey_shares = _operations(*factors)
+        brightness, contrast, saturation, hue = _operations(*factors)
         state.color.linear(brightness)
-        state.color.linear(np.where(where, contrast, np.eye(3)), np.where(early, grey_shares[1], 0))
+        state.color.linear(np.where(where, contrast, np.eye(3)), np.where(early, 1 - factors[1], 0))
         state.color.linear(hue @ saturation)
-        state.color.linear(np.where(where, np.eye(3), contrast), np.where(early, 0, grey_shares[1]))
-        state.color.linear(permutation_matrix(np.where(applied[:, 4:], order, np.arange(3))))
+        state.color.linear(np.where(where, np.eye(3), contrast), np.where(early, 0, 1 - factors[1]))
+        # Channel ``i`` becomes what channel ``order[:, i]`` was.
+        state.color.linear(np.eye(3)[np.where(applied[:, 4:], order, np.arange(3))])
 
 
 @dataclass(frozen=True)
@@ -139,7 +119,7 @@ class RandomChannelPermutation(Transform):
     draws: ClassVar[int] = 3
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(permutation_matrix(np.argsort(u, axis=1, kind="stable")))
+        state.color.linear(np.eye(3)[np.argsort(u, axis=1, kind="stable")])
 
 
 @dataclass(frozen=True)
@@ -161,7 +141,7 @@ class Grayscale(Transform):
             )
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(grey_matrix(np.ones(len(u), np.bool_)))
+        state.color.linear(saturation_matrix(np.zeros(len(u))))
 
 
 @dataclass(frozen=True)
@@ -176,7 +156,7 @@ class RandomGrayscale(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        state.color.linear(grey_matrix(u[:, 0] < self.p))
+        state.color.linear(saturation_matrix(np.where(u[:, 0] < self.p, 0.0, 1.0)))
 
 
 @dataclass(frozen=True)
@@ -191,52 +171,28 @@ class RandomInvert(Transform):
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
-        identity = np.eye(3, 4)
-        state.color.affine(np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - identity) + identity)
+        inverted = np.column_stack((-np.eye(3), (255, 255, 255)))
+        state.color.affine(np.where((u < self.p)[:, :, None], inverted, np.eye(3, 4)))
 
 
-def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Float) -> tuple[Float, Float]:
-    """Matrices, (4, N, 3, 3), and shares of the mean grey, (4, N), of brightness, contrast and so on."""
-    matrices = np.stack(
-        (
-            brightness_matrix(brightness),
-            brightness_matrix(contrast),
-            saturation_matrix(saturation),
-            hue_matrix(hue),
-        )
-    )
-    grey_shares = np.zeros((4, len(contrast)))
-    grey_shares[1] = 1 - contrast
-    return matrices, grey_shares
-
-
-def brightness_matrix(factor: Float) -> Float:
-    """``factor * rgb``."""
-    return np.asarray(factor[..., None, None] * _IDENTITY)
+def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Float) -> Float:
+    """(4, N, 3, 3), the matrix of each; contrast also adds a share of the mean grey."""
+    levels = np.stack((brightness, contrast))[..., None, None] * np.eye(3)
+    return np.concatenate((levels, saturation_matrix(saturation)[None], hue_matrix(hue)[None]))
 
 
 def saturation_matrix(factor: Float) -> Float:
     """``factor * rgb + (1 - factor) * grey``."""
-    return np.asarray(brightness_matrix(factor) + (1 - factor)[..., None, None] * GREY)
-
-
-def grey_matrix(where: npt.NDArray[np.bool_]) -> Float:
-    """Grey in all three channels where ``where`` is true."""
-    return saturation_matrix(np.where(where, 0.0, 1.0))
+    factor = factor[..., None, None]
+    return np.asarray(factor * np.eye(3) + (1 - factor) * GREY)
 
 
 def hue_matrix(turn: Float) -> Float:
     """Rotation of RGB space about the grey axis by ``turn`` of a full turn; red to green is 1/3."""
-    # It keeps the mean of the channels and the distance from grey. torchvision shifts the hue of HSV, which
-    # is not linear: it keeps the largest and the smallest channel. The two are equal at thirds of a turn and
-    # for grey; in between a saturated colour differs by up to a third of the range (at a sixth of a turn; a
+    # torchvision shifts the hue of HSV, which is not linear. The two are equal at thirds of a turn and for
+    # grey; in between a saturated colour differs by up to a third of the range (at a sixth of a turn; a
     # seventh at 0.05).
     angle = 2 * np.pi * turn
     even, odd = (1 - np.cos(angle)) / 3, np.sin(angle) / np.sqrt(3)
     circulant = np.stack((1 - 2 * even, even - odd, even + odd), axis=-1)
-    return circulant[:, _CIRCULANT]
-
-
-def permutation_matrix(order: npt.NDArray[np.int64]) -> Float:
-    """Channel ``i`` becomes what channel ``order[:, i]`` was; (N, 3) integers."""
-    return np.eye(3)[order]
+    return circulant[:, [[0, 1, 2], [2, 0, 1], [1, 2, 0]]]

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.random import derive_key, hash_words, uniform
 
 from ..params import WHOLE, WHOLE_SHARE, Parts, Paste
 from ..state import TransformState
-from .base import Transform, as_pair, between, is_finite, symmetric_beta
+from .base import SMALLEST, Float, Int, Transform, as_pair, between, random_keys, symmetric_beta
 
-Int = npt.NDArray[np.int64]
-Float = npt.NDArray[np.float64]
-
-
+_TILES = 4
 _PARTNERS = -2_000_000
 """Position that keys the partners of the first transform of a list; the next ones have positions below it."""
 
@@ -56,9 +51,6 @@ class Partners:
                 chosen += chosen >= before
             taken = np.column_stack((taken, chosen))
         return taken[:, 1:] + first[:, None]
-
-
-_TILES = 4
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class Mosaic(Transform):
 
     draws: ClassVar[int] = 5
     sized: ClassVar[bool] = True
-    layered: ClassVar[bool] = False
+    layer_key: ClassVar[int | None] = None
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks", "segmentation"})
 
     def __post_init__(self) -> None:
@@ -113,22 +105,10 @@ class Mosaic(Transform):
         self.set_fill()
         self.check_probability()
         self.set_range("center", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
-        self.set_range("scale", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
-        share = is_finite(self.translate) and 0 <= self.translate <= 1
-        self.check("translate", share, "a share of the output, 0 to 1")
+        self.set_range("scale", SMALLEST, math.inf, "a pair of finite numbers, 0 < low <= high")
+        self.check_number("translate", "a share of the output, 0 to 1", 0, 1)
         self.set_whole("stop_epoch", 0, optional=True)
         self.set_whole("buffer", _TILES - 1, optional=True)
-
-    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        if _has_stopped(self, partners.epoch):
-            return parts
-        u = partners.uniform(index, parts.keys, _TILES)
-        chosen = u[:, 0] < self.p
-        copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
-        tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))
-        draws = partners.others(parts.draw[chosen], u[chosen, 1:], self.buffer if partners.shuffled else None)
-        others = replace(copies, tile=tiles, draw=draws.reshape(-1))
-        return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
 
     def params(self, state: TransformState, u: Float) -> None:
         size = np.array(self.size, np.float64)[:, None]
@@ -174,16 +154,13 @@ class DetectionMixUp(Transform):
     stop_epoch: int | None = None
 
     draws: ClassVar[int] = 2
-    layered: ClassVar[bool] = True
+    layer_key: ClassVar[int] = 1
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
     def __post_init__(self) -> None:
         self.check_positive("alpha")
         self.check_probability()
         self.set_whole("stop_epoch", 0, optional=True)
-
-    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        return _with_second_layer(self, parts, index, partners, word=1)
 
     def params(self, state: TransformState, u: Float) -> None:
         share = np.rint((1 - symmetric_beta(self.alpha, u)) * WHOLE_SHARE).astype(np.int32)
@@ -216,50 +193,45 @@ class CopyPaste(Transform):
     stop_epoch: int | None = None
 
     draws: ClassVar[int] = 1
-    layered: ClassVar[bool] = True
+    layer_key: ClassVar[int] = 2
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
 
     def __post_init__(self) -> None:
         self.check_probability()
         self.check_probability("objects")
-        share = is_finite(self.min_left) and 0 <= self.min_left <= 1
-        self.check("min_left", share, "a share of a mask, 0 to 1")
+        self.check_number("min_left", "a share of a mask, 0 to 1", 0, 1)
         self.set_whole("stop_epoch", 0, optional=True)
-
-    def add_parts(self, parts: Parts, index: int, partners: Partners) -> Parts:
-        return _with_second_layer(self, parts, index, partners, word=2)
 
     def params(self, state: TransformState, u: Float) -> None:
         state.merge_layers(type(self).__name__, np.full(len(u), WHOLE_SHARE, np.int32))
-        keys = (u[:, 0] * 2.0**53).astype(np.uint64)
-        state.paste = Paste(keys, float(self.objects), float(self.min_left))
+        state.paste = Paste(random_keys(u[:, 0]), float(self.objects), float(self.min_left))
 
 
 Combining = Mosaic | DetectionMixUp | CopyPaste
 """The transforms that show several samples in one image.
 
-``add_parts`` chooses the samples by random numbers alone, so that a loader knows beforehand which samples it
-reads. It is called from the last transform of a list to the first, because an added layer passes through the
-transforms before it. ``params`` then acts on the parts: each part is one image of the state. ``layered`` says
-whether it adds layers, which have separate random numbers before this transform, and those of the image after
-it. ``columns`` are the columns of annotations that can follow it.
+:func:`add_parts` chooses the samples. ``params`` then acts on the parts: each part is one image of the state.
+``layer_key`` keys the random numbers of the layer that a transform adds; a mosaic adds none. ``columns`` are
+the columns of annotations that can follow it.
 """
 
 
-def _with_second_layer(
-    transform: DetectionMixUp | CopyPaste, parts: Parts, index: int, partners: Partners, *, word: int
-) -> Parts:
-    """Parts in which some images have a second layer, whose random numbers ``word`` keys."""
-    if _has_stopped(transform, partners.epoch):
+def add_parts(transform: Combining, parts: Parts, index: int, partners: Partners) -> Parts:
+    """Parts with those that a transform adds, by random numbers alone: a loader reads their samples."""
+    if transform.stop_epoch is not None and partners.epoch >= transform.stop_epoch:
         return parts
+    if isinstance(transform, Mosaic):
+        u = partners.uniform(index, parts.keys, _TILES)
+        chosen = u[:, 0] < transform.p
+        copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
+        tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))
+        buffer = transform.buffer if partners.shuffled else None
+        draws = partners.others(parts.draw[chosen], u[chosen, 1:], buffer)
+        others = replace(copies, tile=tiles, draw=draws.reshape(-1))
+        return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
     u = partners.uniform(index, parts.image_keys, 2)
     chosen = u[:, 0] < transform.p
     copies = parts.take(np.flatnonzero(chosen))
-    keys = hash_words((word,), copies.keys).view(np.int64)
+    keys = hash_words((transform.layer_key,), copies.keys).view(np.int64)
     draw = partners.others(copies.draw, u[chosen, 1:])[:, 0]
     return parts.joined(replace(copies, layer=copies.layer + 1, draw=draw, keys=keys))
-
-
-def _has_stopped(transform: Combining, epoch: int) -> bool:
-    """Whether a transform no longer acts in ``epoch``, as by YOLO's ``close_mosaic``."""
-    return transform.stop_epoch is not None and epoch >= transform.stop_epoch

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,17 @@ from stoker.random import derive_key, uniform
 from stoker.types import Size
 
 from ..state import TransformState
-from .base import ATTEMPTS, Transform, added, as_pair, as_tuple, first_fit, is_finite
-
-Int = npt.NDArray[np.int64]
-Float = npt.NDArray[np.float64]
+from .base import (
+    ATTEMPTS,
+    SMALLEST,
+    Float,
+    Int,
+    Transform,
+    added,
+    as_pair,
+    first_fit,
+    random_keys,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class CenterCrop(Transform):
         self.set_size()
         self.set_fill(optional=True)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
         size = np.array(self.size)[:, None]
         margin = state.size - size
@@ -84,28 +90,21 @@ class RandomResizedCrop(Transform):
         self.set_interpolation()
         self.check_antialias()
         self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
-        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
+        self.set_range("ratio", SMALLEST, math.inf, "a pair of finite numbers, 0 < low <= high")
 
     def params(self, state: TransformState, u: Float) -> None:
         size, fits = first_fit(state.size, (1, state.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
         missing = np.flatnonzero(~fits)
         if missing.size:
-            size[:, missing] = self._central_size(state.size[:, missing])
+            height, width = state.size[:, missing]
+            low, high = self.ratio
+            size[0, missing] = np.maximum(np.where(width / height < low, np.rint(width / low), height), 1)
+            size[1, missing] = np.maximum(np.where(width / height > high, np.rint(height * high), width), 1)
         margin = state.size - size
         origin = (u[:, 2 * ATTEMPTS :].T * (margin + 1)).astype(np.int64)
-        if missing.size:
-            origin[:, missing] = margin[:, missing] // 2
+        origin[:, missing] = margin[:, missing] // 2
         state.crop(origin, size)
         state.resize(np.array(self.size)[:, None], self.interpolation, antialias=self.antialias)
-
-    def _central_size(self, image: Int) -> Int:
-        """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""
-        height, width = image
-        low, high = self.ratio
-        ratio = width / height
-        new_height = np.where(ratio < low, np.rint(width / low), height)
-        new_width = np.where(ratio > high, np.rint(height * high), width)
-        return np.maximum((new_height, new_width), 1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -129,11 +128,11 @@ class CoverCrop(Transform):
 
     def __post_init__(self) -> None:
         self.set_size()
-        self.check("random", isinstance(self.random, bool), "True or False")
+        self.check_flag("random")
         self.set_interpolation()
         self.set("draws", 2 if self.random else 0)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         size = np.array(self.size)[:, None]
         scale = (size / state.size).max(axis=0)
         resized = np.maximum(np.rint(state.size * scale).astype(np.int64), size)
@@ -177,37 +176,28 @@ class RandomIoUCrop(Transform):
     trials: int = 40
 
     draws: ClassVar[int] = 1
+    varies: ClassVar[bool] = True
+    uses_boxes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        low, high = self.min_scale, self.max_scale
         rule = "numbers, 0 < min_scale <= max_scale <= 1"
-        self.check("min_scale", is_finite(low) and low > 0, rule)
-        self.check("max_scale", is_finite(high) and low <= high <= 1, rule)
-        low, high = self.min_aspect_ratio, self.max_aspect_ratio
+        self.check_number("min_scale", rule, SMALLEST)
+        self.check_number("max_scale", rule, self.min_scale, 1)
         rule = "numbers, 0 < min_aspect_ratio <= max_aspect_ratio"
-        self.check("min_aspect_ratio", is_finite(low) and low > 0, rule)
-        self.check("max_aspect_ratio", is_finite(high) and low <= high, rule)
-        chosen = self.sampler_options
-        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if chosen is None else as_tuple(chosen, 1)
-        good = len(options) > 0 and all(map(is_finite, options))
-        self.check("sampler_options", good, "None or numbers, one at least")
-        self.set("sampler_options", tuple(map(float, options)))
+        self.check_number("min_aspect_ratio", rule, SMALLEST)
+        self.check_number("max_aspect_ratio", rule, self.min_aspect_ratio)
+        if self.sampler_options is None:
+            self.set("sampler_options", (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0))
+        self.set_numbers("sampler_options", "None or numbers, one at least")
         self.set_whole("trials")
 
-    @property
-    def uses_boxes(self) -> bool:
-        return True
-
     def params(self, state: TransformState, u: Float) -> None:
-        if state.warp is not None:
-            raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
-        if state.padding is not None:
-            state.padding.refuse("RandomIoUCrop")
+        state.refuse_after_warp("RandomIoUCrop", hint="Move it before the warp.")
         origin, size = np.zeros_like(state.size), state.size.copy()
         cut = np.zeros(len(u), np.bool_)
         boxes, owner = state.objects.seen(state.geometry)
         # Few of the many rounds are needed: each draws its numbers, for the samples still without result.
-        keys = (u[:, 0] * 2.0**53).astype(np.int64)
+        keys = random_keys(u[:, 0]).view(np.int64)
         waiting = np.unique(owner)
         for number in range(_ROUNDS):
             v = uniform(derive_key(0, 0, number), keys[waiting], 1 + 4 * self.trials)
@@ -223,9 +213,6 @@ class RandomIoUCrop(Transform):
                 break
         state.crop(origin, size)
         state.objects.restrict(cut, state.geometry)
-
-    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        return None
 
     def _first(
         self, image: Int, v: Float, option: Float, boxes: Float, owner: Int
@@ -251,15 +238,10 @@ def _iou(boxes: Float, origin: Int, size: Int) -> Float:
     center, stop = (low + high) / 2, origin + size
     inside = (origin < center) & (center < stop)
     sides = np.maximum(np.minimum(high, stop) - np.maximum(low, origin), 0)
-    shared = _product(sides)
-    union = _product(high - low) + _product(size) - shared
+    shared = sides[0] * sides[1]
+    union = (high - low).prod(axis=0) + size[0] * size[1] - shared
     share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return np.where(inside[0] & inside[1], share, -1.0)
-
-
-def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Areas from heights and widths, (2, ...), as by ``prod(axis=0)`` in a fraction of the time."""
-    return np.asarray(sides[0] * sides[1])
 
 
 def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
@@ -304,18 +286,15 @@ class ObjectCrop(Transform):
     draws: ClassVar[int] = 5
     sized: ClassVar[bool] = True
     warps: ClassVar[bool] = True
+    uses_boxes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_size()
-        self.check("padding", is_finite(self.padding) and self.padding > 0, "a number above 0")
-        self.check("scale", is_finite(self.scale) and 0 <= self.scale < 1, "a number from 0 to below 1")
-        self.check("degrees", is_finite(self.degrees) and 0 <= self.degrees <= 180, "a number from 0 to 180")
+        self.check_positive("padding")
+        self.check_number("scale", "a number from 0 to below 1", 0, math.nextafter(1, 0))
+        self.check_number("degrees", "a number from 0 to 180", 0, 180)
         self.check_probability()
         self.set_fill(optional=True)
-
-    @property
-    def uses_boxes(self) -> bool:
-        return True
 
     @property
     def canvas(self) -> Size:
@@ -327,10 +306,7 @@ class ObjectCrop(Transform):
                 "ObjectCrop stands after a transform that makes one image of several samples",
                 hint="Leave one of the two out: the objects of all samples would be cut out apart.",
             )
-        if state.warp is not None:
-            raise ConfigError("ObjectCrop stands after a warp", hint="Rotate by its argument degrees.")
-        if state.padding is not None:
-            state.padding.refuse("ObjectCrop")
+        state.refuse_after_warp("ObjectCrop", hint="Rotate by its argument degrees.")
         state.use_fill(self.fill)
         image = state.size[::-1].astype(np.float64)  # width and height, as points have x first
         start, stop = _extents(state, image)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,8 @@ from stoker.errors import ConfigError
 from stoker.types import Size
 
 from ..state import TransformState
-from .base import Description, Transform, as_tuple, is_finite
+from .base import Description, Float, Transform
 from .combining import Combining
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,6 @@ class RandomApply(Transform):
         _set_transforms(self, own_draws=1)
         self.check_probability()
 
-    @property
-    def uses_boxes(self) -> bool:
-        return any(part.uses_boxes for part in self.transforms)
-
     def params(self, state: TransformState, u: Float) -> None:
         rows = np.flatnonzero(u[:, 0] < self.p)
         taken = state.take(rows)
@@ -77,54 +71,33 @@ class RandomChoice(Transform):
             weights.
     """
 
-    transforms: Sequence[Description]
+    transforms: Sequence[Any]  # transforms of images, or of batches
     p: Sequence[float] | None = None
+
+    on_batches: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _set_transforms(self, own_draws=1)
-        weights = (1.0,) * len(self.transforms) if self.p is None else as_tuple(self.p, 1)
-        good = len(weights) == len(self.transforms)
-        good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
-        self.check("p", good, "None or a weight for each transform, from 0, not all of them 0")
-        self.set("p", tuple(map(float, weights)))
-
-    @property
-    def on_batches(self) -> bool:
-        """Whether it chooses among transforms of batches, for a loader to apply, and not of images."""
-        value = self.transforms
-        if not isinstance(value, Sequence) or not value:
-            return False
-        return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
-
-    @property
-    def uses_boxes(self) -> bool:
-        return any(part.uses_boxes for part in self._parts)
-
-    @property
-    def _parts(self) -> Sequence[Any]:
-        """The transforms within, where they are transforms of images."""
-        return self.transforms
+        if self.p is None:
+            self.set("p", (1.0,) * len(self.transforms))
+        rule = "None or a weight for each transform, from 0, not all of them 0"
+        self.set_numbers("p", rule, lambda p: min(p) >= 0 and sum(p) > 0, count=len(self.transforms))
 
     def params(self, state: TransformState, u: Float) -> None:
-        self._check_sizes(state)
+        if self.warps and state.warp is None and state.size.size:
+            height, width = state.size[:, 0].tolist()  # all images have one size before a warp
+            for part in self.transforms:
+                if not part.warps and part.output_size((height, width)) != (height, width):
+                    raise ConfigError(
+                        f"RandomChoice: {type(part).__name__} changes the size where another choice warps",
+                        hint="Put the transform that changes the size before or after RandomChoice.",
+                    )
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
-        _distribute(self._parts, state, choice, _numbers(self._parts, u[:, 1:]))
-
-    def _check_sizes(self, state: TransformState) -> None:
-        """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
-        if not self.warps or state.warp is not None or not state.size.size:
-            return
-        height, width = state.size[:, 0].tolist()  # all images have one size before a warp
-        for part in self._parts:
-            if not part.warps and part.output_size((height, width)) != (height, width):
-                raise ConfigError(
-                    f"RandomChoice: {type(part).__name__} changes the size where another choice warps",
-                    hint="Put the transform that changes the size before or after RandomChoice.",
-                )
+        _distribute(self.transforms, state, choice, _numbers(self.transforms, u[:, 1:]))
 
     def output_size(self, size: Size | None) -> Size | None:
-        sizes = {_size_after(self, (part,), size) for part in self._parts}
+        sizes = {_size_after(self, (part,), size) for part in self.transforms}
         return sizes.pop() if len(sizes) == 1 else None
 
 
@@ -141,10 +114,6 @@ class RandomOrder(Transform):
 
     def __post_init__(self) -> None:
         _set_transforms(self, own_draws=len(self.transforms))
-
-    @property
-    def uses_boxes(self) -> bool:
-        return any(part.uses_boxes for part in self.transforms)
 
     def params(self, state: TransformState, u: Float) -> None:
         own = len(self.transforms)
@@ -168,16 +137,24 @@ NestedTransform = RandomApply | RandomChoice | RandomOrder
 
 def _set_transforms(transform: NestedTransform, own_draws: int) -> None:
     """Check the transforms within, and derive from them what the transform draws and whether it warps."""
-    value: Any = transform.transforms
-    on_batches = isinstance(transform, RandomChoice) and transform.on_batches
-    good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
-    good = good and len(value) > 0 and not any(part.late or isinstance(part, Combining) for part in value)
+    parts: Any = transform.transforms
+    is_list = isinstance(parts, Sequence) and len(parts) > 0
+    good = is_list and all(isinstance(part, Transform) for part in parts)
+    good = good and not any(part.late or isinstance(part, Combining) for part in parts)
+    if isinstance(transform, RandomChoice) and not good and is_list:
+        transform.set("on_batches", all(_is_on_batches(part) for part in parts))
+        good = transform.on_batches
     rule = "a list of transforms without RandomErasing, Normalize and ToDtype, and without those that "
-    transform.check("transforms", good or on_batches, f"{rule}combine several images")
-    transform.set("transforms", tuple(value))
-    parts = () if on_batches else tuple(value)
-    transform.set("draws", own_draws + sum(part.draws for part in parts))  # its own come first
-    transform.set("warps", any(part.warps for part in parts))
+    transform.check("transforms", good, f"{rule}combine several images")
+    transform.set("transforms", tuple(parts))
+    images = [part for part in parts if isinstance(part, Transform)]
+    transform.set("draws", own_draws + sum(part.draws for part in images))  # its own come first
+    transform.set("warps", any(part.warps for part in images))
+    transform.set("uses_boxes", any(part.uses_boxes for part in images))
+
+
+def _is_on_batches(part: object) -> bool:
+    return isinstance(part, Description) and not isinstance(part, Transform)
 
 
 def _numbers(parts: Sequence[Transform], u: Float) -> list[Float]:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import math
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from stoker.errors import ConfigError
 from stoker.types import DType
 
 from ..state import TransformState
-from .base import ATTEMPTS, Transform, as_tuple, first_fit, is_finite
+from .base import ATTEMPTS, SMALLEST, Float, Transform, as_tuple, first_fit, random_keys
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class Form:
     """Element type and units of the output, as a map of the stored levels, such as RGB in 0..255."""
 
     dtype: DType  # Element type
-    scale: npt.NDArray[np.float64]  # (C,) float64, factor of each channel
-    shift: npt.NDArray[np.float64]  # (C,) float64, what is added to each channel afterwards
+    scale: Float  # (C,) float64, factor of each channel
+    shift: Float  # (C,) float64, what is added to each channel afterwards
     white: int = 255  # The highest level of the stored images, 255 or 65535; 1 for floats, which have none
     # (H, W, C) float32, a mean image in stored levels, which is subtracted from them; or None
     mean: npt.NDArray[np.float32] | None = None
@@ -47,19 +46,19 @@ class Form:
         return self.dtype in ("uint8", "uint16")
 
     @property
-    def matrix(self) -> npt.NDArray[np.float64]:
+    def matrix(self) -> Float:
         """(3, 4), the affine map of RGB; of grey, which engines execute as three equal channels, too."""
         return np.column_stack((np.eye(3) * self.scale, np.broadcast_to(self.shift, 3)))
 
-    def to_levels(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def to_levels(self, values: Float) -> Float:
         """Levels of ``values``, a number for each channel in the units of this form."""
         return (values - self.shift) / self.scale
 
-    def from_levels(self, levels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def from_levels(self, levels: Float) -> Float:
         """The inverse of :meth:`to_levels`."""
         return self.scale * levels + self.shift
 
-    def per_channel(self, name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+    def per_channel(self, name: str, values: Sequence[float]) -> Float:
         """The argument ``name`` as (C,) numbers; ConfigError unless it is one number, or one per channel."""
         channels = len(self.scale)
         if len(values) != channels and len(set(values)) > 1:
@@ -90,12 +89,8 @@ class Normalize(Transform):
     late: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("mean", "std"):
-            value = as_tuple(getattr(self, name), 3)
-            good = len(value) > 0 and all(map(is_finite, value))
-            self.check(name, good, "finite numbers, one a channel, or one for all")
-            self.check(name, name == "mean" or all(value), "numbers other than zero")
-            self.set(name, tuple(map(float, value)))
+        self.set_numbers("mean", "finite numbers, one a channel, or one for all", times=3)
+        self.set_numbers("std", "finite numbers other than zero, one a channel, or one for all", all, times=3)
 
     def convert(self, form: Form) -> Form:
         if form.is_whole:
@@ -133,7 +128,7 @@ class ToDtype(Transform):
         name = str(named).removeprefix("torch.")
         self.check("dtype", name in get_args(DType), f"one of {', '.join(get_args(DType))}")
         self.set("dtype", name)
-        self.check("scale", isinstance(self.scale, bool), "True or False")
+        self.check_flag("scale")
 
     def convert(self, form: Form) -> Form:
         whole = self.dtype in ("uint8", "uint16")
@@ -289,23 +284,19 @@ class RandomErasing(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
         self.set_range("scale", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
-        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
-        if isinstance(self.value, str) and self.value == "random":
-            return
-        value = as_tuple(self.value, 3)
-        good = len(value) > 0 and all(map(is_finite, value))
-        self.check("value", good, 'a finite number or one for each channel, or "random"')
-        self.set("value", tuple(map(float, value)))
+        self.set_range("ratio", SMALLEST, math.inf, "a pair of finite numbers, 0 < low <= high")
+        if not (isinstance(self.value, str) and self.value == "random"):
+            self.set_numbers("value", 'a finite number or one for each channel, or "random"', times=3)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         # The logarithm of width over height is as uniform as that of height over width.
         ratio = (1 / self.ratio[1], 1 / self.ratio[0])
         size, fits = first_fit(state.size, (0, state.size - 1), self.scale, ratio, u[:, 3:-1])
         size *= fits & (u[:, 0] < self.p)
-        keys = (u[:, -1] * 2.0**53).astype(np.uint64) if self.value == "random" else None
+        keys = random_keys(u[:, -1]) if self.value == "random" else None
         state.erase((u[:, 1:3].T * (state.size - size + 1)).astype(np.int64), size, keys)
 
-    def values(self, form: Form) -> npt.NDArray[np.float64]:
+    def values(self, form: Form) -> Float:
         """The value of boxes in images of ``form``, and the value plus one standard deviation, (2, C)."""
         if isinstance(self.value, str):
             return np.array([np.zeros(len(form.scale)), np.ones(len(form.scale))])

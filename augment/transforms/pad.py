@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.types import Size
 
 from ..state import MODES, TransformState
-from .base import Transform, as_tuple, between, is_whole
-
-Int = npt.NDArray[np.int64]
+from .base import Float, Int, Transform, as_tuple, between
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Pad(Transform):
         self.set_fill()
         _check_mode(self)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         left, top, right, bottom = as_tuple(self.padding, 4)
         _pad(state, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
 
@@ -85,30 +82,26 @@ class RandomCrop(Transform):
         self.set_size()
         if self.padding is not None:
             _set_padding(self)
-        self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
+        self.check_flag("pad_if_needed")
         self.set_fill()
         _check_mode(self)
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         size = np.array(self.size)[:, None]
         left, top, right, bottom = as_tuple(self.padding or 0, 4)
         before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
         missing = np.maximum(size - (state.size + before + after), 0)
-        if missing.any():
-            self._check_missing(state.size + before + after, missing)
+        if missing.any() and not self.pad_if_needed:
+            height, width = (state.size + before + after)[:, missing.any(axis=0).argmax()]
+            raise ConfigError(
+                f"RandomCrop: size {self.size} is larger than an image of {height} x {width}",
+                hint="Resize before it, or set pad_if_needed=True.",
+            )
         # Whether padding continues the image must not depend on the images of a batch.
         may_continue = self.pad_if_needed and self.padding_mode != "constant"
         if self.padding is not None or missing.any() or may_continue:
             _pad(state, before + missing, after + missing, self)
         state.crop((u.T * (state.size - size + 1)).astype(np.int64), size)
-
-    def _check_missing(self, size: Int, missing: Int) -> None:
-        if not self.pad_if_needed:
-            height, width = size[:, missing.any(axis=0).argmax()]
-            raise ConfigError(
-                f"RandomCrop: size {self.size} is larger than an image of {height} x {width}",
-                hint="Resize before it, or set pad_if_needed=True.",
-            )
 
 
 def _pad(state: TransformState, before: Int, after: Int, how: Pad | RandomCrop) -> None:
@@ -126,10 +119,9 @@ def _check_mode(transform: Pad | RandomCrop) -> None:
 
 
 def _set_padding(transform: Pad | RandomCrop) -> None:
-    sides = as_tuple(transform.padding, 4)
-    good = len(sides) in (2, 4) and all(map(is_whole, sides))
-    transform.check("padding", good, "one, two or four integers from 0, pixels")
-    transform.set("padding", tuple(int(sides[i % len(sides)]) for i in range(4)))
+    rule = "one, two or four integers from 0, pixels"
+    transform.set_numbers("padding", rule, lambda sides: len(sides) in (2, 4), times=4, whole=True)
+    transform.set("padding", (as_tuple(transform.padding, 4) * 2)[:4])
 
 
 @dataclass(frozen=True)
@@ -147,17 +139,15 @@ class RandomZoomOut(Transform):
     p: float = 0.5
 
     draws: ClassVar[int] = 4
+    varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_fill()
         self.set_range("side_range", 1, math.inf, "a pair of finite numbers, 1 <= low <= high")
         self.check_probability()
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
         factor = np.where(u[:, 0] < self.p, between(self.side_range, u[:, 1]), 1.0)
         size = (state.size * factor).astype(np.int64)
         state.crop(-((size - state.size) * u[:, :1:-1].T).astype(np.int64), size)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None

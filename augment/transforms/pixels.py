@@ -7,23 +7,18 @@ image as it is where the transform stands.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..resampling import WARPING
 from ..state import TransformState
 from ..steps import AddNoise, Autocontrast, Blur, Compress, Displace, Equalize, Posterize, Sharpen, Solarize
-from .base import Transform, as_pair, as_tuple, between, is_count, is_finite
-
-Float = npt.NDArray[np.float64]
+from .base import SMALLEST, Float, Transform, as_pair, as_tuple, between, random_keys
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class RandomSolarize(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
+        self.check_number("threshold", "a finite number, in levels of 0..255")
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
@@ -117,12 +112,10 @@ class GaussianBlur(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        pair = as_tuple(self.kernel_size, 2)
-        good = len(pair) == 2 and all(is_count(taps) and taps % 2 == 1 for taps in pair)
-        self.check("kernel_size", good, "an odd positive integer or a pair (width, height) of them, pixels")
-        self.set("kernel_size", tuple(map(int, pair)))
+        rule = "an odd positive integer or a pair (width, height) of them, pixels"
+        self.set_numbers("kernel_size", rule, lambda n: n[0] % 2 and n[1] % 2, count=2, times=2, whole=True)
         self.set("sigma", as_tuple(self.sigma, 2))
-        self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
+        self.set_range("sigma", SMALLEST, math.inf, "a number or a pair, 0 < low <= high, pixels")
 
     def params(self, state: TransformState, u: Float) -> None:
         width, height = as_pair(self.kernel_size)
@@ -145,8 +138,7 @@ class RandomAdjustSharpness(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        value = self.sharpness_factor
-        self.check("sharpness_factor", is_finite(value) and value >= 0, "a finite number from 0")
+        self.check_number("sharpness_factor", "a finite number from 0", 0)
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
@@ -172,9 +164,8 @@ class GaussianNoise(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        self.check("mean", is_finite(self.mean), "a finite number, a share of the full range")
-        rule = "a finite number from 0, a share of the full range"
-        self.check("sigma", is_finite(self.sigma) and self.sigma >= 0, rule)
+        self.check_number("mean", "a finite number, a share of the full range")
+        self.check_number("sigma", "a finite number from 0, a share of the full range", 0)
         if self.clip is not True:
             raise ConfigError(
                 f"GaussianNoise: clip must be True, found {self.clip!r}",
@@ -184,8 +175,7 @@ class GaussianNoise(Transform):
     def params(self, state: TransformState, u: Float) -> None:
         n = len(u)
         mean, deviation = (np.full(n, 255 * share, np.float32) for share in (self.mean, self.sigma))
-        keys = (u[:, 0] * 2.0**53).astype(np.uint64)
-        state.add_steps(AddNoise(np.ones(n, np.bool_), keys, mean, deviation))
+        state.add_steps(AddNoise(np.ones(n, np.bool_), random_keys(u[:, 0]), mean, deviation))
 
 
 @dataclass(frozen=True)
@@ -201,18 +191,13 @@ class JPEG(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        pair = as_tuple(self.quality, 2)
-        good = len(pair) == 2 and all(map(is_count, pair)) and pair[0] <= pair[1] <= 100
-        self.check("quality", good, "a whole number 1 to 100 or a pair (low, high) of them")
-        self.set("quality", tuple(map(int, pair)))
+        rule = "a whole number 1 to 100 or a pair (low, high) of them"
+        self.set_numbers("quality", rule, lambda n: 1 <= n[0] <= n[1] <= 100, count=2, times=2, whole=True)
 
     def params(self, state: TransformState, u: Float) -> None:
         low, high = as_pair(self.quality)
         quality = (low + np.floor(u[:, 0] * (high - low + 1))).astype(np.uint8)
         state.add_steps(Compress(np.ones(len(u), np.bool_), quality))
-
-
-_MAX_SIGMA = 1000
 
 
 @dataclass(frozen=True)
@@ -244,27 +229,15 @@ class ElasticTransform(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        alpha, sigma = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)
-        good = len(alpha) == 2 and all(map(is_finite, alpha))
-        self.check("alpha", good, "a finite number or a pair of them, for x and y")
-        good = len(sigma) == 2 and all(is_finite(one) and 0 <= one <= _MAX_SIGMA for one in sigma)
-        self.check("sigma", good, f"a number 0 to {_MAX_SIGMA} (pixels) or a pair of them, for x and y")
-        self.set("alpha", tuple(map(float, alpha)))
-        self.set("sigma", tuple(map(float, sigma)))
-        self.set_interpolation(*WARPING)
-        self.set_fill(optional=True)
+        rule = "a finite number or a pair of them, for x and y"
+        self.set_numbers("alpha", rule, count=2, times=2)
+        rule = "a number 0 to 1000 (pixels) or a pair of them, for x and y"
+        self.set_numbers("sigma", rule, lambda n: 0 <= min(n) <= max(n) <= 1000, count=2, times=2)
+        self.set_warping()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
         state.fix_size(type(self).__name__)
-        (alpha_x, alpha_y), (sigma_x, sigma_y) = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)
-        red, green, blue = state.fill.tolist()
-        step = Displace(
-            where=np.ones(len(u), np.bool_),
-            keys=(u[:, 0] * 2.0**53).astype(np.uint64),
-            alpha=(alpha_x, alpha_y),
-            sigma=(sigma_x, sigma_y),
-            fill=(red, green, blue),
-            nearest=self.interpolation == "nearest",
-        )
-        state.add_steps(step)
+        where, keys = np.ones(len(u), np.bool_), random_keys(u[:, 0])
+        alpha, sigma, nearest = as_pair(self.alpha), as_pair(self.sigma), self.interpolation == "nearest"
+        state.add_steps(Displace(where, keys, alpha, sigma, tuple(state.fill.tolist()), nearest))

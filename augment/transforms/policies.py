@@ -18,21 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..resampling import WARPING
 from ..state import GREY, TransformState
 from ..steps import Affine, Autocontrast, Distort, Equalize, Posterize, Sharpen, Solarize, Step, WeightedSum
-from .base import DRAWS, Transform, dirichlet
+from .base import DRAWS, Float, Int, Transform, dirichlet
 from .color import saturation_matrix
 from .warps import inverse_rotation
-
-Int = npt.NDArray[np.int64]
-Float = npt.NDArray[np.float64]
 
 
 class Kind(IntEnum):
@@ -98,16 +94,14 @@ class Operations:
     def compose(self, state: TransformState, interpolation: str | Enum = "bilinear") -> None:
         """Compose all onto ``state``; ``interpolation`` is for the geometric operations."""
         if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
-            state.distort(_product(self.matrices(state.size)), interpolation=interpolation)
+            matrices = self.matrices(state.size).swapaxes(0, 1)
+            state.distort(reduce(np.matmul, matrices), interpolation=interpolation)
         linear, grey_share = self.colors()
         for s, kinds in enumerate(self.possible):
-            steps = self.steps(s)  # before the colours of operation s, which are of other samples
-            if steps:
+            if steps := self.steps(s):  # before the colours of operation s, which are of other samples
                 state.add_steps(*steps)
-            if Kind.Contrast in kinds:
-                state.color.linear(linear[:, s, :, :3], grey_share[:, s])
-            elif not LINEAR.isdisjoint(kinds):
-                state.color.linear(linear[:, s, :, :3])
+            if not LINEAR.isdisjoint(kinds):
+                state.color.linear(linear[:, s, :, :3], grey_share[:, s] if Kind.Contrast in kinds else None)
             if Kind.Invert in kinds:
                 state.color.offset(linear[:, s, :, 3])
 
@@ -161,14 +155,6 @@ _STEPS: tuple[tuple[Kind, Callable[[npt.NDArray[np.bool_], Float], Step]], ...] 
 )
 
 
-def _product(matrices: Float) -> Float:
-    """Products of (N, S, 3, 3) over their second axis, (N, 3, 3)."""
-    product = matrices[:, 0]
-    for s in range(1, matrices.shape[1]):
-        product = product @ matrices[:, s]
-    return product
-
-
 _MOST_BINS = 10_000
 """Limit of the table of all magnitudes."""
 _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
@@ -198,7 +184,8 @@ class RandAugment(Transform):
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_bins(self)
+        self.set_whole("num_magnitude_bins", 2, _MOST_BINS)
+        self.set_warping()
         self.set_whole("num_ops", 0)
         self.set_whole("magnitude", 0, self.num_magnitude_bins - 1)
         self.set("draws", 2 * self.num_ops)  # of each operation its kind and sign
@@ -234,7 +221,8 @@ class TrivialAugmentWide(Transform):
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_bins(self)
+        self.set_whole("num_magnitude_bins", 2, _MOST_BINS)
+        self.set_warping()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
@@ -245,14 +233,7 @@ class TrivialAugmentWide(Transform):
         Operations(kind, magnitude, False, (_KINDS,)).compose(state, self.interpolation)
 
 
-def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
-    transform.set_whole("num_magnitude_bins", 2, _MOST_BINS)
-    transform.set_interpolation(*WARPING)
-    transform.set_fill(optional=True)
-
-
 _BINS = 10
-
 # Pairs of an operation, its probability and, where it has one, the bin of its magnitude.
 _POLICIES = {
     "imagenet": """
@@ -363,8 +344,7 @@ class AutoAugment(Transform):
         name = getattr(self.policy, "value", self.policy)
         self.check("policy", isinstance(name, str) and name in _POLICIES, f"one of {', '.join(_POLICIES)}")
         self.set("policy", name)
-        self.set_interpolation(*WARPING)
-        self.set_fill(optional=True)
+        self.set_warping()
 
     def params(self, state: TransformState, u: Float) -> None:
         state.use_fill(self.fill)
@@ -433,9 +413,8 @@ class AugMix(Transform):
         self.set_whole("mixture_width")
         self.set_whole("chain_depth", None)
         self.check_positive("alpha")
-        self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
-        self.set_interpolation(*WARPING)
-        self.set_fill(optional=True)
+        self.check_flag("all_ops")
+        self.set_warping()
         # Weights; then for each chain its depth, and the kind, bin and sign of each operation.
         self.set("draws", (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest))
 

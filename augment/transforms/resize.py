@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from stoker.types import Size
 
 from ..state import TransformState
-from .base import Transform, added, as_tuple, between, is_count
-
-Int = npt.NDArray[np.int64]
-Float = npt.NDArray[np.float64]
+from .base import SMALLEST, Float, Int, Transform, added, as_tuple, between, is_count
 
 
 @dataclass(frozen=True)
@@ -51,19 +46,16 @@ class Resize(Transform):
         sizes = as_tuple(self.size, 1)
         if self.size is None:
             self.set_whole("max_size")
-        elif len(sizes) == 1:
-            rule = "a positive integer or a pair (height, width) of them, pixels"
-            self.check("size", is_count(sizes[0]), rule)
-            self.set("size", int(sizes[0]))
         else:
             self.set_size()
+            self.set("size", int(sizes[0]) if len(sizes) == 1 else self.size)
         self.set_interpolation()
         self.check_antialias()
         if self.size is not None and self.max_size is not None:
             good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size >= self.size
             self.check("max_size", good, f"None, or at least a single size (which is {self.size})")
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         state.resize(self._new_size(state.size), self.interpolation, antialias=self.antialias)
 
     def output_size(self, size: Size | None) -> Size | None:
@@ -110,26 +102,17 @@ class ScaleJitter(Transform):
     antialias: bool = added(True)
 
     draws: ClassVar[int] = 1
+    varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_interpolation()
         self.check_antialias()
-        sizes = as_tuple(self.target_size, 2)
-        good = len(sizes) == 2 and all(map(is_count, sizes))
-        self.check("target_size", good, "a positive integer or a pair (width, height) of them, pixels")
-        self.set("target_size", tuple(map(int, sizes)))
-        self.set_range("scale_range", sys.float_info.min, math.inf, "a pair of numbers, 0 < low <= high")
+        self.set_size("target_size", "(width, height)")
+        self.set_range("scale_range", SMALLEST, math.inf, "a pair of numbers, 0 < low <= high")
 
     def params(self, state: TransformState, u: Float) -> None:
-        _resize(self, state, self._new_size(state.size, u[:, 0]))
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None
-
-    def _new_size(self, size: Int, u: Float) -> Int:
-        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
-        factor = (np.array(self.target_size)[::-1, None] / size).min(axis=0) * between(self.scale_range, u)
-        return np.asarray((size * factor).astype(np.int64))
+        fitting = (np.array(self.target_size)[::-1, None] / state.size).min(axis=0)
+        _resize(self, state, state.size * (fitting * between(self.scale_range, u[:, 0])))
 
 
 @dataclass(frozen=True)
@@ -150,29 +133,20 @@ class RandomShortestSize(Transform):
     antialias: bool = added(True)
 
     draws: ClassVar[int] = 1
+    varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_interpolation()
         self.check_antialias()
-        sizes = as_tuple(self.min_size, 1)
-        good = len(sizes) > 0 and all(map(is_count, sizes))
-        self.check("min_size", good, "one or several positive integers, pixels")
-        self.set("min_size", tuple(map(int, sizes)))
+        self.set_numbers("min_size", "one or several positive integers, pixels", min, whole=True)
         self.set_whole("max_size", optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
-        _resize(self, state, self._new_size(state.size, u[:, 0]))
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None
-
-    def _new_size(self, size: Int, u: Float) -> Int:
-        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
         sizes = np.array(self.min_size)
-        factor = sizes[(u * len(sizes)).astype(np.int64)] / size.min(axis=0)
+        factor = sizes[(u[:, 0] * len(sizes)).astype(np.int64)] / state.size.min(axis=0)
         if self.max_size is not None:
-            factor = np.minimum(factor, self.max_size / size.max(axis=0))
-        return np.asarray((size * factor).astype(np.int64))
+            factor = np.minimum(factor, self.max_size / state.size.max(axis=0))
+        _resize(self, state, state.size * factor)
 
 
 @dataclass(frozen=True)
@@ -192,6 +166,7 @@ class RandomResize(Transform):
     antialias: bool = added(True)
 
     draws: ClassVar[int] = 1
+    varies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set_interpolation()
@@ -200,16 +175,10 @@ class RandomResize(Transform):
         self.set_whole("max_size", self.min_size + 1)
 
     def params(self, state: TransformState, u: Float) -> None:
-        _resize(self, state, self._new_size(state.size, u[:, 0]))
-
-    def output_size(self, size: Size | None) -> Size | None:
-        return None
-
-    def _new_size(self, size: Int, u: Float) -> Int:
-        """Heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
-        shorter = self.min_size + (u * (self.max_size - self.min_size)).astype(np.int64)
-        longer = (shorter * size.max(axis=0) / size.min(axis=0)).astype(np.int64)
-        return np.where(size == size.min(axis=0), shorter, longer)
+        size = state.size
+        shorter = self.min_size + (u[:, 0] * (self.max_size - self.min_size)).astype(np.int64)
+        longer = shorter * size.max(axis=0) / size.min(axis=0)
+        _resize(self, state, np.where(size == size.min(axis=0), shorter, longer))
 
 
 @dataclass(frozen=True)
@@ -240,10 +209,10 @@ class Letterbox(Transform):
         self.set_size()
         self.set_fill()
         self.set_interpolation()
-        for name in ("enlarge", "center"):
-            self.check(name, isinstance(getattr(self, name), bool), "True or False")
+        self.check_flag("enlarge")
+        self.check_flag("center")
 
-    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         size = np.array(self.size)[:, None]
         scale = (size / state.size).min(axis=0)
         if not self.enlarge:
@@ -257,7 +226,8 @@ class Letterbox(Transform):
 
 
 def _resize(
-    transform: ScaleJitter | RandomShortestSize | RandomResize, state: TransformState, size: Int
+    transform: ScaleJitter | RandomShortestSize | RandomResize, state: TransformState, size: Float
 ) -> None:
-    """Resize to sizes that differ from sample to sample, (2, N)."""
-    state.resize(np.maximum(size, 1), transform.interpolation, antialias=transform.antialias)
+    """Resize to sizes that differ from sample to sample, (2, N), truncated to whole pixels."""
+    whole = np.maximum(size.astype(np.int64), 1)
+    state.resize(whole, transform.interpolation, antialias=transform.antialias)

@@ -13,7 +13,6 @@ its own interpolation. That happens only if all warps that change an image are "
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -24,14 +23,10 @@ import numpy.typing as npt
 
 from stoker.types import Size
 
-from ..resampling import WARPING
 from ..state import TransformState
-from .base import Transform, as_pair, as_tuple, between, is_finite
+from .base import SMALLEST, Float, Int, Transform, as_pair, as_tuple, between
 
-Int = npt.NDArray[np.int64]
-Float = npt.NDArray[np.float64]
-
-
+_DEGREES = "a number from 0 or a pair low <= high, in degrees"
 _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 """Row and column of the corners, clockwise from the top left."""
 
@@ -91,9 +86,9 @@ class RandomRotation(Transform):
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_warp(self)
-        _set_symmetric(self, "degrees")
-        self.check("expand", isinstance(self.expand, bool), "True or False")
+        self.set_warping()
+        self.set_spread("degrees", _DEGREES, 0, -math.inf, math.inf)
+        self.check_flag("expand")
         self.check("center", self.center is None or not self.expand, "None where expand is True")
         _set_center(self)
 
@@ -141,19 +136,21 @@ class RandomAffine(Transform):
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_warp(self)
-        _set_symmetric(self, "degrees")
+        self.set_warping()
+        self.set_spread("degrees", _DEGREES, 0, -math.inf, math.inf)
         _set_center(self)
         if self.translate is not None:
-            value = as_tuple(self.translate, 1)
-            good = len(value) == 2 and all(map(is_finite, value))
-            good = good and all(0 <= share <= 1 for share in value)
-            self.check("translate", good, "None or two numbers within 0 to 1")
-            self.set("translate", tuple(map(float, value)))
+            rule = "None or two numbers within 0 to 1"
+            self.set_numbers("translate", rule, lambda n: 0 <= min(n) <= max(n) <= 1, count=2)
         if self.scale is not None:
-            self.set_range("scale", sys.float_info.min, math.inf, "None or a pair, 0 < low <= high")
-        if self.shear is not None:
-            self._set_shear()
+            self.set_range("scale", SMALLEST, math.inf, "None or a pair, 0 < low <= high")
+        if self.shear is not None and len(as_tuple(self.shear, 1)) != 4:
+            most = math.nextafter(90, 0)
+            self.set_spread("shear", f"{_DEGREES}, within 90", 0, -most, most)
+            self.set("shear", (*as_pair(self.shear), 0.0, 0.0))
+        elif self.shear is not None:
+            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
+            self.set_numbers("shear", rule, lambda n: -90 < n[0] <= n[1] < 90 and -90 < n[2] <= n[3] < 90)
 
     def params(self, state: TransformState, u: Float) -> None:
         _warp(self, state, self.matrix(state.size, u))
@@ -169,18 +166,6 @@ class RandomAffine(Transform):
         shear = as_tuple(self.shear or 0.0, 4)
         shears = np.stack((between(shear[:2], u[:, 4]), between(shear[2:], u[:, 5])))
         return inverse_affine(_center(self, size), between(self.degrees, u[:, 0]), shift, scale, shears)
-
-    def _set_shear(self) -> None:
-        shear = as_tuple(self.shear, 1)
-        if len(shear) == 4:
-            x, y = shear[:2], shear[2:]
-            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
-            good = all(map(is_finite, shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
-            self.check("shear", good, rule)
-            self.set("shear", tuple(map(float, shear)))
-        else:
-            _set_symmetric(self, "shear", most=math.nextafter(90, 0))
-            self.set("shear", (*as_pair(self.shear), 0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -206,9 +191,8 @@ class RandomPerspective(Transform):
     warps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_warp(self)
-        value = self.distortion_scale
-        self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
+        self.set_warping()
+        self.check_number("distortion_scale", "a number within 0 to 1", 0, 1)
         self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
@@ -230,11 +214,6 @@ class RandomPerspective(Transform):
         return matrix
 
 
-def _check_warp(transform: RandomRotation | RandomAffine | RandomPerspective) -> None:
-    transform.set_interpolation(*WARPING)
-    transform.set_fill(optional=True)
-
-
 def _warp(
     transform: RandomRotation | RandomAffine | RandomPerspective,
     state: TransformState,
@@ -248,25 +227,12 @@ def _warp(
 
 def _set_center(transform: RandomRotation | RandomAffine) -> None:
     if transform.center is not None:
-        value = as_tuple(transform.center, 1)
-        good = len(value) == 2 and all(map(is_finite, value))
-        transform.check("center", good, "None or two numbers (x, y), pixels")
-        transform.set("center", tuple(map(float, value)))
+        transform.set_numbers("center", "None or two numbers (x, y), pixels", count=2)
 
 
 def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
     """Centres of the warps of images of ``size``, (2, N): x and y, (2, N) or (2, 1)."""
     return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
-
-
-def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:
-    """Normalise a range in degrees, for which one number x means (-x, x)."""
-    rule = "a number from 0 or a pair low <= high, in degrees" + ("" if most == math.inf else ", within 90")
-    value = getattr(transform, name)
-    if is_finite(value):
-        transform.check(name, value >= 0, rule)
-        transform.set(name, (0.0 - float(value), float(value)))
-    transform.set_range(name, -most, most, rule)
 
 
 def inverse_rotation(center: Float, degrees: Float) -> Float:
