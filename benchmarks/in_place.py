@@ -8,12 +8,8 @@ warm. Conversions of every form in ``SOURCES`` run in turns, too. CPU seconds sh
 
 from __future__ import annotations
 
-import shutil
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -29,22 +25,9 @@ from stoker.benchmarks.foreign_shards import (
     tar_index,
 )
 
-from .measuring import allowed_cores, discard, in_turns, make_parser
+from .measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs
 
-_OWN = "own shards"
 _SHARDS = 4
-
-
-@dataclass(frozen=True)
-class Rate:
-    """The rate and the cost of one form.
-
-    Over several rounds, images a second are the median. CPU seconds are the least, because other programs on
-    the same cores only add to them.
-    """
-
-    images_per_second: float  # Images a second of wall time
-    cpu_seconds: float  # CPU seconds of the process for a thousand images
 
 
 def _own_shards(photographs: Path, work: Path) -> Path:
@@ -53,7 +36,7 @@ def _own_shards(photographs: Path, work: Path) -> Path:
 
 
 FORMS: Mapping[str, Callable[[Path, Path], Path]] = {
-    _OWN: _own_shards,
+    "own shards": _own_shards,
     "folder": lambda photographs, work: photographs,
     "WebDataset tar": tar_index,
     "MXNet RecordIO": recordio_index,
@@ -71,10 +54,11 @@ SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
 """By name: makes the form, and returns what conversions read. Others are compared with the first."""
 
 
-def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
-    """Return the rate of a loader of each form, in turns after an untimed pass of each."""
-    loaders = {
-        name: stoker.ImageLoader(
+def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Cost]:
+    """Return the cost of an image of each form."""
+    turns = {}
+    for name, make in FORMS.items():
+        loader = stoker.ImageLoader(
             make(photographs, work),
             batch_size=64,
             transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
@@ -82,58 +66,19 @@ def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str,
             num_threads=len(allowed_cores()),
             columns=("image",),
         )
-        for name, make in FORMS.items()
-    }
-    turns = in_turns({name: partial(_read, loader) for name, loader in loaders.items()}, rounds)
-    for loader in loaders.values():
-        loader.close()
-    return _of_rounds(turns)
+        turns[name] = Epoch(loader)
+    return costs_in_turns(turns, rounds)
 
 
-def measure_conversion(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
-    """Return the rate of a conversion that keeps the bytes of each source, in turns, likewise."""
+def measure_conversion(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Cost]:
+    """Return the cost of an image in a conversion that keeps the bytes of each source."""
     sources = {name: make(photographs, work) for name, make in SOURCES.items()}
-    runs = {name: partial(_convert, source, work / "converted") for name, source in sources.items()}
-    return _of_rounds(in_turns(runs, rounds))
+    turns = {name: partial(_convert, source, work / "converted") for name, source in sources.items()}
+    return costs_in_turns(turns, rounds)
 
 
-def _read(loader: stoker.ImageLoader) -> Rate:
-    discard(loader)
-    return _timed(lambda: sum(len(batch.image) for batch in loader))
-
-
-def _convert(source: Path, target: Path) -> Rate:
-    shutil.rmtree(target, ignore_errors=True)
-    return _timed(lambda: stoker.convert(source, target).written)
-
-
-def _timed(work: Callable[[], int]) -> Rate:
-    wall, cpu = time.perf_counter(), time.process_time()
-    images = work()
-    seconds = time.perf_counter() - wall
-    return Rate(images / seconds, 1000 * (time.process_time() - cpu) / images)
-
-
-def _of_rounds(measured: Mapping[str, list[Rate]]) -> dict[str, Rate]:
-    return {
-        name: Rate(
-            statistics.median(rate.images_per_second for rate in rates),
-            min(rate.cpu_seconds for rate in rates),
-        )
-        for name, rates in measured.items()
-    }
-
-
-def _table(title: str, rates: Mapping[str, Rate]) -> str:
-    first = next(iter(rates.values()))
-    lines = [f"{title:<24}{'images/s':>10}{'times':>8}{'CPU s / 1,000':>16}{'times':>8}"]
-    for name, rate in rates.items():
-        wall = rate.images_per_second / first.images_per_second
-        cpu = first.cpu_seconds / rate.cpu_seconds
-        lines.append(
-            f"{name:<24}{rate.images_per_second:>10,.0f}{wall:>8.2f}{rate.cpu_seconds:>16.3f}{cpu:>8.2f}"
-        )
-    return "\n".join(lines)
+def _convert(source: Path, target: Path) -> int:
+    return stoker.convert(source, target, overwrite=True).written
 
 
 def main() -> None:
@@ -142,8 +87,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stoker-in-place-", dir=args.work) as scratch:
         work, photographs = Path(scratch), Path(scratch) / "photographs"
         replicate(args.source, photographs, args.copies)
-        print(_table("reading", measure_reading(photographs, work, args.rounds)))
-        print(_table("conversion", measure_conversion(photographs, work, args.rounds)))
+        show_costs(measure_reading(photographs, work, args.rounds), "reading")
+        show_costs(measure_conversion(photographs, work, args.rounds), "conversion")
 
 
 if __name__ == "__main__":

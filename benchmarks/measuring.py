@@ -1,4 +1,4 @@
-"""What all benchmarks share: command lines, costs measured in turns, goals, and the machine."""
+"""What all benchmarks share: command lines, costs measured in turns, and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,8 @@ _PHOTOGRAPHS = Path("examples", "photos", "train")
 _SOURCES = Path(__file__).resolve().parents[1]
 PHOTOGRAPHS = _SOURCES / _PHOTOGRAPHS if (_SOURCES / _PHOTOGRAPHS).is_dir() else _PHOTOGRAPHS
 """The photographs that Stoker's sources hold; of an installed package, those in the current folder."""
+_PACKAGES = ("numpy", "pillow")
 _SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "dataset": ("dataset", {"type": Path}),
     "source": (
         "--source",
         {"type": Path, "default": PHOTOGRAPHS, "help": "photographs, with one directory for each class"},
@@ -39,8 +39,7 @@ _SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"type": Path, "default": Path("build/benchmarks"), "help": "folder for the datasets"},
     ),
     "scratch": ("--work", {"type": Path, "help": "folder for temporary files"}),
-    "threads": ("--threads", {"type": int, "help": "threads of each loader; by default as many as cores"}),
-    "json": ("--json", {"type": Path, "help": "file for all figures, as JSON"}),
+    "json": ("--json", {"type": Path, "help": "file for all results, as JSON"}),
 }
 
 
@@ -74,7 +73,7 @@ def report(line: str) -> None:
 
 
 def write_json(path: Path | None, document: Any) -> None:
-    """Write figures into the file of ``--json``, if one is given."""
+    """Write results into the file of ``--json``, if one is given."""
     if path is not None:
         path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 
@@ -84,16 +83,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cost:
-    """The mean cost of a sample in a pass, or the cost of a whole pass."""
+    """The mean cost of a sample in a turn."""
 
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float  # of this process and of those that it started
 
 
-def costs_in_turns(turns: Mapping[str, Iterable[Any]], rounds: int) -> dict[str, Cost]:
-    """Return the median costs of a sample by the name of its loader, after an untimed turn of each."""
-    runs = {name: partial(timed, batches) for name, batches in turns.items()}
-    return {name: median(results) for name, results in in_turns(runs, rounds).items()}
+@dataclass(frozen=True)
+class Epoch:
+    """A turn that passes over batches, whose last column has one element for each sample."""
+
+    batches: Iterable[Any]
+    passes: int = 1
+
+    def __call__(self) -> int:
+        return sum(len(batch[-1]) for _ in range(self.passes) for batch in self.batches)
+
+
+def costs_in_turns(turns: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, Cost]:
+    """Return the median costs by name of functions that return their number of samples."""
+    runs = {name: partial(timed, turn) for name, turn in turns.items()}
+    middle = statistics.median
+    return {
+        name: Cost(middle(one.seconds for one in costs), middle(one.cpu_seconds for one in costs))
+        for name, costs in in_turns(runs, rounds).items()
+    }
 
 
 def in_turns(runs: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
@@ -105,70 +119,38 @@ def in_turns(runs: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list
     return {name: values[1:] for name, values in results.items()}
 
 
-def median(costs: Sequence[Cost]) -> Cost:
-    """Return the medians of both figures."""
-    middle = statistics.median
-    return Cost(middle(one.seconds for one in costs), middle(one.cpu_seconds for one in costs))
-
-
-def timed(batches: Iterable[Any]) -> Cost:
-    """Return the cost of a sample in one pass; the last column of a batch has one element for each sample."""
-    discard(batches)
-    before, began, samples = usage_of_tree(os.getpid()), time.perf_counter(), 0
-    for batch in batches:
-        samples += len(batch[-1])
-    seconds = time.perf_counter() - began
-    cpu_seconds = usage_of_tree(os.getpid()).cpu_seconds - before.cpu_seconds
-    discard(batches)
+def timed(turn: Callable[[], int]) -> Cost:
+    """Return the cost of a sample in one turn."""
+    _discard(turn)
+    before, began = usage_of_tree(os.getpid()).cpu_seconds, time.perf_counter()
+    samples = turn()
+    seconds, cpu_seconds = time.perf_counter() - began, usage_of_tree(os.getpid()).cpu_seconds - before
+    _discard(turn)
     return Cost(seconds / samples, cpu_seconds / samples)
 
 
-def discard(batches: Iterable[Any]) -> None:
+def _discard(turn: Any) -> None:
     """Drop the batches that a loader has made ahead, so that each turn pays for its own batches."""
-    if isinstance(batches, stoker.ImageLoader):
-        batches.load_state_dict(batches.state_dict())
-    elif hasattr(batches, "loader"):
-        discard(batches.loader)
+    loader = getattr(turn, "batches", None)
+    if isinstance(loader, stoker.ImageLoader):
+        loader.load_state_dict(loader.state_dict())
 
 
-def show_costs(costs: Mapping[str, Cost], console: Console, title: str, sample: str = "image") -> None:
-    """Print a table of costs with a row for each loader."""
-    table = Table("loader", f"{sample}s/s", f"CPU ms a {sample}", title=title)
+def show_costs(costs: Mapping[str, Cost], title: str, sample: str = "image") -> None:
+    """Print a row for each turn; the last columns compare it with the first turn."""
+    table = Table(title, f"{sample}s/s", f"CPU ms a {sample}", "times the rate", "times a CPU second")
+    first = next(iter(costs.values()))
     for name, cost in costs.items():
-        table.add_row(name, f"{1 / cost.seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}")
-    console.print(table)
+        rate, cpu = f"{1 / cost.seconds:,.0f}", f"{1000 * cost.cpu_seconds:.3f}"
+        ratios = first.seconds / cost.seconds, first.cpu_seconds / cost.cpu_seconds
+        table.add_row(name, rate, cpu, *(f"{ratio:.2f}" for ratio in ratios))
+    Console().print(table)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A goal and its measurement."""
-
-    name: str  # Name of the measured quantity
-    aim: float  # Value of the goal
-    found: float  # Measured value
-    at_most: bool = False  # Whether ``found`` should be at most ``aim``, not at least
-
-    @property
-    def met(self) -> bool:
-        """Whether the measurement reaches the goal."""
-        return self.found <= self.aim if self.at_most else self.found >= self.aim
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields, and whether the goal is met."""
-        return {**asdict(self), "met": self.met}
-
-
-def show_goals(goals: Sequence[Goal], console: Console) -> None:
-    """Print goals as a table."""
-    table = Table("quantity", "goal", "found", "", title="Goals", title_justify="left")
-    for goal in goals:
-        sign = "at most" if goal.at_most else "at least"
-        mark = "[green]met[/]" if goal.met else "[bold red]missed[/]"
-        table.add_row(goal.name, f"{sign} {goal.aim:g}", f"{goal.found:.3g}", mark)
-    console.print(table)
-
-
-_PACKAGES = ("numpy", "pillow")
+def write_costs(path: Path | None, costs: Mapping[str, Cost], **more: Any) -> None:
+    """Write costs and the machine into the file of ``--json``, if one is given."""
+    found = {name: asdict(cost) for name, cost in costs.items()}
+    write_json(path, {"machine": describe(allowed_cores()), "costs": found, **more})
 
 
 def allowed_cores() -> list[int]:

@@ -1,9 +1,8 @@
-"""A limit on the reads of a group of processes from a disk: control groups of Linux, for root only."""
+"""Reads from a disk: files leave the page cache, and control groups of Linux set a limit, for root only."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.errors import ConfigError
-
-from ..measuring import allowed_cores
-from ..peers.base import PeerSettings, PeerSource
-from .cold import evict
-from .runner import PeerGone, PeerProcess
-from .sources import open_source
-from .text import make_part_parser, measure_each, print_table
-from .usage import process_tree
 
 _FIRST, _SECOND = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
 """Folders of the first and the second version of control groups."""
@@ -104,76 +95,12 @@ def _disk_of(path: Path) -> str:
     return device.name
 
 
-_AGAINST = (
-    "torch-files",
-    "stoker-files",
-    "stoker",
-    "stoker-blocks",
-    "torch",
-    "tfdata",
-    "dali",
-    "ffcv",
-    "webdataset",
-    "litdata",
-    "mosaic-streaming",
-    "grain",
-    "hf-datasets",
-)
-
-
-@dataclass(frozen=True)
-class DiskEpoch:
-    """The first epoch of one loader, without its files in the page cache."""
-
-    name: str  # Name of the loader for ``--against``
-    images_per_second: float = 0.0  # Rate of the epoch
-    first_batch_seconds: float = 0.0  # Time from the request for the epoch to its first batch
-    megabytes: float = 0.0  # Megabytes that were read from the disk
-    requests: int = 0  # Number of requests to the disk
-    missing: str = ""  # Reason why there are no figures; empty where there are
-
-
-def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> DiskEpoch:
-    """Return the first epoch of a loader from the limited disk."""
-    with throttled_disk(source.scratch, megabytes * 1_000_000, requests) as group:
+def evict(paths: Sequence[Path]) -> None:
+    """Drop files from the page cache, except pages that another process has mapped."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
         try:
-            with PeerProcess(name) as process:
-                process.begin(source, PeerSettings(num_threads=len(allowed_cores())))
-                written = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
-                evict([*source.shards, *written])
-                group.add(sorted(process_tree(process.pid)))
-                epoch = process.ask("warm_up")
-                read, count = group.read()
-        except PeerGone as reason:
-            return DiskEpoch(name, missing=str(reason))
-    rate = epoch["images"] / epoch["seconds"]
-    return DiskEpoch(name, rate, epoch["first_batch_seconds"], read / 1e6, count)
-
-
-def _cells(one: DiskEpoch) -> list[str]:
-    rate, first = f"{one.images_per_second:,.0f}", f"{one.first_batch_seconds:.2f} s"
-    return [rate, first, f"{one.megabytes:,.0f}", f"{one.requests:,}"]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run from the command line."""
-    parser = make_part_parser(__doc__, _AGAINST, "dataset")
-    parser.add_argument("--megabytes", type=int, default=150, help="limit of the disk, each second")
-    parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
-    args = parser.parse_args(arguments)
-    limits = {"megabytes_per_second": args.megabytes, "requests_per_second": args.requests}
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        source = open_source(args.dataset, Path(scratch))
-        results = measure_each(
-            args,
-            "an epoch from the disk",
-            lambda name: measure(source, name, args.megabytes, args.requests),
-            records=source.records,
-            **limits,
-        )
-    results.sort(key=lambda one: -one.images_per_second)
-    print_table(("images/s", "first batch", "MB read", "requests"), results, _cells)
-
-
-if __name__ == "__main__":
-    main()
+            os.fsync(descriptor)  # pages that are not yet written back are not dropped
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)

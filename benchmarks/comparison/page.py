@@ -4,114 +4,84 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
-from stoker.errors import MissingDependencyError, install_hint
+from rich.console import Console
+from rich.table import Table as RichTable
 
 from ..measuring import make_parser
 from ..peers import TITLES
-from ..peers.text import TEXT_TITLES
-from .results import Comparison, machine_line
 
-_TITLES = TITLES | TEXT_TITLES
 ColumnSpec: TypeAlias = tuple[str, str, str, str | Callable[[Mapping[str, Any]], Any]]
-"""Title, best figures ("most", "least" or ""), format, and key or function of a loader, of a column."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure and its text; words have None."""
-
-    value: float | None
-    text: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its title, and which of its figures are better, "most" or "least"; "" for words."""
-
-    title: str
-    best: str
+"""Of a column: title, which values are better ("most", "least", or "" for words), format, and the key of a
+loader's value or a function of the loader."""
 
 
 @dataclass(frozen=True)
 class Row:
     """A loader in a table."""
 
-    name: str  # Name of the loader
-    figures: tuple[Figure, ...]  # A figure for each column; the first one is the length of the bar
-
-    @property
-    def title(self) -> str:
-        """Title of the loader."""
-        return _TITLES[self.name]
-
-    @property
-    def ours(self) -> bool:
-        """Whether this is Stoker."""
-        return self.name.startswith("stoker")
+    title: str
+    ours: bool  # Whether this is Stoker
+    cells: tuple[tuple[float, str], ...]  # Value and text of each column; 0 for words
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, which is also a panel of the picture."""
+    """A table, which is also a panel of the picture: the first column decides the order, and has bars."""
 
-    title: str  # Title of the panel
-    columns: tuple[Column, ...]  # The columns; the first one decides the order
-    rows: tuple[Row, ...]  # The loaders with figures, the best first
-    # Lines below the table: differences between loaders, and those without figures
-    notes: tuple[str, ...] = ()
+    title: str
+    columns: tuple[tuple[str, str], ...]  # Title, and which values are better
+    rows: tuple[Row, ...]  # The loaders with results, the best first
+    notes: tuple[str, ...]  # Differences between loaders, and the loaders without results
 
     def better(self) -> dict[str, list[str]]:
-        """Return the loaders that are better than the best of Stoker, with their figures, by column."""
+        """Return the loaders that are better than the best of Stoker, with their values, by column."""
         better = {}
-        for number, column in enumerate(self.columns):
-            sign = {"most": 1, "least": -1}.get(column.best, 0)
-            figures = [(row, row.figures[number]) for row in self.rows]
-            ours = [sign * (figure.value or 0) for row, figure in figures if row.ours]
-            better[column.title] = [
-                f"{row.title} ({figure.text})"
-                for row, figure in figures
-                if sign and ours and sign * (figure.value or 0) > max(ours)
+        for number, (title, best) in enumerate(self.columns):
+            sign = {"most": 1, "least": -1}.get(best, 0)
+            ours = [sign * row.cells[number][0] for row in self.rows if row.ours]
+            names = [
+                f"{row.title} ({row.cells[number][1]})"
+                for row in self.rows
+                if sign and ours and sign * row.cells[number][0] > max(ours)
             ]
-        return {title: names for title, names in better.items() if names}
+            if names:
+                better[title] = names
+        return better
 
 
 def make_table(
-    title: str, columns: Sequence[ColumnSpec], loaders: Sequence[Mapping[str, Any]], *, ours: str = ""
+    title: str, columns: Sequence[ColumnSpec], loaders: Sequence[Mapping[str, Any]], *, ratio: str = ""
 ) -> Table:
-    """Return a table."""
+    """Return a table; ``ratio`` titles a column with Stoker's first value over that of each loader."""
+    measured = [one for one in loaders if not one["missing"]]
     rows = [
-        Row(one["name"], tuple(_figure(one, *column[1:]) for column in columns))
-        for one in loaders
-        if not one["missing"]
+        Row(
+            TITLES[one["name"]],
+            one["name"].startswith("stoker"),
+            tuple(_cell(one, *spec) for spec in columns),
+        )
+        for one in measured
     ]
-    sign = 1 if columns[0][1] == "least" else -1
-    rows.sort(key=lambda row: sign * (row.figures[0].value or 0))
-    named = [Column(name, best) for name, best, *_ in columns]
-    if ours:
-        stoker_rate = max(row.figures[0].value or 0 for row in rows if row.ours)
-        named.insert(1, Column(ours, ""))
-        rows = [_with_ratio(row, stoker_rate) for row in rows]
-    noted = [one for one in loaders if one.get("notes") and not one["missing"]]
-    notes = [f"{_TITLES[one['name']]}: {'; '.join(one['notes'])}." for one in noted]
-    notes += [f"{_TITLES[one['name']]}: not measured, {one['missing']}." for one in loaders if one["missing"]]
+    rows.sort(key=lambda row: row.cells[0][0] if columns[0][1] == "least" else -row.cells[0][0])
+    named = [(name, best) for name, best, *_ in columns]
+    if ratio:
+        named.insert(1, (ratio, ""))
+        own = max(row.cells[0][0] for row in rows if row.ours)
+        with_ratio = ((row, (0.0, f"{own / (row.cells[0][0] or own):.1f}")) for row in rows)
+        rows = [replace(row, cells=(row.cells[0], cell, *row.cells[1:])) for row, cell in with_ratio]
+    notes = [f"{TITLES[one['name']]}: {'; '.join(one['notes'])}." for one in measured if one.get("notes")]
+    notes += [f"{TITLES[one['name']]}: not measured, {one['missing']}." for one in loaders if one["missing"]]
     return Table(title, tuple(named), tuple(rows), tuple(notes))
 
 
-def _figure(
-    one: Mapping[str, Any], best: str, form: str, value: str | Callable[[Mapping[str, Any]], Any]
-) -> Figure:
+def _cell(one: Mapping[str, Any], _: str, best: str, form: str, value: Any) -> tuple[float, str]:
     shown = one[value] if isinstance(value, str) else value(one)
-    return Figure(shown if best else None, format(shown, form))
-
-
-def _with_ratio(row: Row, stoker_rate: float) -> Row:
-    first, *others = row.figures
-    return Row(row.name, (first, Figure(None, f"{stoker_rate / (first.value or stoker_rate):.1f}"), *others))
+    return (float(shown) if best else 0.0), format(shown, form)
 
 
 @dataclass(frozen=True)
@@ -121,7 +91,7 @@ class Section:
     part: str  # Name of the part of the comparison, which is also that of the JSON file
     title: str  # Title
     text: str  # A paragraph
-    tables: Callable[[Any], tuple[Table, ...]] = field(repr=False)  # Makes the tables of the file's contents
+    tables: Callable[[Any], tuple[Table, ...]]  # Makes the tables of the file's contents
 
 
 _RATIO = "Stoker is times as fast"
@@ -139,7 +109,7 @@ def _images(document: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
     tables = []
     for one in document:
         title = titles.get(one["workload"], one["workload"])
-        tables.append(make_table(f"{title}, images/s", columns, one["peers"], ours=_RATIO))
+        tables.append(make_table(f"{title}, images/s", columns, one["peers"], ratio=_RATIO))
     return tuple(tables)
 
 
@@ -191,12 +161,24 @@ _disk = _loaders(
     ("requests", "least", ",d", "requests"),
     ("first batch, s", "least", ".2f", "first_batch_seconds"),
 )
+_cold = _loaders(
+    "First epoch of a new process, images/s",
+    ("nothing in the page cache", "most", ",.0f", "cold"),
+    ("all of it there", "most", ",.0f", "warm"),
+    ("first batch, s", "least", ".3f", "first_batch_seconds"),
+)
 
 SECTIONS = (
     Section(
         "imagenet",
         "Photographs as they are",
         "Photographs with a long side of 500 pixels, quality 96, 110 KB on average.",
+        _images,
+    ),
+    Section(
+        "restarts",
+        "With restart markers",
+        "The same photographs, with restart markers in the JPEGs.",
         _images,
     ),
     Section("imagenet256", "Short side 256", "The same photographs, resized once, at quality 90.", _images),
@@ -252,6 +234,14 @@ SECTIONS = (
         "files is in the page cache. Loose files cost a request each; a shuffle of blocks reads long runs.",
         _disk,
     ),
+    Section(
+        "cold",
+        "A new process",
+        "The first epoch of a new process on raw pixels, without and with its files in the page cache.",
+        _cold,
+    ),
+    Section("batches", "Batch sizes", "Photographs at short side 256, in batches of several sizes.", _images),
+    Section("threads", "Threads", "The same, with several numbers of threads on the same cores.", _images),
 )
 """All sections in the order of the page."""
 
@@ -271,47 +261,32 @@ class Colours:
     theirs: str
 
 
-LIGHT = Colours(ground="#ffffff", ink="#24292f", ours="#00796b", theirs="#b0bec5")
-DARK = Colours(ground="#1e2129", ink="#e3e6eb", ours="#4db6ac", theirs="#566573")
+_COLOURS = {
+    "light": Colours(ground="#ffffff", ink="#24292f", ours="#00796b", theirs="#b0bec5"),
+    "dark": Colours(ground="#1e2129", ink="#e3e6eb", ours="#4db6ac", theirs="#566573"),
+}
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar: its label, its length, the text of its value, and whether it is Stoker's."""
-
-    label: str
-    value: float
-    text: str
-    ours: bool
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A title with bars below it; the longest bar has the whole width."""
-
-    title: str
-    bars: Sequence[Bar]
-
-
-def draw(panels: Sequence[Panel], colours: Colours) -> str:
-    """Return a picture with panels below each other."""
+def draw(tables: Sequence[Table], colours: Colours) -> str:
+    """Return a picture with the bars of each table; the longest bar of a table has the whole width."""
     top, parts = _MARGIN, []
-    for panel in panels:
-        parts.append(_svg_text(_MARGIN, top + 17, panel.title, colours.ink, "font-weight='bold'"))
+    for table in tables:
+        parts.append(_svg_text(_MARGIN, top + 17, table.title, colours.ink, "font-weight='bold'"))
         top += _TITLE
-        longest = max((bar.value for bar in panel.bars), default=0.0) or 1.0
-        for bar in panel.bars:
-            length = (_WIDTH - _LABELS - _VALUES) * bar.value / longest
-            weight = "font-weight='bold'" if bar.ours else ""
-            fill = colours.ours if bar.ours else colours.theirs
+        longest = max((row.cells[0][0] for row in table.rows), default=0.0) or 1.0
+        for row in table.rows:
+            value, text = row.cells[0]
+            length = (_WIDTH - _LABELS - _VALUES) * value / longest
+            weight = "font-weight='bold'" if row.ours else ""
+            fill = colours.ours if row.ours else colours.theirs
             parts += [
-                _svg_text(_LABELS - 8, top + 13, bar.label, colours.ink, f"text-anchor='end' {weight}"),
+                _svg_text(_LABELS - 8, top + 13, row.title, colours.ink, f"text-anchor='end' {weight}"),
                 f"<rect x='{_LABELS}' y='{top}' width='{max(length, 1):.1f}' height='{_BAR}' fill='{fill}'/>",
-                _svg_text(_LABELS + length + 6, top + 13, bar.text, colours.ink, weight),
+                _svg_text(_LABELS + length + 6, top + 13, text, colours.ink, weight),
             ]
             top += _ROW
         top += _MARGIN
-    titles = escape("; ".join(panel.title for panel in panels))
+    titles = escape("; ".join(table.title for table in tables))
     return "\n".join(
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {top}' font-size='13' "
@@ -329,7 +304,7 @@ def _svg_text(x: float, y: float, text: str, colour: str, more: str) -> str:
 
 
 _ROOT = Path(__file__).resolve().parents[2]
-_RESULTS = _ROOT / "benchmarks" / "results" / "comparison"
+RESULTS = _ROOT / "benchmarks" / "results" / "comparison"
 _HEAD = """# Comparison with other loaders
 
 Every loader has a process of its own on the same cores, as many threads or workers as cores, and files of its
@@ -360,16 +335,21 @@ def make_page(results: Mapping[str, Any]) -> dict[str, str]:
     for section in SECTIONS:
         if section.part in results:
             tables = section.tables(results[section.part])
-            panels = [_panel(table) for table in tables]
-            for name, colours in (("light", LIGHT), ("dark", DARK)):
-                files[f"images/comparison/{section.part}-{name}.svg"] = draw(panels, colours)
+            for name, colours in _COLOURS.items():
+                files[f"images/comparison/{section.part}-{name}.svg"] = draw(tables, colours)
             parts.append(_section(section, tables, results[section.part]))
     return {"comparison.md": "\n".join([*parts, _TAIL, _machines(results)]), **files}
 
 
-def _panel(table: Table) -> Panel:
-    bars = [Bar(row.title, row.figures[0].value or 0.0, row.figures[0].text, row.ours) for row in table.rows]
-    return Panel(table.title, bars)
+def print_tables(part: str, document: Any) -> None:
+    """Print the tables of a part's results; those of image loaders are printed with more columns before."""
+    for section in SECTIONS:
+        if section.part == part and not isinstance(document, list):
+            for table in section.tables(document):
+                printed = RichTable("loader", *(title for title, _ in table.columns), title=table.title)
+                for row in table.rows:
+                    printed.add_row(row.title, *(text for _, text in row.cells))
+                Console().print(printed, "\n".join(table.notes))
 
 
 def _section(section: Section, tables: tuple[Table, ...], document: Any) -> str:
@@ -416,11 +396,11 @@ def _rounds(count: int) -> str:
 
 
 def _table(table: Table) -> str:
-    header = ("loader", *(column.title for column in table.columns))
+    header = ("loader", *(title for title, _ in table.columns))
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for row in table.rows:
         mark = "**" if row.ours else ""
-        cells = [f"{mark}{row.title}{mark}", *(figure.text for figure in row.figures)]
+        cells = [f"{mark}{row.title}{mark}", *(text for _, text in row.cells)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -455,7 +435,7 @@ def _machines(results: Mapping[str, Any]) -> str:
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--results", type=Path, default=_RESULTS)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--docs", type=Path, default=_ROOT / "docs")
     args = parser.parse_args()
     for name, text in make_page(read_results(args.results)).items():
@@ -467,48 +447,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-_OURS, _THEIRS, _INK = "#d9480f", "#adb5bd", "#495057"
-_BAR_INCHES = 0.34
-
-
-def plot(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Write a PNG or an SVG, by the suffix of ``path``, with a panel for each comparison.
-
-    Each bar is the median of a loader; its thin line reaches from the lowest to the highest turn.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("plots need matplotlib", hint=install_hint("matplotlib")) from error
-    rows = [len(comparison.measured()) for comparison in comparisons]
-    with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(8, 0.9 * len(rows) + _BAR_INCHES * sum(rows) + 0.4), layout="constrained")
-        panels = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[1 + count for count in rows])
-        for panel, comparison in zip(panels[:, 0], comparisons, strict=True):
-            _draw(panel, comparison)
-        figure.supxlabel(machine_line(comparisons[-1]), fontsize=7, color=_INK)
-        # A file with a date would differ in each run.
-        figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def _draw(panel: Any, comparison: Comparison) -> None:
-    peers = sorted(comparison.measured(), key=lambda peer: peer.rate.median)
-    rates = [peer.rate for peer in peers]
-    bars = panel.barh(
-        [TITLES[peer.name] for peer in peers],
-        [rate.median for rate in rates],
-        xerr=[[rate.median - rate.low for rate in rates], [rate.high - rate.median for rate in rates]],
-        color=[_OURS if peer.name.startswith("stoker") else _THEIRS for peer in peers],
-        error_kw={"linewidth": 1, "ecolor": _INK},
-        height=0.72,
-    )
-    panel.bar_label(
-        bars, [f" {rate.median:,.0f}" for rate in rates], label_type="edge", padding=6, fontsize=8
-    )
-    panel.set_title(f"{comparison.workload}, images/s", loc="left", fontsize=9, fontweight="bold")
-    panel.spines[["top", "right", "bottom"]].set_visible(False)
-    panel.tick_params(left=False, bottom=False, labelbottom=False, labelsize=8)
-    panel.margins(x=0.14)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -23,8 +22,7 @@ from stoker.errors import SourceError
 
 from ..measuring import make_parser
 
-_LARGE_QUALITY = 90
-_IMAGENET_SIDE, _IMAGENET_QUALITY, _IMAGENET_NOISE = 500, 96, 6.0
+_SIDE, _QUALITY, _NOISE = 500, 96, 6.0
 
 
 def photographs_in(source: Path) -> list[Path]:
@@ -50,16 +48,6 @@ def replicate(source: Path, target: Path, copies: int) -> None:
         shutil.copyfile(path, folder / f"{path.stem}-{number // len(paths):03d}.jpg")
 
 
-def enlarge(source: Path, target: Path, count: int, megapixels: int) -> None:
-    """Write ``count`` photographs, evenly chosen and enlarged to ``megapixels`` million pixels."""
-    paths = photographs_in(source)
-
-    def enlarged(number: int, image: Image.Image) -> Image.Image:
-        return _resized(image, (megapixels * 1e6 / (image.width * image.height)) ** 0.5)
-
-    _write(paths[:: max(1, len(paths) // count)][:count], target, enlarged, quality=_LARGE_QUALITY)
-
-
 def make_imagenet_like(source: Path, target: Path) -> None:
     """Write every photograph in the size, the quality and about the number of bytes of ImageNet's.
 
@@ -68,34 +56,21 @@ def make_imagenet_like(source: Path, target: Path) -> None:
     photographs that Stoker ships lost the noise of their cameras when they were scaled down: they would have
     52 KB. Noise of standard deviation 6 in the luminance gives them 110 KB.
     """
+    paths = photographs_in(source)
 
-    def remade(number: int, image: Image.Image) -> Image.Image:
-        scaled = _resized(image, _IMAGENET_SIDE / max(image.size))
-        noise = np.random.default_rng(number).normal(0, _IMAGENET_NOISE, (scaled.height, scaled.width, 1))
-        return Image.fromarray((np.asarray(scaled) + noise).round().clip(0, 255).astype(np.uint8))
-
-    _write(photographs_in(source), target, remade, quality=_IMAGENET_QUALITY, subsampling="4:4:4")
-
-
-def _resized(image: Image.Image, factor: float) -> Image.Image:
-    size = (round(image.width * factor), round(image.height * factor))
-    return image.resize(size, Image.Resampling.LANCZOS)
-
-
-def _write(
-    paths: list[Path], target: Path, change: Callable[[int, Image.Image], Image.Image], **encoding: Any
-) -> None:
-    """Write changed photographs as JPEG; ``change`` is called with the number of each and its RGB pixels."""
-
-    def write(number: int) -> None:
-        path = paths[number]
-        folder = target / path.parent.name
-        folder.mkdir(parents=True, exist_ok=True)
-        with Image.open(path) as image:
-            change(number, image.convert("RGB")).save(folder / f"{path.stem}.jpg", **encoding)
+    def remake(number: int) -> None:
+        path = target / paths[number].relative_to(source).with_suffix(".jpg")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Image.open(paths[number]) as image:
+            factor = _SIDE / max(image.size)
+            size = (round(image.width * factor), round(image.height * factor))
+            scaled = np.asarray(image.convert("RGB").resize(size, Image.Resampling.LANCZOS))
+        noise = np.random.default_rng(number).normal(0, _NOISE, (*scaled.shape[:2], 1))
+        noisy = (scaled + noise).round().clip(0, 255).astype(np.uint8)
+        Image.fromarray(noisy).save(path, quality=_QUALITY, subsampling="4:4:4")
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(write, range(len(paths))))
+        list(pool.map(remake, range(len(paths))))
 
 
 @contextmanager

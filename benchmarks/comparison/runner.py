@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import IO, Any
 
-from stoker.benchmarks.peers import PEERS
+from stoker.benchmarks.peers import PEERS, TEXT_PEERS
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.errors import ConfigError
 
@@ -37,10 +37,10 @@ class ComparisonPlan:
     workload: str = ""  # Title of the samples in the result
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.peers if name not in PEERS]
-        if unknown:
+        known = TEXT_PEERS if set(self.peers) <= set(TEXT_PEERS) else PEERS
+        if unknown := [name for name in self.peers if name not in known]:
             raise ConfigError(
-                f"no loader named {', '.join(unknown)} to compare with", hint=f"known are {', '.join(PEERS)}"
+                f"no loader named {', '.join(unknown)} to compare with", hint=f"known are {', '.join(known)}"
             )
         if not self.peers or len(set(self.peers)) != len(self.peers):
             raise ConfigError(f"peers must be one or more different names, found {list(self.peers)}")
@@ -154,87 +154,80 @@ class PeerProcess:
         return lines[-1] if lines else f"exit status {self._process.returncode}"
 
 
-class _Running:
-    """The process of a peer, and its results so far."""
+@dataclass
+class Turns:
+    """What a peer answered in a comparison."""
 
-    def __init__(self, name: str, plan: ComparisonPlan) -> None:
-        self.process = PeerProcess(name, plan.cores, plan.settings.num_threads)
-        self.missing = ""
-        self._facts: dict[str, Any] = {}
-        self._rates: list[float] = []
-        self._cpu: list[float] = []
-        self._peak_rss = 0
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)  # Of its start, see :meth:`PeerProcess.begin`
+    answers: list[dict[str, Any]] = field(default_factory=list)  # Of each timed turn
+    missing: str = ""  # Reason why there are no results; empty where there are
 
-    def start(self, source: PeerSource, plan: ComparisonPlan) -> None:
-        """Let the peer import its library, write its files, prepare and warm up."""
-        self._facts.update(self.process.begin(source, plan.settings))
-        self._facts["notes"] = tuple(self._facts["notes"])
-        self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
 
-    def turn(self, plan: ComparisonPlan) -> None:
-        """Run one timed turn."""
-        answer = self.process.ask("turn", min_seconds=plan.min_seconds)
-        self._rates.append(answer["images"] / answer["seconds"])
-        self._cpu.append(1000 * answer["cpu_seconds"] / answer["images"])
-        self._peak_rss = max(self._peak_rss, answer["peak_rss"])
+def run_in_turns(
+    source: PeerSource, plan: ComparisonPlan, report: Callable[[str], None] = lambda _: None
+) -> list[Turns]:
+    """Run each peer in a process of its own, in turns.
 
-    def attempt(self, what: Callable[..., None], *arguments: Any) -> None:
-        """Run ``start`` or ``turn``, unless an earlier run failed, and keep the reason of a failure."""
-        if not self.missing:
+    First every loader is imported, prepared and warmed up by one untimed epoch. Then every loader has one
+    turn in each round; another loader begins each round.
+    """
+    with ExitStack() as stack:
+        running: list[tuple[PeerProcess, Turns]] = []
+
+        def attempt(process: PeerProcess, turns: Turns, line: str, *, timed: bool) -> None:
+            if turns.missing:
+                return
+            report(line)
             try:
-                what(*arguments)
+                if timed:
+                    turns.answers.append(process.ask("turn", min_seconds=plan.min_seconds))
+                else:
+                    turns.facts.update(process.begin(source, plan.settings))
+                    turns.facts["first_batch_seconds"] = process.ask("warm_up")["first_batch_seconds"]
             except PeerGone as reason:
-                self.missing = str(reason)
-                self.process.end()
+                turns.missing = str(reason)
+                process.end()
 
-    def result(self) -> PeerResult:
-        """Return the figures, or the reason why there are none."""
-        if self.missing:
-            return PeerResult(
-                self.process.name, missing=self.missing, versions=self._facts.get("versions", {})
-            )
-        return PeerResult(
-            name=self.process.name,
-            images_per_second=tuple(self._rates),
-            cpu_seconds_per_1000=tuple(self._cpu),
-            peak_rss=self._peak_rss,
-            **self._facts,
-        )
+        for name in plan.peers:
+            process = stack.enter_context(PeerProcess(name, plan.cores, plan.settings.num_threads))
+            running.append((process, Turns(name)))
+            attempt(*running[-1], f"{name}: preparing", timed=False)
+        for number in range(plan.rounds):
+            first = number % len(running)
+            for one in running[first:] + running[:first]:
+                attempt(*one, f"round {number + 1} of {plan.rounds}: {one[1].name}", timed=True)
+        return [turns for _, turns in running]
 
 
 def compare(
     source: PeerSource, plan: ComparisonPlan, report: Callable[[str], None] = lambda _: None
 ) -> Comparison:
-    """Run a comparison and return its results.
-
-    First every loader is imported, prepared and warmed up by one untimed epoch. Then every loader has one
-    turn in each round; another loader begins each round.
-    """
+    """Run a comparison of image loaders and return its results."""
     if source.records < plan.settings.batch_size:
         raise ConfigError(
             f"{source.records} samples do not fill one batch of {plan.settings.batch_size}",
             path=source.dataset,
             hint="Choose a smaller batch size.",
         )
-    running: list[_Running] = []
-    try:
-        for name in plan.peers:
-            report(f"{name}: preparing")
-            running.append(_Running(name, plan))
-            running[-1].attempt(running[-1].start, source, plan)
-        for number in range(plan.rounds):
-            first = number % len(running)
-            for peer in running[first:] + running[:first]:
-                report(f"round {number + 1} of {plan.rounds}: {peer.process.name}")
-                peer.attempt(peer.turn, plan)
-        return Comparison(
-            workload=plan.workload,
-            machine=describe(list(plan.cores)),
-            settings=asdict(plan.settings),
-            records=source.records,
-            rounds=plan.rounds,
-            peers=tuple(peer.result() for peer in running),
-        )
-    finally:
-        for peer in running:
-            peer.process.end()
+    return Comparison(
+        workload=plan.workload,
+        machine=describe(list(plan.cores)),
+        settings=asdict(plan.settings),
+        records=source.records,
+        rounds=plan.rounds,
+        peers=tuple(map(_result, run_in_turns(source, plan, report))),
+    )
+
+
+def _result(turns: Turns) -> PeerResult:
+    if turns.missing:
+        return PeerResult(turns.name, missing=turns.missing, versions=turns.facts.get("versions", {}))
+    answers = turns.answers
+    return PeerResult(
+        name=turns.name,
+        images_per_second=tuple(one["images"] / one["seconds"] for one in answers),
+        cpu_seconds_per_1000=tuple(1000 * one["cpu_seconds"] / one["images"] for one in answers),
+        peak_rss=max(one["peak_rss"] for one in answers),
+        **{**turns.facts, "notes": tuple(turns.facts["notes"])},
+    )

@@ -21,7 +21,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.options import gather_options
 
 from ..peers.base import MEAN, STD, PeerSource
-from .photographs import enlarge, make_imagenet_like, replicate
+from .photographs import make_imagenet_like, replicate
 
 
 def open_source(dataset_path: str | os.PathLike[str], scratch: Path, *, boxes: bool = False) -> PeerSource:
@@ -91,33 +91,20 @@ def sample_numbers(batch: npt.NDArray[np.float32]) -> list[int]:
 _WITH_COLUMNS = ("hf-datasets", "hf-streaming", "ray-data")
 """Peers whose columns have no raw pixels of several sizes."""
 _ALL_PEERS = (
-    "stoker",
-    "stoker-dali",
-    "tfdata",
-    "tfdata-plain",
-    "dali",
-    "torch",
-    "ffcv",
-    "spdl",
-    "webdataset",
-    "litdata",
-    "mosaic-streaming",
-    "grain",
-    *_WITH_COLUMNS,
+    *("stoker", "stoker-dali", "tfdata", "tfdata-plain", "dali", "torch", "ffcv", "spdl"),
+    *("webdataset", "litdata", "mosaic-streaming", "grain", *_WITH_COLUMNS),
 )
+_SHORT = {"resize": "shorter=256", "quality": 90, "encoding": "jpeg"}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A dataset, the loaders that are compared on it, and the goal."""
+    """A dataset, and the loaders that are compared on it."""
 
     name: str  # Short name, also of the folder
     title: str  # Title in tables and pictures
-    copies: int  # Number of samples, which are copies of the photographs under different names
-    least: float  # Goal for the median rate of Stoker's native engine over the best rate of ``rivals``
-    rivals: tuple[str, ...] = ("tfdata", "tfdata-plain", "dali", "torch", "ffcv")  # Loaders of the goal
     peers: tuple[str, ...] = _ALL_PEERS  # Loaders that are compared
-    megapixels: int | None = None  # Size to which the photographs are enlarged first; None leaves them
+    copies: int = 2048  # Number of samples, which are copies of the photographs under different names
     imagenet_like: bool = False  # Whether the photographs first get the size and quality of ImageNet's
     options: Mapping[str, Any] = field(default_factory=dict)  # Options of ``stoker.convert``
     dataset: str = ""  # Name of another workload whose dataset this one uses
@@ -126,63 +113,22 @@ class Workload:
 
 def _published(name: str, title: str, engine: str, size: int) -> Workload:
     """Return the workload that another project has published; its loader has the name of the workload."""
-    return Workload(
-        name,
-        title,
-        copies=2048,
-        least=1.0,
-        rivals=(name,),
-        peers=(engine, name),
-        dataset="imagenet",
-        size=size,
-    )
+    return Workload(name, title, (engine, name), dataset="imagenet", size=size)
 
 
 _WORKLOADS = (
+    Workload("imagenet", "Photographs of ImageNet's size and quality", imagenet_like=True),
     Workload(
-        "imagenet", "Photographs of ImageNet's size and quality", copies=2048, least=3.2, imagenet_like=True
+        "imagenet-restarts", "The same with restart markers", imagenet_like=True, options={"restarts": True}
     ),
-    Workload(
-        "imagenet-restarts",
-        "The same with restart markers",
-        copies=2048,
-        least=4.0,
-        imagenet_like=True,
-        options={"restarts": True},
-    ),
-    Workload(
-        "imagenet256",
-        "The same at short side 256, quality 90",
-        copies=2048,
-        least=5.5,
-        imagenet_like=True,
-        options={"resize": "shorter=256", "quality": 90, "encoding": "jpeg"},
-    ),
-    Workload("photographs", "Photographs as they are", copies=2048, least=1.8),
-    Workload(
-        "short256",
-        "Short side 256, quality 90",
-        copies=2048,
-        least=2.6,
-        options={"resize": "shorter=256", "quality": 90, "encoding": "jpeg"},
-    ),
+    Workload("imagenet256", "The same at short side 256, quality 90", imagenet_like=True, options=_SHORT),
+    Workload("short256", "Short side 256, quality 90", options=_SHORT),
     Workload(
         "raw256",
         "Raw pixels, short side 256",
+        tuple(name for name in _ALL_PEERS if name not in {"spdl", *_WITH_COLUMNS}),
         copies=4096,
-        least=3.5,
-        rivals=("ffcv",),
-        peers=tuple(name for name in _ALL_PEERS if name not in {"spdl", *_WITH_COLUMNS}),
         options={"resize": "shorter=256", "encoding": "raw"},
-    ),
-    Workload(
-        "large",
-        "Photographs of 12 megapixels",
-        copies=192,
-        least=2.0,
-        # All loaders stay in memory between their turns; DALI takes 10 GB and FFCV 8 GB.
-        peers=("stoker", "tfdata", "tfdata-plain", "dali", "torch", "ffcv"),
-        megapixels=12,
     ),
     _published("ffcv-rn18", "FFCV's ResNet-18: 10% JPEG, at most 400 pixels, uint8", "stoker-rn18", size=192),
     _published("ffcv-rn50", "FFCV's ResNet-50: 50% JPEG, at most 500 pixels, uint8", "stoker-rn50", size=192),
@@ -204,10 +150,7 @@ def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
     if (target / MANIFEST_NAME).exists():
         return target
     photographs, files = source, folder / f"{workload.name}-files"
-    if workload.megapixels is not None:
-        photographs = folder / f"{workload.name}-enlarged"
-        enlarge(source, photographs, workload.copies // 4, workload.megapixels)
-    elif workload.imagenet_like:
+    if workload.imagenet_like:
         photographs = folder / f"{workload.name}-remade"
         make_imagenet_like(source, photographs)
     replicate(photographs, files, workload.copies)

@@ -26,7 +26,7 @@ import numpy as np
 
 import stoker
 from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
-from stoker.benchmarks.peers import load_peer
+from stoker.benchmarks.peers import TEXT_PEERS, load_peer
 from stoker.benchmarks.peers.base import (
     Peer,
     PeerSettings,
@@ -35,7 +35,6 @@ from stoker.benchmarks.peers.base import (
     Unsupported,
     WritingPeer,
 )
-from stoker.benchmarks.peers.text import TEXT_PEERS
 
 from .sources import sample_numbers
 

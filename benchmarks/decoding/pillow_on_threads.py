@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import io
 import json
-import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -35,12 +33,10 @@ from stoker.augment import RandomResizedCrop, compile_image
 from stoker.formats.codecs.codec import Codec
 from stoker.types import Color
 
-from ..measuring import allowed_cores, describe, make_parser, write_json
+from ..measuring import Epoch, allowed_cores, costs_in_turns, describe, make_parser, write_json
 
 Box = tuple[int, int, int, int]
 Crop = Callable[[bytes, Box], Any]
-
-__all__: list[str] = []
 
 _SIZE = 224
 _LEAST_IMAGES = 256
@@ -175,8 +171,8 @@ def crop_with_torchvision(kind: _Kind) -> Crop:
 
 def prepare(
     dataset: Path, images: Path, kind: _Kind, threads: int, *, whole: bool
-) -> dict[str, Callable[[int], int]]:
-    """Return a function for each library that makes the images of an epoch, and returns their number."""
+) -> dict[str, Callable[[], int]]:
+    """Return a function for each library that makes all images, and returns their number."""
     opened = stoker.open(dataset)
     payloads = [(images / key.rpartition("/")[2]).read_bytes() for key in opened.keys(range(len(opened)))]
     plan = compile_image([RandomResizedCrop(_SIZE)])
@@ -186,52 +182,24 @@ def prepare(
         with ThreadPoolExecutor(threads) as pool:
             return sum(1 for _ in pool.map(*arguments))
 
-    def crops(crop: Crop) -> Callable[[int], int]:
-        def run(epoch: int) -> int:
-            region = plan.draw(samples.height, samples.width, samples.row, 0, epoch).region
-            return on_threads(crop, payloads, [tuple(map(int, row)) for row in region.tolist()])
-
-        return run
+    def crops(crop: Crop) -> Callable[[], int]:
+        regions = plan.draw(samples.height, samples.width, samples.row, 0, 0).region.tolist()
+        return partial(on_threads, crop, payloads, [tuple(map(int, row)) for row in regions])
 
     if whole:
         decode = decode_with_stoker(kind, Codec(samples.codec[0]))
-        return {
-            "pillow": lambda epoch: on_threads(
-                lambda data: np.asarray(_decoded_by_pillow(data, kind)), payloads
-            ),
-            "stoker": lambda epoch: on_threads(decode, payloads),
-        }
-    runs: dict[str, Callable[[int], int]] = {
+        pillow = partial(on_threads, lambda data: np.asarray(_decoded_by_pillow(data, kind)), payloads)
+        return {"pillow": pillow, "stoker": partial(on_threads, decode, payloads)}
+    options: dict[str, Any] = {"color": kind.color, "engine": "native", "num_threads": threads}
+    crop = [RandomResizedCrop(_SIZE)]
+    loader = stoker.ImageLoader(opened, batch_size=64, transforms=crop, prefetch=1, **options)
+    runs: dict[str, Callable[[], int]] = {
         "pillow": crops(crop_with_pillow(kind)),
-        "stoker": partial(_load, opened, kind, threads),
+        "stoker": Epoch(loader, _PASSES),
     }
     if find_spec("torchvision"):
         runs["torchvision"] = crops(crop_with_torchvision(kind))
     return runs
-
-
-def _load(dataset: stoker.Dataset, kind: _Kind, threads: int, epoch: int) -> int:
-    """Load all images of a dataset, cropped, in several passes."""
-    options: dict[str, Any] = {"color": kind.color, "engine": "native", "num_threads": threads, "seed": epoch}
-    crop = [RandomResizedCrop(_SIZE)]
-    with stoker.ImageLoader(dataset, batch_size=64, transforms=crop, prefetch=1, **options) as loader:
-        return sum(len(batch.image) for _ in range(_PASSES) for batch in loader)
-
-
-def compare(runs: Mapping[str, Callable[[int], int]], rounds: int) -> dict[str, float]:
-    """Return the medians of the rates, and of the ratios of Stoker's rate to the others' in each round."""
-    rates = [{name: _rate(run, epoch) for name, run in runs.items()} for epoch in range(rounds + 1)][1:]
-    medians: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
-    for peer in [name for name in runs if name != "stoker"]:
-        ratio = statistics.median(one["stoker"] / one[peer] for one in rates)
-        medians[f"over {peer}"] = round(ratio, 2)
-    return medians
-
-
-def _rate(run: Callable[[int], int], epoch: int) -> float:
-    began = process_time()
-    images = run(epoch)
-    return images / (process_time() - began)
 
 
 def main() -> None:
@@ -255,7 +223,12 @@ def main() -> None:
             encode(args.photos, _KINDS[name], images)
             stoker.convert(images, dataset, source_options=stoker.SourceOptions(unlabelled=True))
             runs = prepare(dataset, images, _KINDS[name], args.threads, whole=args.whole)
-            result[name] = compare(runs, args.rounds)
+            rates = {key: 1 / cost.cpu_seconds for key, cost in costs_in_turns(runs, args.rounds).items()}
+            ratios = {f"over {key}": rates["stoker"] / rate for key, rate in rates.items() if key != "stoker"}
+            result[name] = {
+                **{key: round(rate) for key, rate in rates.items()},
+                **{key: round(ratio, 2) for key, ratio in ratios.items()},
+            }
     print(json.dumps(result, indent=2))
     write_json(args.json, result)
 

@@ -14,42 +14,22 @@ masks of classes where the recipe needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 import stoker
-from stoker.augment import (
-    CopyPaste,
-    DetectionMixUp,
-    Letterbox,
-    Mosaic,
-    load_recipe,
-    recipe_names,
-)
-from stoker.benchmarks.images.annotation_cost import make_annotated
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.augment import CopyPaste, DetectionMixUp, Letterbox, Mosaic, load_recipe, recipe_names
 
 from ..comparison.photographs import imagenet_like
 from ..comparison.sources import open_source
-from ..measuring import (
-    Cost,
-    Goal,
-    allowed_cores,
-    costs_in_turns,
-    describe,
-    make_parser,
-    show_goals,
-    write_json,
-)
-from ..peers.torchvision import IMAGE_PIPELINES, MASK_PIPELINES, PIPELINES, make_batches, make_mask_batches
+from ..images.annotation_cost import make_annotated
+from ..measuring import Cost, Epoch, allowed_cores, costs_in_turns, make_parser, show_costs, write_costs
+from ..peers.base import PeerSettings
 
 _SIZE, _BATCH = 640, 16
-_LEAST = 0.7
+_WITH_MASKS = ("ade20k-train", "coco-segmentation")  # recipes for images with masks of classes
 _MOSAICS: Mapping[str, list[Any]] = {
     "letterbox": [Letterbox(_SIZE)],
     "mosaic": [Mosaic(_SIZE)],
@@ -63,58 +43,39 @@ _COLUMNS = ("image", "boxes", "box_labels")
 
 
 def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict[str, Cost]:
-    """Return the median costs of an image by load, after an untimed turn of each."""
+    """Return the median costs of an image by load."""
     threads = len(allowed_cores())
-    turns: dict[str, Iterable[Any]] = {}
+    turns: dict[str, Callable[[], int]] = {}
+
+    def add(name: str, dataset: Path, transforms: Any, columns: Sequence[str] = _COLUMNS) -> None:
+        options: dict[str, Any] = {"shuffle": True, "num_threads": threads, "prefetch": 2}
+        loader = stoker.ImageLoader(
+            dataset, batch_size=_BATCH, transforms=transforms, columns=columns, **options
+        )
+        turns[name] = Epoch(loader)
+
     for kind in ("", ", restart markers"):
         many = make_annotated(work / "made", work / f"many{kind}", 8 * copies, restarts=bool(kind))
         few = make_annotated(work / "made", work / f"few{kind}", copies, restarts=bool(kind))
-        turns |= {f"{name}{kind}": _loader(many, one, threads) for name, one in _MOSAICS.items()}
-        if not mosaics_only:
-            turns |= {f"{name}{kind}": _loader(few, one, threads) for name, one in _COMBINED.items()}
+        for name, transforms in _MOSAICS.items():
+            add(f"{name}{kind}", many, transforms)
+        for name, transforms in {} if mosaics_only else _COMBINED.items():
+            add(f"{name}{kind}", few, transforms)
     plain = work / "few"
     if not mosaics_only:
         for name in recipe_names():
-            turns[f"recipe {name}"] = _loader(plain, load_recipe(name), threads, _columns(name))
+            columns = ("image", "segmentation") if name in _WITH_MASKS else ("image", "row")
+            boxes = name.startswith(("coco", "yolo")) and name not in _WITH_MASKS
+            add(f"recipe {name}", plain, load_recipe(name), _COLUMNS if boxes else columns)
     if find_spec("torchvision") and not mosaics_only:
+        from ..peers.torchvision import IMAGE_PIPELINES, PIPELINES, make_batches, make_mask_batches
+
         source = open_source(plain, work, boxes=True)
-        for name in (*PIPELINES, *MASK_PIPELINES, *IMAGE_PIPELINES):
+        for name in (*PIPELINES, *_WITH_MASKS, *IMAGE_PIPELINES):
             make = make_batches if name in PIPELINES else make_mask_batches
             settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
-            turns[f"torchvision {name}"] = make(source, settings)
+            turns[f"torchvision {name}"] = Epoch(make(source, settings))
     return costs_in_turns(turns, rounds)
-
-
-def _columns(recipe: str) -> tuple[str, ...]:
-    if recipe in MASK_PIPELINES:
-        return ("image", "segmentation")
-    return _COLUMNS if recipe.startswith(("coco", "yolo")) else ("image", "row")
-
-
-def _loader(
-    dataset: Path, transforms: Any, threads: int, columns: tuple[str, ...] = _COLUMNS
-) -> stoker.ImageLoader:
-    return stoker.ImageLoader(
-        dataset,
-        batch_size=_BATCH,
-        transforms=transforms,
-        shuffle=True,
-        columns=columns,
-        num_threads=threads,
-        prefetch=2,
-    )
-
-
-def _show(costs: Mapping[str, Cost], console: Console) -> None:
-    table = Table("load", "images a CPU second", "CPU ms an image", "over torchvision")
-    compared = any(name.startswith("torchvision") for name in costs)
-    for name, cost in costs.items():
-        peer = costs.get(name.replace("recipe", "torchvision")) if name.startswith("recipe") else None
-        factor = "it has none" if compared and name.startswith("recipe") else ""
-        if peer:
-            factor = f"{peer.cpu_seconds / cost.cpu_seconds:.1f}"
-        table.add_row(name, f"{1 / cost.cpu_seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}", factor)
-    console.print(table)
 
 
 def main() -> None:
@@ -124,19 +85,13 @@ def main() -> None:
     args = parser.parse_args()
     with imagenet_like(args, "detection") as work:
         costs = measure(work, args.rounds, args.copies, mosaics_only=args.mosaics)
-    console = Console()
-    _show(costs, console)
-    goals = [
-        Goal(f"mosaic over letterbox{kind}, CPU seconds", _LEAST, _share(costs, kind))
-        for kind in ("", ", restart markers")
-    ]
-    show_goals(goals, console)
-    loads = {name: 1000 * cost.cpu_seconds for name, cost in costs.items()}
-    write_json(args.json, {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads})
-
-
-def _share(costs: Mapping[str, Cost], kind: str) -> float:
-    return costs[f"letterbox{kind}"].cpu_seconds / costs[f"mosaic{kind}"].cpu_seconds
+    show_costs(costs, "Detection and segmentation")
+    for name, cost in costs.items():
+        if peer := costs.get(name.replace("recipe", "torchvision")) if name.startswith("recipe") else None:
+            print(
+                f"{name}: {peer.cpu_seconds / cost.cpu_seconds:.1f} times torchvision's images a CPU second"
+            )
+    write_costs(args.json, costs)
 
 
 if __name__ == "__main__":

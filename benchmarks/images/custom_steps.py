@@ -11,11 +11,10 @@ torch's DataLoader. All take turns.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,29 +28,16 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
 from stoker.augment.state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
-from stoker.benchmarks.images.views import TorchvisionViews
 
-from ..measuring import allowed_cores, discard, make_parser, timed, write_json
+from ..comparison.photographs import photographs_in
+from ..measuring import Epoch, allowed_cores, costs_in_turns, make_parser, write_json
 
 Pixels = npt.NDArray[np.uint8]
+Found = dict[str, float]
 
 _BATCH = 32
 _PASSES = 8  # so that batches that are made ahead and dropped hardly count
 _LEVELS = np.roll(np.arange(256), 3).astype(np.uint8)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """CPU seconds of a sample in the loader with the step, in the loader without it, and in the bare loop."""
-
-    with_step: float
-    without: float
-    bare: float
-
-    @property
-    def overhead(self) -> float:
-        """CPU seconds that the loader adds to the step."""
-        return self.with_step - self.without - self.bare
 
 
 @dataclass(frozen=True)
@@ -87,52 +73,48 @@ def _steps() -> Mapping[str, Callable[[int], Step]]:
     return made
 
 
-_COMPILED: list[Any] = []
-
-
+@cache
 def _compiled() -> Any:
     """The same function, compiled once."""
-    if not _COMPILED:
-        import numba
+    import numba
 
-        levels = _LEVELS
+    levels = _LEVELS
 
-        @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
-        def curve(rgb: Any, height: int, width: int, values: Any) -> None:
-            for k in range(3 * height * width):
-                rgb[k] = levels[rgb[k]]
+    @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
+    def curve(rgb: Any, height: int, width: int, values: Any) -> None:
+        for k in range(3 * height * width):
+            rgb[k] = levels[rgb[k]]
 
-        _COMPILED.append(curve)
-    return _COMPILED[0]
+    return curve
 
 
-def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
-    """Return the median costs of a sample by what the step is, after an untimed turn of each."""
+def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Found]:
+    """Return the CPU seconds of a sample by what the step is."""
     stoker.convert(photographs, work / "shards")
     before = [RandomResizedCrop(224), RandomHorizontalFlip()]
-    loaders = {name: _loader(work / "shards", [*before, _Add(name), Normalize()]) for name in _steps()}
-    plain = _loader(work / "shards", [*before, Normalize()])
-    seen = _loader(work / "shards", before, layout="NHWC")
-    images = np.concatenate([batch.image for batch in seen])[: 2 * _BATCH].copy()
-    theirs = _by_torchvision(photographs) if find_spec("torchvision") else ()
-    found: dict[str, list[Cost]] = {name: [] for name in (*loaders, *(["torchvision"] if theirs else []))}
-    for _ in range(rounds + 1):
-        without = _cpu_seconds(plain)
-        for name, loader in loaders.items():
-            found[name].append(Cost(_cpu_seconds(loader), without, _bare(name, images)))
-        if theirs:
-            plain_cost, step_cost = (timed(one).cpu_seconds for one in theirs)
-            found["torchvision"].append(Cost(step_cost, plain_cost, _bare("each image", images)))
-    return {name: _median(costs[1:]) for name, costs in found.items()}
+    with _loader(work / "shards", before, layout="NHWC") as seen:
+        images = np.concatenate([batch.image for batch in seen])[: 2 * _BATCH].copy()
+    turns: dict[str, Callable[[], int]] = {
+        "without": Epoch(_loader(work / "shards", [*before, Normalize()]), _PASSES)
+    }
+    for name in _steps():
+        turns[name] = Epoch(_loader(work / "shards", [*before, _Add(name), Normalize()]), _PASSES)
+        turns[f"{name}, bare"] = partial(_bare, name, images)
+    if find_spec("torchvision"):
+        from ..peers.torchvision import crop_transforms, view_batches
 
-
-def _by_torchvision(photographs: Path) -> tuple[TorchvisionViews, TorchvisionViews]:
-    """Torchvision's batches without the step, and with it."""
-    from ..peers.torchvision import crop_transforms
-
-    workers = len(allowed_cores())
-    plain, changed = crop_transforms(224), crop_transforms(224, colors=[_curve_of_tensor])
-    return TorchvisionViews(photographs, workers, [plain]), TorchvisionViews(photographs, workers, [changed])
+        paths = list(map(str, photographs_in(photographs)))
+        for name, colors in (("torchvision without", []), ("torchvision", [_curve_of_tensor])):
+            views = [crop_transforms(224, colors=colors)]
+            turns[name] = Epoch(view_batches(paths, views, batch_size=_BATCH, workers=len(allowed_cores())))
+    cpu = {name: cost.cpu_seconds for name, cost in costs_in_turns(turns, rounds).items()}
+    found = {}
+    for name in (*_steps(), *["torchvision"] * ("torchvision" in cpu)):
+        without = cpu["torchvision without" if name == "torchvision" else "without"]
+        bare = cpu[f"{'each image' if name == 'torchvision' else name}, bare"]
+        overhead = cpu[name] - without - bare
+        found[name] = {"with_step": cpu[name], "without": without, "bare": bare, "overhead": overhead}
+    return found
 
 
 def _curve_of_tensor(pixels: Any) -> Any:
@@ -148,50 +130,31 @@ def _loader(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoade
     )
 
 
-def _cpu_seconds(loader: stoker.ImageLoader) -> float:
-    """Return the CPU seconds of a sample in some passes, without batches of earlier and later passes."""
-    discard(loader)
-    began, samples = time.process_time(), 0
-    for _ in range(_PASSES):
-        for batch in loader:
-            samples += len(batch[-1])
-    seconds = time.process_time() - began
-    discard(loader)
-    return seconds / samples
-
-
-def _bare(name: str, images: Pixels) -> float:
-    """CPU seconds of an image in a loop that does nothing but call the step, as often as the loader."""
+def _bare(name: str, images: Pixels) -> int:
+    """Do nothing but call the step, as often as the loader; return the number of images."""
     step = _steps()[name](len(images))
-    began = time.process_time()
-    if isinstance(step, BatchStep):
-        share = _BATCH // len(allowed_cores())
-        for first in range(0, len(images), share):
-            part = images[first : first + share]
-            step.run_batch(np.arange(len(part)), part)
-    else:
-        for i, pixels in enumerate(images):
-            step.run(i, pixels)
-    return (time.process_time() - began) / len(images)
-
-
-def _median(costs: list[Cost]) -> Cost:
-    columns = zip(*((one.with_step, one.without, one.bare) for one in costs), strict=True)
-    return Cost(*map(statistics.median, columns))
+    for _ in range(_PASSES):
+        if isinstance(step, BatchStep):
+            share = _BATCH // len(allowed_cores())
+            for first in range(0, len(images), share):
+                part = images[first : first + share]
+                step.run_batch(np.arange(len(part)), part)
+        else:
+            for i, pixels in enumerate(images):
+                step.run(i, pixels)
+    return _PASSES * len(images)
 
 
 def main() -> None:
     """Run from the command line."""
     args = make_parser(__doc__, "source", "json", rounds=7).parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-custom-steps-") as scratch:
-        costs = measure(args.source, Path(scratch), args.rounds)
+        found = measure(args.source, Path(scratch), args.rounds)
     table = Table("a step of", "with it", "without", "bare loop", "overhead", title="CPU ms a sample")
-    for name, cost in costs.items():
-        shown = (cost.with_step, cost.without, cost.bare, cost.overhead)
-        table.add_row(name, *(f"{1000 * seconds:.3f}" for seconds in shown))
+    for name, seconds in found.items():
+        table.add_row(name, *(f"{1000 * one:.3f}" for one in seconds.values()))
     Console().print(table)
-    figures = {name: {**asdict(cost), "overhead": cost.overhead} for name, cost in costs.items()}
-    write_json(args.json, figures)
+    write_json(args.json, found)
 
 
 if __name__ == "__main__":

@@ -14,30 +14,27 @@ threads or workers as cores. The plan of an epoch of buckets is timed separately
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from rich.console import Console
 
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
-from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.bucketing.aspect_shapes import AspectSampler, nearest_shapes
 
-from ..comparison.photographs import imagenet_like
+from ..comparison.photographs import imagenet_like, photographs_in
 from ..measuring import (
     Cost,
+    Epoch,
     allowed_cores,
     costs_in_turns,
-    describe,
     make_parser,
     show_costs,
-    write_json,
+    write_costs,
 )
 
 _AFTER = [RandomHorizontalFlip(), Normalize()]
@@ -56,43 +53,28 @@ _LOADERS: Mapping[str, dict[str, Any]] = {
 _BATCH = 16
 
 
+class _Patches(Epoch):
+    """A pass over rows of patches, which hold several images each."""
+
+    def __call__(self) -> int:
+        return sum(int((batch.label >= 0).sum()) for batch in self.batches)
+
+
 def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
-    """Return the median costs of a sample, by what makes its batches, after an untimed turn of each."""
+    """Return the median costs of a sample, by what makes its batches."""
     threads = len(allowed_cores())
     stoker.convert(photographs, work / "shards")
     common: dict[str, Any] = {"batch_size": _BATCH, "shuffle": True, "num_threads": threads, "prefetch": 2}
-    turns: dict[str, Iterable[Any]] = {
-        name: _Images(stoker.ImageLoader(work / "shards", **{**common, **options}))
-        for name, options in _LOADERS.items()
-    }
+    turns: dict[str, Callable[[], int]] = {}
+    for name, options in _LOADERS.items():
+        kind = _Patches if name == "patches" else Epoch
+        turns[name] = kind(stoker.ImageLoader(work / "shards", **{**common, **options}))
     if find_spec("torchvision"):
-        turns |= _by_torchvision(photographs, threads)
+        turns |= dict(_by_torchvision(photographs, threads))
     return costs_in_turns(turns, rounds)
 
 
-def seconds_to_plan(images: int) -> float:
-    """Seconds that a rank takes for the shapes and the plan of an epoch of ``images`` images."""
-    sizes = np.random.default_rng(0).integers(200, 1200, (images, 2))
-    began = time.perf_counter()
-    shapes = stoker.AspectBuckets(512 * 512).shapes(sizes)
-    AspectSampler(sizes, nearest_shapes(sizes, shapes), np.full(len(shapes), 32), shapes, world_size=8).plan(
-        0
-    )
-    return time.perf_counter() - began
-
-
-@dataclass(frozen=True)
-class _Images:
-    """Batches of a loader, whose last column has one element for each image."""
-
-    loader: stoker.ImageLoader
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self.loader:
-            yield (batch.patches, batch.label[batch.label >= 0]) if hasattr(batch, "patches") else batch
-
-
-def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]:
+def _by_torchvision(photographs: Path, threads: int) -> Iterator[tuple[str, Epoch]]:
     """The batches of torchvision, with the shapes of Stoker's buckets."""
     from ..peers.torchvision import TORCHVISION_SIZES, torchvision_batches
 
@@ -100,16 +82,20 @@ def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]
     sizes = np.array([Image.open(path).size[::-1] for path in paths], np.int64)
     shapes = _BUCKETS.shapes(sizes)
     nearest = nearest_shapes(sizes, shapes)
-    buckets = {
-        (height, width): np.flatnonzero(nearest == k).tolist()
-        for k, (height, width) in enumerate(shapes.tolist())
-    }
-    return {
-        f"{kind} by torchvision": torchvision_batches(
-            kind, paths, buckets, batch_size=_BATCH, workers=threads
-        )
-        for kind in TORCHVISION_SIZES
-    }
+    buckets = {tuple(shape): np.flatnonzero(nearest == k).tolist() for k, shape in enumerate(shapes.tolist())}
+    for kind in TORCHVISION_SIZES:
+        batches = torchvision_batches(kind, paths, buckets, batch_size=_BATCH, workers=threads)
+        yield f"{kind} by torchvision", Epoch(batches)
+
+
+def seconds_to_plan(images: int) -> float:
+    """Seconds that a rank takes for the shapes and the plan of an epoch of ``images`` images."""
+    sizes = np.random.default_rng(0).integers(200, 1200, (images, 2))
+    began = time.perf_counter()
+    shapes = stoker.AspectBuckets(512 * 512).shapes(sizes)
+    batch_sizes = np.full(len(shapes), 32)
+    AspectSampler(sizes, nearest_shapes(sizes, shapes), batch_sizes, shapes, world_size=8).plan(0)
+    return time.perf_counter() - began
 
 
 def main() -> None:
@@ -120,16 +106,9 @@ def main() -> None:
     with imagenet_like(args, "sizes") as work:
         costs = measure(work / "copies", work, args.rounds)
     planning = seconds_to_plan(args.planned)
-    console = Console()
-    show_costs(costs, console, "Batches of changing sizes")
-    console.print(f"plan of {args.planned:,} images in buckets: {planning:.2f} s")
-    document = {
-        "machine": describe(allowed_cores()),
-        "costs": {name: asdict(cost) for name, cost in costs.items()},
-        "planned_images": args.planned,
-        "seconds_to_plan": planning,
-    }
-    write_json(args.json, document)
+    show_costs(costs, "Batches of changing sizes")
+    print(f"plan of {args.planned:,} images in buckets: {planning:.2f} s")
+    write_costs(args.json, costs, planned_images=args.planned, seconds_to_plan=planning)
 
 
 if __name__ == "__main__":

@@ -11,53 +11,28 @@ workers as cores. CPU seconds show the cost of a sample on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.benchmarks.comparison.photographs import photographs_in
 
-from ..comparison.photographs import imagenet_like
+from ..comparison.photographs import imagenet_like, photographs_in
 from ..measuring import (
     Cost,
-    Goal,
+    Epoch,
     allowed_cores,
     costs_in_turns,
-    describe,
     make_parser,
     show_costs,
-    show_goals,
-    write_json,
+    write_costs,
 )
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
-_BATCH = 32
-_LEAST = 2.5
-
-
-def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
-    """Return the median costs of a sample, by what makes its views, after an untimed turn of each."""
-    threads = len(allowed_cores())
-    for name in ("photographs", "restarts"):
-        stoker.convert(photographs, work / name, storage=stoker.ImageStorage(restarts=name == "restarts"))
-    turns: dict[str, Iterable[Any]] = {
-        f"{folder}: {name}": _loader(work / folder, transforms, threads)
-        for folder in ("photographs", "restarts")
-        for name, transforms in _TRANSFORMS.items()
-    }
-    if find_spec("torchvision"):
-        from ..peers.torchvision import crop_transforms
-
-        views = [crop_transforms(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
-        turns["torchvision"] = TorchvisionViews(photographs, threads, views)
-    return costs_in_turns(turns, rounds)
+_FORMS = ("photographs", "restarts")
 
 
 def _crops(size: int, scale: tuple[float, float]) -> list[Any]:
@@ -74,58 +49,34 @@ _TRANSFORMS: Mapping[str, Any] = {
 }
 
 
-def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
-    return stoker.ImageLoader(
-        dataset, batch_size=_BATCH, transforms=transforms, shuffle=True, num_threads=threads, prefetch=2
-    )
+def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
+    """Return the median costs of a sample, by what makes its views."""
+    threads = len(allowed_cores())
+    turns: dict[str, Callable[[], int]] = {}
+    for form in _FORMS:
+        stoker.convert(photographs, work / form, storage=stoker.ImageStorage(restarts=form == "restarts"))
+        for name, transforms in _TRANSFORMS.items():
+            options: dict[str, Any] = {"shuffle": True, "num_threads": threads, "prefetch": 2}
+            loader = stoker.ImageLoader(work / form, batch_size=32, transforms=transforms, **options)
+            turns[f"{form}: {name}"] = Epoch(loader)
+    if find_spec("torchvision"):
+        from ..peers.torchvision import crop_transforms, view_batches
+
+        views = [crop_transforms(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
+        paths = list(map(str, photographs_in(photographs)))
+        turns["torchvision"] = Epoch(view_batches(paths, views, batch_size=32, workers=threads))
+    return costs_in_turns(turns, rounds)
 
 
-class TorchvisionViews:
-    """Views of the photographs in a folder by transforms v2, in worker processes."""
-
-    def __init__(self, photographs: Path, workers: int, views: Sequence[Any]) -> None:
-        import torch
-
-        self._batches = torch.utils.data.DataLoader(
-            _TorchvisionSamples([str(path) for path in photographs_in(photographs)], views),
-            batch_size=_BATCH,
-            shuffle=True,
-            num_workers=workers,
-            persistent_workers=True,
-            prefetch_factor=2,
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._batches)
-
-
-@dataclass(frozen=True)
-class _TorchvisionSamples:
-    """Samples by index, each a list of views."""
-
-    paths: Sequence[str]
-    views: Sequence[Any]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> list[Any]:
-        from torchvision.io import ImageReadMode, decode_jpeg, read_file
-
-        pixels = decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB)
-        return [view(pixels) for view in self.views]
-
-
-def _compared(costs: Mapping[str, Cost]) -> dict[str, Cost]:
+def _of_samples(costs: Mapping[str, Cost]) -> dict[str, Cost]:
     """The costs of whole samples: views of one decoding, and ten decodings."""
     combined = {}
-    for name in ("photographs", "restarts"):
-        large, small = costs[f"{name}: large"], costs[f"{name}: small"]
-        combined[f"{name}: one decoding"] = costs[f"{name}: views"]
-        combined[f"{name}: ten decodings"] = Cost(
-            _LARGE[0] * large.seconds + _SMALL[0] * small.seconds,
-            _LARGE[0] * large.cpu_seconds + _SMALL[0] * small.cpu_seconds,
+    for form in _FORMS:
+        parts = [(_LARGE[0], costs[f"{form}: large"]), (_SMALL[0], costs[f"{form}: small"])]
+        combined[f"{form}: ten decodings"] = Cost(
+            sum(n * one.seconds for n, one in parts), sum(n * one.cpu_seconds for n, one in parts)
         )
+        combined[f"{form}: one decoding"] = costs[f"{form}: views"]
     return combined | {name: cost for name, cost in costs.items() if name == "torchvision"}
 
 
@@ -134,23 +85,9 @@ def main() -> None:
     parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512)
     args = parser.parse_args()
     with imagenet_like(args, "views") as work:
-        costs = _compared(measure(work / "copies", work, args.rounds))
-    console = Console()
-    show_costs(costs, console, "DINO's 2 x 224 + 8 x 96", "sample")
-    goals = []
-    for name in ("photographs", "restarts"):
-        one, ten = costs[f"{name}: one decoding"], costs[f"{name}: ten decodings"]
-        goals += [
-            Goal(f"{name}: ten decodings over one, seconds", _LEAST, ten.seconds / one.seconds),
-            Goal(f"{name}: ten decodings over one, CPU seconds", _LEAST, ten.cpu_seconds / one.cpu_seconds),
-        ]
-    show_goals(goals, console)
-    document = {
-        "machine": describe(allowed_cores()),
-        "costs": {name: asdict(cost) for name, cost in costs.items()},
-        "goals": {goal.name: {"goal": goal.aim, "found": goal.found} for goal in goals},
-    }
-    write_json(args.json, document)
+        costs = _of_samples(measure(work / "copies", work, args.rounds))
+    show_costs(costs, "DINO's 2 x 224 + 8 x 96", "sample")
+    write_costs(args.json, costs)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,8 @@ RATIO = (3 / 4, 4 / 3)
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
-JITTER = (0.4, 0.4, 0.4, 0.1)
-"""Brightness, contrast, saturation and hue of ColorJitter."""
-JPEG_QUALITY = (50, 90)
-"""Least and highest quality of the transform JPEG."""
-RAND_AUGMENT = (2, 9)
-"""Number of operations, and magnitude, of RandAugment."""
-
-
 Payload: TypeAlias = "bytes | npt.NDArray[np.uint8]"
 """The payload of a sample: the bytes of a JPEG, or (H, W, 3) uint8 raw pixels."""
-
 
 RAW_REASON = "its columns have no arrays of several heights and widths"
 """The reason why a peer with columns of Arrow has no raw pixels."""
@@ -137,6 +128,16 @@ def shard_counts(source: PeerSource, settings: PeerSettings) -> list[int]:
     return [source.records // shards + (i < source.records % shards) for i in range(shards)]
 
 
+def worker_options(settings: PeerSettings) -> dict[str, Any]:
+    """Return the options of PyTorch's DataLoader, and of loaders like it, for batches made by workers."""
+    return {
+        "batch_size": settings.batch_size,
+        "drop_last": True,
+        "num_workers": settings.num_threads,
+        "persistent_workers": True,
+    }
+
+
 class Peer(Protocol):
     """A loader that is compared. Its module imports its library, so that the import can be timed."""
 
@@ -189,7 +190,6 @@ class WithTensors:
     _loader: Any
 
     def epoch(self) -> Iterator[Any]:
-        """Yield the images of one pass over the loader."""
         for images, _ in self._loader:
             yield images.numpy()
 
@@ -200,15 +200,12 @@ class WithLoaderState:
     _loader: Any
 
     def epoch(self) -> Iterator[Any]:
-        """See :class:`Peer`."""
         raise NotImplementedError
 
     def state(self, scratch: Path) -> Any:
-        """Return the state of the loader."""
         del scratch
         return self._loader.state_dict()
 
     def resume(self, state: Any) -> Iterator[Any]:
-        """Return the batches after ``state``."""
         self._loader.load_state_dict(state)
         return self.epoch()

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali import tfrecord as tfrec
-from nvidia.dali.auto_aug import rand_augment
 
-from .base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, PeerSettings, PeerSource, Unsupported
+from .base import MEAN, RATIO, SCALE, STD, PeerSettings, PeerSource, Unsupported
 
 _PREFETCH = 2
 _SHUFFLE_BUFFER = 1024
-
-
-def _unchanged(images: Any) -> Any:
-    return images
 
 
 class DaliPipeline:
@@ -26,11 +21,8 @@ class DaliPipeline:
 
     packages: tuple[str, ...] = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
     lead = _PREFETCH + 1
-    colors = staticmethod(_unchanged)
-    """Returns the images with operators between the resize and the normalisation."""
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Build the pipeline, which starts to work at the first batch."""
         if source.container == "tfrecord" and not all(
             path.with_suffix(".idx").exists() for path in source.shards
         ):
@@ -46,7 +38,6 @@ class DaliPipeline:
         self._pipeline = _define(
             self._source,
             settings.size,
-            self.colors,
             on_gpu=settings.device != "cpu",
             batch_size=settings.batch_size,
             num_threads=settings.num_threads,
@@ -59,17 +50,14 @@ class DaliPipeline:
         self._pipeline.build()
 
     def state(self, scratch: Path) -> Any:
-        """Return the checkpoint of the pipeline."""
         del scratch
         return self._pipeline.checkpoint().decode("latin-1")
 
     def resume(self, state: Any) -> Iterator[Any]:
-        """Build the pipeline with a checkpoint and return its batches."""
         self._build(state.encode("latin-1"))
         return self.epoch()
 
     def epoch(self) -> Iterator[Any]:
-        """Yield as many batches as an epoch has; the pipeline itself is endless."""
         for _ in range(self._batches):
             images, _labels = self._pipeline.run()
             if self._on_gpu:
@@ -80,8 +68,8 @@ class DaliPipeline:
                 yield np.asarray(images.as_tensor())
 
 
-@pipeline_def(enable_conditionals=True)  # which auto_aug needs
-def _define(source: PeerSource, size: int, colors: Callable[[Any], Any], *, on_gpu: bool) -> Any:
+@pipeline_def
+def _define(source: PeerSource, size: int, *, on_gpu: bool) -> Any:
     if source.container == "tfrecord":
         records = _records(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
@@ -106,7 +94,7 @@ def _define(source: PeerSource, size: int, colors: Callable[[Any], Any], *, on_g
             decoded, resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
         )
     normalised = fn.crop_mirror_normalize(
-        colors(images),
+        images,
         dtype=types.FLOAT,
         output_layout="CHW",
         mean=[255 * value for value in MEAN],
@@ -129,27 +117,3 @@ def _records(source: PeerSource) -> Any:
         random_shuffle=True,
         initial_fill=_SHUFFLE_BUFFER,
     )
-
-
-def _jitter(images: Any) -> Any:
-    brightness, contrast, saturation = (
-        fn.random.uniform(range=[1 - strength, 1 + strength]) for strength in JITTER[:3]
-    )
-    hue = fn.random.uniform(range=[-360 * JITTER[3], 360 * JITTER[3]])
-    return fn.color_twist(images, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue)
-
-
-def _rand_augment(images: Any) -> Any:
-    return rand_augment.rand_augment(images, *RAND_AUGMENT)
-
-
-class DaliJitter(DaliPipeline):
-    """The same pipeline with ``color_twist``."""
-
-    colors = staticmethod(_jitter)
-
-
-class DaliRandAugment(DaliPipeline):
-    """The same pipeline with ``auto_aug.rand_augment`` of DALI."""
-
-    colors = staticmethod(_rand_augment)

@@ -31,7 +31,6 @@ class StoredImageField(RGBImageField):
     """A field that keeps the bytes of a JPEG; the field of FFCV would encode the pixels again."""
 
     def encode(self, destination: Any, image: Any, malloc: Callable[[int], tuple[int, Any]]) -> None:
-        """Write one sample: the bytes of a JPEG, or (H, W, 3) uint8 pixels."""
         if isinstance(image, np.ndarray):
             super().encode(destination, image, malloc)
             return
@@ -67,11 +66,9 @@ class FFCV:
     lead = _BATCHES_AHEAD + 1
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write a .beton file."""
         _write(StoredImageField(write_mode="raw"), FFCVSamples(source), source, settings)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader, which compiles at the first batch."""
         self._open(source, settings, {"image": StoredImageField})
         decoding = () if source.raw else ("decodes whole images, with libjpeg's fast, less exact DCT",)
         return (*decoding, "filters by area (OpenCV INTER_AREA), not bilinear")
@@ -85,7 +82,6 @@ class FFCV:
             yield images.contiguous().numpy()
 
     def _steps(self) -> list[Any]:
-        """The steps after the crop."""
         normalised = NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32)
         return [RandomHorizontalFlip(), normalised, ToTensor(), ToTorchImage(channels_last=True)]
 
@@ -127,7 +123,6 @@ class FFCVResNet18(FFCV):
     jpeg_share, long_side = 0.1, 400
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write a .beton file with the field of FFCV."""
         field = RGBImageField(
             write_mode="proportion",
             max_resolution=self.long_side,
@@ -137,17 +132,14 @@ class FFCVResNet18(FFCV):
         _write(field, FFCVSamples(source, decoded=True), source, settings)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader, which compiles at the first batch."""
         self._open(source, settings, {})
         return ("filters by area (OpenCV INTER_AREA), not bilinear",)
 
     def epoch(self) -> Iterator[npt.NDArray[Any]]:
-        """Yield the batches of an epoch, NHWC as FFCV makes them."""
         for images in islice(self._endless, self._batches):
             yield images.permute(0, 2, 3, 1).numpy()
 
     def _steps(self) -> list[Any]:
-        """The steps after the crop."""
         return [RandomHorizontalFlip(), ToTensor(), ToTorchImage(channels_last=True)]
 
 

@@ -34,7 +34,6 @@ class Grain:
     lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write files of one record a group, which its documentation advises for random access."""
         payloads, first = PeerPayloads(source), 0
         for number, count in enumerate(shard_counts(source, settings)):
             writer = ArrayRecordWriter(
@@ -46,7 +45,6 @@ class Grain:
             first += count
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the dataset; each epoch starts its processes."""
         if source.remote:
             raise Unsupported("ArrayRecord files are read from local disks")
         files = sorted(map(str, source.scratch.glob("grain-*.arrayrecord")))
@@ -65,17 +63,14 @@ class Grain:
         return ()
 
     def epoch(self) -> Iterator[Any]:
-        """Yield as many batches as an epoch has; the dataset repeats."""
         for _ in range(self._steps):
             images, _ = next(self._batches)
             yield np.ascontiguousarray(images)
 
     def state(self, scratch: Path) -> Any:
-        """Return the state of the iterator."""
         del scratch
         return json.dumps(self._batches.get_state())
 
     def resume(self, state: Any) -> Iterator[Any]:
-        """Return the batches after ``state``."""
         self._batches.set_state(json.loads(state))
         return self.epoch()

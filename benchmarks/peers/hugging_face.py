@@ -9,7 +9,15 @@ import datasets
 import torch
 from torch.utils.data import DataLoader
 
-from .base import RAW_REASON, PeerPayloads, PeerSettings, PeerSource, Unsupported, shard_counts
+from .base import (
+    RAW_REASON,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+    Unsupported,
+    shard_counts,
+    worker_options,
+)
 from .torchvision import TorchvisionImages
 
 _BUFFER = 1000
@@ -36,29 +44,19 @@ class HuggingFaceDatasets:
     lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write Arrow files with a column of images."""
         _dataset(source).save_to_disk(source.scratch / "hf", num_shards=len(shard_counts(source, settings)))
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Open the files; the workers start with the first epoch."""
         if source.remote:
             raise Unsupported("load_from_disk copies all files first; see the streamed dataset")
         opened = datasets.load_from_disk(source.scratch / "hf")
         opened = opened.cast_column("image", datasets.Image(decode=False))
         opened.set_transform(HuggingFaceImages(settings.size))
         torch.manual_seed(settings.seed)
-        self._loader: DataLoader[Any] = DataLoader(
-            opened,
-            batch_size=settings.batch_size,
-            shuffle=True,
-            drop_last=True,
-            num_workers=settings.num_threads,
-            persistent_workers=True,
-        )
+        self._loader: DataLoader[Any] = DataLoader(opened, shuffle=True, **worker_options(settings))
         return ("decodes with torchvision, not with Pillow, its default",)
 
     def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the loader."""
         for batch in self._loader:
             yield batch["image"].numpy()
 
@@ -67,27 +65,19 @@ class HuggingFaceStreaming(HuggingFaceDatasets):
     """An ``IterableDataset`` of Parquet files with a transform."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write Parquet files, at least one for each worker."""
         written, shards = _dataset(source), len(shard_counts(source, settings))
         for i in range(shards):
             part = written.shard(shards, i, contiguous=True)
             part.to_parquet(source.scratch / f"part-{i:05d}.parquet")
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Describe the stream; the workers start with the first epoch."""
         names = sorted(path.name for path in source.scratch.glob("part-*.parquet"))
         files = [f"{source.remote or source.scratch}/{name}" for name in names]
         stream = datasets.load_dataset("parquet", data_files={"train": files}, split="train", streaming=True)
         stream = stream.cast_column("image", datasets.Image(decode=False))
         stream = stream.shuffle(seed=settings.seed, buffer_size=_BUFFER)
         stream = stream.map(HuggingFaceImages(settings.size), batched=True, batch_size=settings.batch_size)
-        self._loader = DataLoader(
-            stream,
-            batch_size=settings.batch_size,
-            drop_last=True,
-            num_workers=settings.num_threads,
-            persistent_workers=True,
-        )
+        self._loader = DataLoader(stream, **worker_options(settings))
         return (f"shuffles files, and samples in a buffer of {_BUFFER:,}", "each worker drops its last batch")
 
 

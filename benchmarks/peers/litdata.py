@@ -7,7 +7,7 @@ from typing import Any
 import litdata
 from litdata.streaming import downloader
 
-from .base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
+from .base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors, worker_options
 from .torchvision import TorchvisionImages
 
 # The object store of the comparison has no TLS. Workers that do not fork import this module, too.
@@ -40,7 +40,6 @@ class LitData(WithTensors, WithLoaderState):
     packages: tuple[str, ...] = ("litdata", "torch", "torchvision")
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write chunks of 64 MB, the size of its documentation."""
         litdata.optimize(
             fn=LitDataSample(source),
             inputs=list(range(source.records)),
@@ -51,7 +50,6 @@ class LitData(WithTensors, WithLoaderState):
         )
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Open the chunks; the workers start with the first epoch."""
         dataset = litdata.StreamingDataset(
             f"{source.remote or source.scratch}/litdata",
             cache_dir=str(source.scratch / "cache") if source.remote else None,
@@ -60,11 +58,5 @@ class LitData(WithTensors, WithLoaderState):
             seed=settings.seed,
             transform=LitDataImages(settings.size),
         )
-        self._loader = litdata.StreamingDataLoader(
-            dataset,
-            batch_size=settings.batch_size,
-            num_workers=settings.num_threads,
-            drop_last=True,
-            persistent_workers=True,
-        )
+        self._loader = litdata.StreamingDataLoader(dataset, **worker_options(settings))
         return ("shuffles chunks, and the samples within a chunk",)

@@ -7,7 +7,7 @@ from typing import Any
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
-from .base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
+from .base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors, worker_options
 from .torchvision import TorchvisionImages
 
 
@@ -35,7 +35,6 @@ class MosaicStreaming(WithTensors, WithLoaderState):
     packages: tuple[str, ...] = ("mosaicml-streaming", "torch", "torchvision")
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write shards of its default size, 64 MiB, without compression."""
         del settings
         payloads = PeerPayloads(source)
         columns = {"image": "ndarray:uint8" if source.raw else "bytes", "label": "int"}
@@ -44,16 +43,9 @@ class MosaicStreaming(WithTensors, WithLoaderState):
                 writer.write({"image": payloads.payload(i), "label": int(payloads.label[i])})
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Open the shards; the workers start with the first epoch."""
         clean_stale_shared_memory()  # of processes that were killed
         remote = f"{source.remote}/mds" if source.remote else None
         local = source.scratch / ("cache" if source.remote else "mds")
         dataset = MosaicImages(str(local), remote, settings)
-        self._loader = StreamingDataLoader(
-            dataset,
-            batch_size=settings.batch_size,
-            num_workers=settings.num_threads,
-            drop_last=True,
-            persistent_workers=True,
-        )
+        self._loader = StreamingDataLoader(dataset, **worker_options(settings))
         return ("shuffles shards and blocks of samples (py1e)",)

@@ -37,7 +37,6 @@ class RayData:
     lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write Parquet files with a column of payloads, as many as the shards of Stoker."""
         if source.raw:
             raise Unsupported(RAW_REASON)
         payloads, first = PeerPayloads(source), 0
@@ -52,7 +51,6 @@ class RayData:
             first += count
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Start Ray with a core for each thread, and describe the dataset."""
         ray.init("local", num_cpus=settings.num_threads, include_dashboard=False, log_to_driver=False)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
@@ -64,7 +62,6 @@ class RayData:
         return (f"shuffles files, and samples in a buffer of {_BUFFER:,}",)
 
     def epoch(self) -> Iterator[Any]:
-        """Run the dataset once and yield its batches."""
         batches = self._dataset.iter_torch_batches(
             batch_size=self._settings.batch_size,
             drop_last=True,

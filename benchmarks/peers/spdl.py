@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,98 +14,85 @@ from spdl.pipeline import PipelineBuilder
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
-_SINK_BATCHES = 3
+_RGB = "format=pix_fmts=rgb24"
 
 
 class SPDL:
-    """A pipeline of source, decode, aggregate and collate."""
+    """A pipeline of source, decode, aggregate and collate, which each epoch builds."""
 
     packages: tuple[str, ...] = ("spdl", "spdl-io")
     lead = 0
+    sink = 3  # batches
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """List the samples; each epoch builds a pipeline."""
         if source.raw:
             raise Unsupported("raw pixels are not among the formats that SPDL reads")
         self._payloads = PeerPayloads(source)
-        self._settings = settings
+        self._size, self._threads, self._batch_size = (
+            settings.size,
+            settings.num_threads,
+            settings.batch_size,
+        )
         self._rng = random.Random(settings.seed)  # noqa: S311 - crops, not secrets
         return ("decodes whole images with FFmpeg", "resizes by swscale's bilinear filter")
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Build a pipeline, yield its batches, and stop it."""
-        order = self._rng.sample(range(len(self._payloads)), len(self._payloads))
+    def epoch(self) -> Iterator[npt.NDArray[Any]]:
         builder = (
             PipelineBuilder()
-            .add_source(order)
-            .pipe(self._load, concurrency=self._settings.num_threads, output_order="completion")
-            .aggregate(self._settings.batch_size, drop_last=True)
-            .pipe(_collate)
-            .add_sink(_SINK_BATCHES)
+            .add_source(self.order())
+            .pipe(self.load, concurrency=self._threads)
+            .aggregate(self._batch_size, drop_last=True)
+            .pipe(self.collate)
+            .add_sink(self.sink or self._threads)
         )
-        pipeline = builder.build(num_threads=self._settings.num_threads)
+        pipeline = builder.build(num_threads=self._threads)
         with pipeline.auto_stop():
-            for images, _ in pipeline:
-                yield images
+            yield from pipeline
 
-    def _load(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
-        size = self._settings.size
+    def order(self) -> Sequence[int]:
+        """Return the samples of an epoch."""
+        return self._rng.sample(range(len(self._payloads)), len(self._payloads))
+
+    def load(self, index: int) -> Any:
+        """Return one sample."""
         packets = spdl.io.demux_image(self._payloads.read(index))
         top, left, height, width = random_resized_crop(self._rng, packets.height, packets.width)
         flip = ",hflip" if self._rng.random() < 0.5 else ""
-        graph = (
-            f"crop={width}:{height}:{left}:{top}:exact=1,scale={size}:{size}:flags=bilinear{flip},"
-            "format=pix_fmts=rgb24"
+        frames: Any = spdl.io.decode_packets(
+            packets,
+            filter_desc=f"crop={width}:{height}:{left}:{top}:exact=1,{_scaled(self._size)}{flip},{_RGB}",
         )
-        frames: Any = spdl.io.decode_packets(packets, filter_desc=graph)
-        pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
-        return normalised(pixels), int(self._payloads.label[index])
+        return normalised(_as_array(frames))
+
+    def collate(self, images: list[Any]) -> npt.NDArray[Any]:
+        """Return a batch of samples."""
+        return np.stack(images)
 
 
-class SPDLExample:
+class SPDLExample(SPDL):
     """The pipeline of SPDL's example ``multi_thread_preprocessing``, up to the normalisation and the GPU.
 
     See https://facebookresearch.github.io/spdl: images in the order of the dataset, resized to a square, and
     batched as frames, which one conversion copies.
     """
 
-    packages: tuple[str, ...] = ("spdl", "spdl-io")
-    lead = 0
     uint8 = True
+    sink = 0  # as many as threads
 
-    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """List the samples; each epoch builds a pipeline."""
-        self._payloads = PeerPayloads(source)
-        self._settings = settings
-        size = settings.size
-        self._filter = f"scale={size}:{size}:flags=bilinear,format=pix_fmts=rgb24"
-        return ("decodes with FFmpeg and resizes by swscale's bilinear filter",)
+    def order(self) -> Sequence[int]:
+        return range(len(self._payloads))
 
-    def epoch(self) -> Iterator[npt.NDArray[Any]]:
-        """Build a pipeline, yield its batches, and stop it."""
-        threads = self._settings.num_threads
-        builder = (
-            PipelineBuilder()
-            .add_source(range(len(self._payloads)))
-            .pipe(self._decode, concurrency=threads)
-            .aggregate(self._settings.batch_size, drop_last=True)
-            .pipe(_as_array)
-            .add_sink(threads)
-        )
-        pipeline = builder.build(num_threads=threads)
-        with pipeline.auto_stop():
-            yield from pipeline
-
-    def _decode(self, index: int) -> Any:
+    def load(self, index: int) -> Any:
         packets = spdl.io.demux_image(self._payloads.read(index))
-        return spdl.io.decode_packets(packets, filter_desc=self._filter)
+        return spdl.io.decode_packets(packets, filter_desc=f"{_scaled(self._size)},{_RGB}")
+
+    def collate(self, images: list[Any]) -> npt.NDArray[Any]:
+        return _as_array(images)
 
 
-def _as_array(frames: list[Any]) -> Any:
-    return spdl.io.to_numpy(spdl.io.convert_frames(frames))
+def _scaled(size: int) -> str:
+    return f"scale={size}:{size}:flags=bilinear"
 
 
-def _collate(
-    samples: list[tuple[npt.NDArray[np.float32], int]],
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    return np.stack([image for image, _ in samples]), np.array([label for _, label in samples])
+def _as_array(frames: Any) -> npt.NDArray[Any]:
+    return np.asarray(spdl.io.to_numpy(spdl.io.convert_frames(frames)))

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import ray
 from PIL import Image
 
 import stoker
-from stoker import RayWorkers, convert
-from stoker.augment import (
-    JPEG,
-    ColorJitter,
-    ElasticTransform,
-    GaussianNoise,
-    Normalize,
-    RandAugment,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    Resize,
-    Transform,
-    load_recipe,
-)
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, load_recipe
 
 from .base import (
-    JITTER,
-    JPEG_QUALITY,
     MEAN,
-    RAND_AUGMENT,
     RATIO,
     RAW_REASON,
     SCALE,
@@ -57,11 +40,8 @@ class StokerNative(WithLoaderState):
     read_ahead = 8
     shuffle: bool | stoker.BlockShuffle = True
     workers: stoker.RayWorkers | None = None
-    colors: ClassVar[Sequence[Transform]] = ()
-    """Transforms between the flip and the normalisation."""
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Open the dataset and start the engine."""
         self._loader = stoker.ImageLoader(
             self.folder(source),
             batch_size=settings.batch_size,
@@ -84,16 +64,13 @@ class StokerNative(WithLoaderState):
         return ()
 
     def folder(self, source: PeerSource) -> Any:
-        """Return the folder or the URL of the dataset."""
         return source.remote or source.dataset
 
     def epoch(self) -> Iterator[Any]:
-        """Yield as many batches as a pass has, from consecutive passes."""
         for images, *_ in islice(self._batches, len(self._loader)):
             yield images
 
     def work(self, settings: PeerSettings) -> dict[str, Any]:
-        """Return the loader's arguments for the transforms, and with a recipe for the boxes."""
         if settings.recipe:
             return {
                 "transforms": load_recipe(settings.recipe),
@@ -101,7 +78,7 @@ class StokerNative(WithLoaderState):
                 "objects": stoker.Objects(min_visible=settings.min_visible, min_size=settings.min_size),
             }
         crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
-        return {"transforms": [crop, RandomHorizontalFlip(), *self.colors, Normalize(mean=MEAN, std=STD)]}
+        return {"transforms": [crop, RandomHorizontalFlip(), Normalize(mean=MEAN, std=STD)]}
 
 
 class StokerWithoutReadAhead(StokerNative):
@@ -116,36 +93,6 @@ class StokerBlocks(StokerNative):
     shuffle = stoker.BlockShuffle(block=64, window=8)
 
 
-class StokerJitter(StokerNative):
-    """The same loader with ColorJitter."""
-
-    colors: ClassVar[Sequence[Transform]] = (ColorJitter(*JITTER),)
-
-
-class StokerRandAugment(StokerNative):
-    """The same loader with RandAugment."""
-
-    colors: ClassVar[Sequence[Transform]] = (RandAugment(*RAND_AUGMENT),)
-
-
-class StokerElastic(StokerNative):
-    """The same loader with ElasticTransform."""
-
-    colors: ClassVar[Sequence[Transform]] = (ElasticTransform(),)
-
-
-class StokerNoise(StokerNative):
-    """The same loader with GaussianNoise."""
-
-    colors: ClassVar[Sequence[Transform]] = (GaussianNoise(),)
-
-
-class StokerJPEG(StokerNative):
-    """The same loader with JPEG."""
-
-    colors: ClassVar[Sequence[Transform]] = (JPEG(JPEG_QUALITY),)
-
-
 _QUALITY = 90
 
 
@@ -156,7 +103,6 @@ class StokerResized(StokerNative):
     shuffle = False
 
     def work(self, settings: PeerSettings) -> dict[str, Any]:
-        """Return the resize, and the layout."""
         return {"transforms": [Resize((settings.size, settings.size))], "layout": "NHWC"}
 
 
@@ -167,7 +113,6 @@ class StokerResNet18(StokerResized):
     jpeg_share, long_side = 0.1, 400
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write the raw images and the JPEGs, and merge both."""
         del settings
         payloads = PeerPayloads(source)
         encoded = np.random.default_rng(0).random(len(payloads)) < self.jpeg_share
@@ -183,17 +128,14 @@ class StokerResNet18(StokerResized):
         stoker.merge([source.scratch / encoding for encoding in parts], source.scratch / "merged")
 
     def _image(self, payload: bytes) -> Image.Image:
-        """The pixels of a JPEG, at most ``long_side`` high and wide."""
         image = Image.open(io.BytesIO(payload)).convert("RGB")
         image.thumbnail((self.long_side, self.long_side), Image.Resampling.BOX, reducing_gap=None)
         return image
 
     def folder(self, source: PeerSource) -> Any:
-        """Return the folder of both."""
         return source.scratch / "merged"
 
     def work(self, settings: PeerSettings) -> dict[str, Any]:
-        """Return the crop and the flip, and the layout."""
         crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
         return {"transforms": [crop, RandomHorizontalFlip()], "layout": "NHWC"}
 
@@ -225,10 +167,11 @@ class StokerRay(StokerNative):
     """The same loader, whose batches come through Ray's object store."""
 
     packages = ("stoker", "numpy", "ray")
-    workers = RayWorkers(local=False)
+    workers = stoker.RayWorkers(local=False)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Start Ray with a core for each thread, and one worker on them."""
+        import ray
+
         ray.init(
             "local",
             num_cpus=settings.num_threads,
@@ -254,7 +197,6 @@ class FilePayloads:
         return len(self.label)
 
     def payload(self, i: int) -> bytes:
-        """Return the bytes of sample ``i``."""
         path = f"{self._folder}/{_name(i, int(self.label[i]))}"
         if not path.startswith("s3://"):
             return Path(path).read_bytes()
@@ -287,12 +229,10 @@ class StokerFiles(StokerNative):
     """Stoker, which reads files in place."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write the files, and index them."""
         del settings
         stoker.open(write_files(source))
 
     def folder(self, source: PeerSource) -> Any:
-        """Return the folder of the files."""
         if source.remote:
             raise Unsupported("it reads shards from an object store, not loose files")
         return source.scratch / _FOLDER
@@ -302,9 +242,7 @@ class StokerConversion(StokerNative):
     """Stoker on shards that it converts from a folder of loose files, which is ``source.dataset``."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Convert the files, without a change of their bytes."""
-        convert(source.dataset, self.folder(source), seed=0, num_threads=settings.num_threads)
+        stoker.convert(source.dataset, self.folder(source), seed=0, num_threads=settings.num_threads)
 
     def folder(self, source: PeerSource) -> Any:
-        """Return the folder of the shards."""
         return source.scratch / "shards"

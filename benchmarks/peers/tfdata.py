@@ -44,7 +44,6 @@ class TFData:
     antialias = True
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Build the dataset."""
         tf.config.threading.set_inter_op_parallelism_threads(settings.num_threads)
         tf.config.threading.set_intra_op_parallelism_threads(1)  # a sample is the unit of parallelism
         self._size, self._raw = settings.size, source.raw
@@ -67,16 +66,13 @@ class TFData:
         return (order,) if self.antialias else (order, "resizes without antialiasing")
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the batches of one pass over the dataset."""
         self._batches = iter(self._dataset)
         return self._rest()
 
     def state(self, scratch: Path) -> Any:
-        """Write a checkpoint of the iterator, with the records of its shuffle buffer, and return its path."""
         return tf.train.Checkpoint(iterator=self._batches).write(str(scratch / "iterator"))
 
     def resume(self, state: Any) -> Iterator[npt.NDArray[np.float32]]:
-        """Return the batches after ``state``."""
         self._batches = iter(self._dataset)
         tf.train.Checkpoint(iterator=self._batches).read(state)
         return self._rest()
@@ -122,7 +118,6 @@ class TFDataService(TFData):
     """The same dataset, run by tf.data's service: another process makes the batches."""
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Start the service in a process that ends with this one, and describe the dataset."""
         notes = super().prepare(source, settings)
         # The server reads until its standard input ends, as it does when this process dies.
         self._server = subprocess.Popen(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from .base import JITTER, JPEG_QUALITY, RAND_AUGMENT, Payload, PeerPayloads, PeerSettings, PeerSource
+from .base import Payload, PeerPayloads, PeerSettings, PeerSource, Unsupported, worker_options
 from .pixels import normalised, random_resized_crop
 from .stoker import FilePayloads, write_files
 
@@ -77,11 +77,7 @@ class TorchLoader:
     packages: tuple[str, ...] = ("torch", "torchvision", "pillow")
     lead = 0
 
-    colors: Callable[[Any], Sequence[Any]] = staticmethod(lambda v2: ())
-    """Takes torchvision's transforms v2, and returns those between the flip and the normalisation."""
-
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader; the workers start with the first epoch."""
         self._device = settings.device
         if settings.recipe:
             return self._prepare_boxes(source, settings)
@@ -90,25 +86,21 @@ class TorchLoader:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
             transform = WithPillow(settings.size)
         else:
-            from torchvision.transforms import v2
-
             notes = ()
-            transform = TorchvisionImages(settings.size, self.colors(v2))
+            transform = TorchvisionImages(settings.size)
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
             TorchSamples(self.payloads(source), transform),
-            batch_size=settings.batch_size,
             shuffle=True,
-            drop_last=True,
-            num_workers=settings.num_threads,
-            persistent_workers=True,
             pin_memory=settings.device != "cpu",
             prefetch_factor=_PREFETCH if settings.batch_size < _LARGE_BATCH else _PREFETCH_LARGE,
+            **worker_options(settings),
         )
         return notes
 
     def _prepare_boxes(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader of torchvision's pipeline that the recipe follows."""
+        if TorchvisionImages is None:
+            raise Unsupported("torchvision is not installed")
         from .torchvision import make_batches
 
         torch.manual_seed(settings.seed)
@@ -117,11 +109,9 @@ class TorchLoader:
         return ("images keep their sizes, in a list", *without)
 
     def payloads(self, source: PeerSource) -> Any:
-        """Return the reader of the samples."""
         return PeerPayloads(source)
 
     def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
             if isinstance(images, tuple):
                 yield [image.to(self._device, non_blocking=True) for image in images]
@@ -133,42 +123,8 @@ class TorchFiles(TorchLoader):
     """The same loader on loose files, which it opens one by one."""
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write a file for each sample."""
         del settings
         write_files(source)
 
     def payloads(self, source: PeerSource) -> Any:
-        """Return the reader of the files."""
         return FilePayloads(source)
-
-
-class TorchJitter(TorchLoader):
-    """The same loader with ColorJitter."""
-
-    colors = staticmethod(lambda v2: (v2.ColorJitter(*JITTER),))
-
-
-class TorchRandAugment(TorchLoader):
-    """The same loader with RandAugment, bilinear as with the other peers."""
-
-    colors = staticmethod(
-        lambda v2: (v2.RandAugment(*RAND_AUGMENT, interpolation=v2.InterpolationMode.BILINEAR),)
-    )
-
-
-class TorchElastic(TorchLoader):
-    """The same loader with ElasticTransform."""
-
-    colors = staticmethod(lambda v2: (v2.ElasticTransform(),))
-
-
-class TorchNoise(TorchLoader):
-    """The same loader with GaussianNoise, which works on uint8."""
-
-    colors = staticmethod(lambda v2: (v2.GaussianNoise(),))
-
-
-class TorchJPEG(TorchLoader):
-    """The same loader with JPEG."""
-
-    colors = staticmethod(lambda v2: (v2.JPEG(JPEG_QUALITY),))

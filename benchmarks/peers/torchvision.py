@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torchvision
+from torchvision import tv_tensors
 from torchvision.io import ImageReadMode, decode_jpeg, read_file
 from torchvision.transforms import v2
 
 import stoker
 
-from .base import MEAN, RATIO, SCALE, STD, Payload, PeerPayloads, PeerSettings, PeerSource, Unsupported
+from .base import (
+    MEAN,
+    RATIO,
+    SCALE,
+    STD,
+    Payload,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+    Unsupported,
+    worker_options,
+)
 
 
 def decoded(payload: Payload) -> torch.Tensor:
@@ -22,7 +35,7 @@ def decoded(payload: Payload) -> torch.Tensor:
     if isinstance(payload, np.ndarray):
         return torch.from_numpy(payload).permute(2, 0, 1)
     encoded = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-    pixels: torch.Tensor = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
+    pixels: torch.Tensor = decode_jpeg(encoded, mode=ImageReadMode.RGB)
     return pixels
 
 
@@ -46,152 +59,112 @@ class TorchvisionImages:
         self._transforms = crop_transforms(size, colors=colors)
 
     def __call__(self, payload: Payload) -> torch.Tensor:
-        """Return (3, size, size) float32 of a payload."""
         image: torch.Tensor = self._transforms(decoded(payload))
         return image
 
 
-Pipeline = Callable[[Any], list[Any]]
-"""Takes the module ``torchvision.transforms.v2``, and returns transforms."""
-
-
-def _coco_multiscale(v2: Any) -> list[Any]:
-    sides = tuple(range(480, 801, 32))
-    return [v2.RandomShortestSize(min_size=sides, max_size=1333), v2.RandomHorizontalFlip()]
-
-
-def _coco_lsj(v2: Any) -> list[Any]:
-    crop = v2.RandomCrop((1024, 1024), pad_if_needed=True, fill=123.0)
-    return [v2.ScaleJitter((1024, 1024)), crop, v2.RandomHorizontalFlip()]
-
-
-def _coco_ssd(v2: Any) -> list[Any]:
-    first = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill=123.0), v2.RandomIoUCrop()]
-    return [*first, v2.RandomHorizontalFlip(), v2.Resize((300, 300))]
-
-
-def _segmentation(v2: Any, size: int, crop: int, *colors: Any) -> list[Any]:
-    first = [v2.RandomResize(size // 2, 2 * size), v2.RandomHorizontalFlip()]
-    return [*first, v2.RandomCrop(crop, pad_if_needed=True), *colors]
-
-
-PIPELINES: dict[str, Pipeline] = {
-    "coco-hflip": lambda v2: [v2.RandomHorizontalFlip(), v2.Resize(800, max_size=1333)],
-    "coco-lsj": _coco_lsj,
-    "coco-multiscale": _coco_multiscale,
-    "coco-ssd": _coco_ssd,
-    "coco-ssdlite": lambda v2: [v2.RandomIoUCrop(), v2.RandomHorizontalFlip(), v2.Resize((320, 320))],
-    "coco-val": lambda v2: [v2.Resize(800, max_size=1333)],
+_FLIP = v2.RandomHorizontalFlip()
+PIPELINES: Mapping[str, Sequence[Any]] = {
+    "coco-hflip": (_FLIP, v2.Resize(800, max_size=1333)),
+    "coco-lsj": (
+        v2.ScaleJitter((1024, 1024)),
+        v2.RandomCrop((1024, 1024), pad_if_needed=True, fill=123.0),
+        _FLIP,
+    ),
+    "coco-multiscale": (v2.RandomShortestSize(min_size=tuple(range(480, 801, 32)), max_size=1333), _FLIP),
+    "coco-ssd": (
+        v2.RandomPhotometricDistort(),
+        v2.RandomZoomOut(fill=123.0),
+        v2.RandomIoUCrop(),
+        _FLIP,
+        v2.Resize((300, 300)),
+    ),
+    "coco-ssdlite": (v2.RandomIoUCrop(), _FLIP, v2.Resize((320, 320))),
+    "coco-val": (v2.Resize(800, max_size=1333),),
 }
 """Transforms of images and boxes by the name of Stoker's recipe."""
-MASK_PIPELINES: dict[str, Pipeline] = {
-    "ade20k-train": lambda v2: _segmentation(v2, 512, 512, v2.RandomPhotometricDistort()),
-    "coco-segmentation": lambda v2: _segmentation(v2, 520, 480),
+MASK_PIPELINES: Mapping[str, Sequence[Any]] = {
+    "ade20k-train": (
+        v2.RandomResize(256, 1024),
+        _FLIP,
+        v2.RandomCrop(512, pad_if_needed=True),
+        v2.RandomPhotometricDistort(),
+    ),
+    "coco-segmentation": (v2.RandomResize(260, 1040), _FLIP, v2.RandomCrop(480, pad_if_needed=True)),
 }
 """The same for images with masks of classes, with the recipe's sizes and colours."""
-IMAGE_PIPELINES: dict[str, Pipeline] = {
-    "imagenet-train": lambda v2: [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()],
-    "imagenet-val": lambda v2: [v2.Resize(256), v2.CenterCrop(224)],
+IMAGE_PIPELINES: Mapping[str, Sequence[Any]] = {
+    "imagenet-train": (v2.RandomResizedCrop(224), _FLIP),
+    "imagenet-val": (v2.Resize(256), v2.CenterCrop(224)),
 }
 """The same for images alone."""
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples by index: an image as floats, and its boxes and labels."""
+    """Samples by index: an image, and what ``target`` makes of the index and the image's height and width."""
 
     payloads: PeerPayloads
-    boxes: Sequence[Any]
-    labels: Sequence[Any]
+    target: Callable[[int, tuple[int, int]], Any]
     transform: Any
 
     def __len__(self) -> int:
         return len(self.payloads)
 
     def __getitem__(self, index: int) -> Any:
-        import torch
-        from torchvision import tv_tensors
-
         image = tv_tensors.Image(decoded(self.payloads.payload(index)))
-        size = tuple(image.shape[-2:])
-        boxes = tv_tensors.BoundingBoxes(torch.from_numpy(self.boxes[index]), format="XYXY", canvas_size=size)
-        return self.transform(image, {"boxes": boxes, "labels": torch.from_numpy(self.labels[index])})
+        return self.transform(image, self.target(index, tuple(image.shape[-2:])))
 
 
-@dataclass(frozen=True)
-class _MaskSamples:
-    """Samples by index: an image as floats, and its mask of classes or, without masks, its index."""
+def _objects(boxes: Sequence[Any], labels: Sequence[Any], index: int, size: tuple[int, int]) -> Any:
+    on_image = tv_tensors.BoundingBoxes(torch.from_numpy(boxes[index]), format="XYXY", canvas_size=size)
+    return {"boxes": on_image, "labels": torch.from_numpy(labels[index])}
 
-    payloads: PeerPayloads
-    masks: Sequence[bytes] | None
-    transform: Any
 
-    def __len__(self) -> int:
-        return len(self.payloads)
+def _mask(masks: Sequence[bytes], index: int, size: tuple[int, int]) -> Any:
+    del size
+    return tv_tensors.Mask(
+        torchvision.io.decode_png(torch.frombuffer(bytearray(masks[index]), dtype=torch.uint8))
+    )
 
-    def __getitem__(self, index: int) -> Any:
-        import torch
-        from torchvision import io, tv_tensors
 
-        image = tv_tensors.Image(decoded(self.payloads.payload(index)))
-        if self.masks is None:
-            return self.transform(image), index
-        mask = io.decode_png(torch.frombuffer(bytearray(self.masks[index]), dtype=torch.uint8))
-        return self.transform(image, tv_tensors.Mask(mask))
+def _index(index: int, size: tuple[int, int]) -> int:
+    del size
+    return index
 
 
 def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
     """Return the batches of torchvision's pipeline for a recipe, as tuples of images and of targets."""
-    import torch
-
-    try:
-        from torchvision.transforms import v2
-    except ImportError as error:
-        raise Unsupported("torchvision is not installed") from error
     if settings.recipe not in PIPELINES:
         raise Unsupported(f"torchvision has no pipeline like this recipe; it has {', '.join(PIPELINES)}")
     least = v2.SanitizeBoundingBoxes(min_size=max(settings.min_size, 1))
     ends = [v2.ToDtype(torch.float32, scale=True), least, v2.ToPureTensor()]
     every = np.arange(source.records)
     objects = stoker.open(source.dataset).annotations(every).split(len(every))
-    samples = _Samples(
-        PeerPayloads(source),
-        [one.boxes for one in objects],
-        [one.labels for one in objects],
-        v2.Compose([*PIPELINES[settings.recipe](v2), *ends]),
-    )
+    target = partial(_objects, [one.boxes for one in objects], [one.labels for one in objects])
+    samples = _Samples(PeerPayloads(source), target, v2.Compose([*PIPELINES[settings.recipe], *ends]))
     return _load(samples, settings, _lists)
 
 
 def make_mask_batches(source: PeerSource, settings: PeerSettings) -> Any:
     """Return the batches of torchvision's pipeline for a recipe, as images with masks or with indices."""
-    import torch
-    from torchvision import tv_tensors
-    from torchvision.transforms import v2
-
     dtypes = {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}
-    normalize = v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    ends = [v2.ToDtype(dtypes, scale=True), normalize, v2.ToPureTensor()]
-    dataset, masks = stoker.open(source.dataset), None
+    ends = [v2.ToDtype(dtypes, scale=True), v2.Normalize(MEAN, STD), v2.ToPureTensor()]
+    target: Callable[[int, tuple[int, int]], Any] = _index
     if settings.recipe in MASK_PIPELINES:
-        masks = [dataset.mask(position) for position in range(source.records)]
-    make = (MASK_PIPELINES | IMAGE_PIPELINES)[settings.recipe]
-    samples = _MaskSamples(PeerPayloads(source), masks, v2.Compose([*make(v2), *ends]))
-    return _load(samples, settings, None)
+        dataset = stoker.open(source.dataset)
+        target = partial(_mask, [dataset.mask(position) for position in range(source.records)])
+    pipeline = {**MASK_PIPELINES, **IMAGE_PIPELINES}[settings.recipe]
+    return _load(_Samples(PeerPayloads(source), target, v2.Compose([*pipeline, *ends])), settings, None)
 
 
 def _load(samples: Any, settings: PeerSettings, collate: Callable[[Any], Any] | None) -> Any:
-    import torch
-
     return torch.utils.data.DataLoader(
         samples,
-        batch_size=settings.batch_size,
         shuffle=True,
-        drop_last=True,
-        num_workers=settings.num_threads,
-        persistent_workers=True,
         pin_memory=settings.device != "cpu",
         collate_fn=collate,
+        **worker_options(settings),
     )
 
 
@@ -314,6 +287,35 @@ def torchvision_batches(
         _SizedSamples(paths, transform),
         batch_sampler=sampler,
         collate_fn=collate,
+        num_workers=workers,
+        persistent_workers=True,
+        prefetch_factor=2,
+    )
+
+
+@dataclass(frozen=True)
+class _ViewSamples:
+    """Samples by index, each a list of views."""
+
+    paths: Sequence[str]
+    views: Sequence[Callable[[Pixels], Any]]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> list[Any]:
+        pixels = decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB)
+        return [view(pixels) for view in self.views]
+
+
+def view_batches(
+    paths: Sequence[str], views: Sequence[Callable[[Pixels], Any]], *, batch_size: int, workers: int
+) -> Any:
+    """Return a DataLoader of the views of photographs."""
+    return torch.utils.data.DataLoader(
+        _ViewSamples(paths, views),
+        batch_size=batch_size,
+        shuffle=True,
         num_workers=workers,
         persistent_workers=True,
         prefetch_factor=2,

@@ -20,7 +20,6 @@ class WebDataset(WithTensors):
     packages: tuple[str, ...] = ("webdataset", "torch", "torchvision")
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
-        """Write archives with a ``.jpg`` or ``.npy`` and a ``.cls`` for each sample."""
         payloads, suffix = PeerPayloads(source), "npy" if source.raw else "jpg"
         largest = max(shard_counts(source, settings))
         with wds.ShardWriter(str(source.scratch / "web-%06d.tar"), maxcount=largest, verbose=0) as writer:
@@ -30,7 +29,6 @@ class WebDataset(WithTensors):
                 )
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the pipeline and the loader; the workers start with the first epoch."""
         archives = sorted(map(str, source.scratch.glob("web-*.tar")))
         if source.remote:  # its documentation reads URLs of http with curl
             folder = source.remote.replace("s3:/", os.environ["AWS_ENDPOINT_URL"])

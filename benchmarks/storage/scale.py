@@ -27,7 +27,7 @@ from stoker.pipeline.commands.console import human_bytes, out, table
 from stoker.pipeline.order.orders import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.schedule import OrderedSteps
 
-from ..comparison.cold import evict
+from ..comparison.disk import evict
 from ..measuring import allowed_cores, describe, make_parser, run_module, write_json
 
 BILLION = 1_000_000_000

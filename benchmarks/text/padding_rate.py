@@ -11,20 +11,17 @@ process, all threads, and tokens without padding. Rounds alternate, and medians 
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
-from statistics import median
-from time import process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import stoker
 
-from ..measuring import make_parser, write_json
+from ..measuring import costs_in_turns, make_parser, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
 
 MEANS = (64, 256)
@@ -42,60 +39,37 @@ def write_text(folder: Path, mean: int) -> Path:
     return folder / f"d{mean}"
 
 
-def make_loader(shards: Path, batch_size: int) -> stoker.TextLoader:
-    """Random batches, each padded to its longest sequence."""
-    return stoker.TextLoader(
-        shards,
-        batch_size=batch_size,
-        buckets=None,
-        shuffle=True,
-        output="torch",
-        last_batch="drop",
-        ranks=stoker.Ranks(0, 1),
-    )
-
-
 def pass_of_loader(loader: stoker.TextLoader) -> int:
     """Run an epoch, and return its tokens."""
-    tokens = 0
-    for _, mask in loader:
-        tokens += int(mask.sum())
-    return tokens
+    return sum(int(mask.sum()) for _, mask in loader)
 
 
 def pass_of_pad_sequence(sequences: list[torch.Tensor], batch_size: int) -> int:
     """Run an epoch of random batches of sequences in memory, and return its tokens."""
     import torch
 
-    from stoker.benchmarks.peers.text.torch_text import pad_tensors
+    from ..peers.text import pad_tensors
 
     tokens = 0
     order = torch.randperm(len(sequences)).tolist()
     for start in range(0, len(order) - batch_size + 1, batch_size):
         chosen = [sequences[row] for row in order[start : start + batch_size]]
-        _, mask = pad_tensors(chosen)
-        tokens += int(mask.sum())
+        tokens += int(pad_tensors(chosen)[1].sum())
     return tokens
 
 
-def rate(run: Callable[[], int]) -> float:
-    """Million tokens per second of processor time."""
-    start = process_time()
-    tokens = run()
-    return tokens / (process_time() - start) / 1e6
-
-
-def compare(shards: Path, batch_size: int, rounds: int) -> tuple[float, float]:
-    """Median rates of TextLoader and of pad_sequence; a first round of each does not count."""
+def compare(shards: Path, batch_size: int, rounds: int) -> dict[str, float]:
+    """Million tokens a second of processor time, by what makes the batches."""
     whole = stoker.TextLoader(shards, batch_size=1, buckets=None, output="torch", columns=["input_ids"])
     sequences = [ids[0].clone() for (ids,) in whole]
-    loader = make_loader(shards, batch_size)
-    rates = [
-        (rate(lambda: pass_of_loader(loader)), rate(lambda: pass_of_pad_sequence(sequences, batch_size)))
-        for _ in range(rounds + 1)
-    ][1:]
-    ours, theirs = zip(*rates, strict=True)
-    return round(median(ours), 1), round(median(theirs), 1)
+    options: dict[str, Any] = {"last_batch": "drop", "ranks": stoker.Ranks(0, 1), "output": "torch"}
+    loader = stoker.TextLoader(shards, batch_size=batch_size, buckets=None, shuffle=True, **options)
+    turns = {
+        "stoker": partial(pass_of_loader, loader),
+        "pad_sequence": partial(pass_of_pad_sequence, sequences, batch_size),
+    }
+    costs = costs_in_turns(turns, rounds)
+    return {name: round(1e-6 / cost.cpu_seconds, 1) for name, cost in costs.items()}
 
 
 def main() -> None:
@@ -104,18 +78,18 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    figures = []
+    rows = []
     print("million tokens a second of processor time")
-    print(f"{'mean length':>12} {'batch':>6} {'TextLoader':>12} {'pad_sequence':>13}")
+    print("".join(f"{title:>13}" for title in ("mean length", "batch", "TextLoader", "pad_sequence")))
     with tempfile.TemporaryDirectory() as folder:
         for mean in MEANS:
             shards = write_text(Path(folder), mean)
             for batch_size in BATCHES:
-                ours, theirs = compare(shards, batch_size, arguments.rounds)
-                print(f"{mean:>12} {batch_size:>6} {ours:>12} {theirs:>13}", flush=True)
-                row = {"mean_length": mean, "batch_size": batch_size, "stoker": ours, "pad_sequence": theirs}
-                figures.append(row)
-    write_json(arguments.json, {"million_tokens_per_cpu_second": figures})
+                rates = compare(shards, batch_size, arguments.rounds)
+                row = {"mean_length": mean, "batch_size": batch_size, **rates}
+                print("".join(f"{value:>13}" for value in row.values()), flush=True)
+                rows.append(row)
+    write_json(arguments.json, {"million_tokens_per_cpu_second": rows})
 
 
 if __name__ == "__main__":

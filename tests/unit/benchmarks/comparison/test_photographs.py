@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from stoker.benchmarks.comparison import photographs
+from stoker.benchmarks.comparison.sources import Workload, make_dataset
 from stoker.errors import SourceError
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "examples" / "photos" / "val"
@@ -26,15 +27,6 @@ def test_a_folder_without_photographs_is_refused(tmp_path):
         photographs.photographs_in(tmp_path)
 
 
-def test_enlarged_photographs_have_the_requested_pixels(tmp_path):
-    photographs.enlarge(PHOTOGRAPHS, tmp_path, count=2, megapixels=1)
-    files = photographs.photographs_in(tmp_path)
-    assert len(files) == 2
-    for path in files:
-        with Image.open(path) as image:
-            assert image.width * image.height == pytest.approx(1e6, rel=0.01)
-
-
 def test_photographs_of_imagenets_kind_have_its_size_quality_and_bytes(tmp_path):
     photographs.make_imagenet_like(PHOTOGRAPHS, tmp_path)
     files = photographs.photographs_in(tmp_path)
@@ -46,3 +38,11 @@ def test_photographs_of_imagenets_kind_have_its_size_quality_and_bytes(tmp_path)
             # The first entries of libjpeg's tables at quality 96 (jcparam.c).
             assert [table[0] for table in image.quantization.values()] == [1, 1]
             assert [layer[1:3] for layer in image.layer] == [(1, 1)] * 3
+
+
+def test_a_dataset_is_made_once(tmp_path):
+    workload = Workload("tiny", "Tiny", copies=50)
+    folder = make_dataset(workload, PHOTOGRAPHS, tmp_path)
+    made = (folder / "dataset.json").stat().st_mtime_ns
+    assert make_dataset(workload, PHOTOGRAPHS, tmp_path) == folder
+    assert (folder / "dataset.json").stat().st_mtime_ns == made

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker.benchmarks.comparison import resume
+from stoker.benchmarks.comparison import parts
 from stoker.benchmarks.comparison.sources import open_source, write_numbered_images
 from stoker.benchmarks.comparison.worker import PeerWorker
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
@@ -37,8 +37,8 @@ def test_samples_that_come_again_or_not_at_all_are_counted(
 ) -> None:
     # A loader of real data that repeats samples needs a library that may not be installed.
     answers = iter([{"state": None, "seen": [0, 1, 2, 3]}, {"resume_seconds": 0.5, "seen": [3, 4, 4, 6]}])
-    monkeypatch.setattr(resume.PeerProcess, "ask", lambda *_, **__: next(answers))
-    monkeypatch.setattr(resume.PeerProcess, "begin", lambda *_, **__: {})
+    monkeypatch.setattr(parts.PeerProcess, "ask", lambda *_, **__: next(answers))
+    monkeypatch.setattr(parts.PeerProcess, "begin", lambda *_, **__: {})
     source = PeerSource(tmp_path, "tfrecord", (), tmp_path, 8, raw=False, scratch=tmp_path)
-    found = resume.measure(source, "stoker", batch_size=2)
-    assert (found.saves_state, found.repeated, found.omitted) == (False, 2, 2)
+    found = parts.resumed(source, "stoker", batch_size=2)
+    assert found == {"seconds": 0.5, "saves_state": False, "repeated": 2, "omitted": 2}

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from stoker.benchmarks.comparison.page import make_page, make_table, read_results
+from stoker.benchmarks.comparison.page import RESULTS, make_page, make_table, read_results
+from stoker.benchmarks.peers import TITLES
 
 ROOT = Path(__file__).parents[4]
 MAKE = "python -m stoker.benchmarks.comparison.page"
 
 
 def test_every_figure_of_a_result_is_on_the_page_and_in_a_picture() -> None:
-    results = read_results(ROOT / "benchmarks" / "results" / "comparison")
+    results = read_results(RESULTS)
     made = make_page(results)
     for peer in results["imagenet"][0]["peers"]:
         rate = f"{peer['median_images_per_second']:,.0f}"
@@ -20,7 +21,7 @@ def test_every_figure_of_a_result_is_on_the_page_and_in_a_picture() -> None:
 
 
 def test_the_page_and_its_pictures_are_those_of_the_results() -> None:
-    results = read_results(ROOT / "benchmarks" / "results" / "comparison")
+    results = read_results(RESULTS)
     assert "imagenet" in results
     for name, text in make_page(results).items():
         found = (ROOT / "docs" / name).read_text()
@@ -38,6 +39,8 @@ def test_loaders_that_are_better_than_stoker_are_named_by_column() -> None:
         ("seconds", "least", ".1f", lambda one: one["pair"][1]),
     )
     table = make_table("Speed", columns, loaders)
-    assert [row.name for row in table.rows] == ["ffcv", "stoker", "dali", "stoker-blocks"]
+    assert [row.title for row in table.rows] == [
+        TITLES[one] for one in ("ffcv", "stoker", "dali", "stoker-blocks")
+    ]
     assert table.better() == {"images/s": ["FFCV (120)"], "seconds": ["DALI pipeline written by hand (3.0)"]}
     assert table.notes == ("SPDL: not measured, not installed.",)

@@ -1,4 +1,4 @@
-"""The table and the plot of a comparison."""
+"""The table of a comparison, and its JSON."""
 
 import re
 from dataclasses import replace
@@ -6,8 +6,15 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stoker.benchmarks.comparison.page import plot
-from stoker.benchmarks.comparison.results import Comparison, PeerResult, engine_to_name, machine_line, render
+from stoker.benchmarks.comparison.results import (
+    Comparison,
+    PeerResult,
+    Spread,
+    engine_to_name,
+    machine_line,
+    render,
+    to_json,
+)
 from stoker.benchmarks.peers import TITLES
 
 COMPARISON = Comparison(
@@ -77,18 +84,6 @@ def test_the_machine_is_named_with_its_settings():
     assert line == ("a processor, 2 cores, 1 thread, batch 64, 224x224, 2,048 images, 5 rounds, Linux 6")
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_a_plot_is_the_same_each_time(tmp_path, suffix):
-    pytest.importorskip("matplotlib")
-    first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
-    plot([COMPARISON, COMPARISON], first)
-    plot([COMPARISON, COMPARISON], second)
-    assert first.read_bytes() == second.read_bytes()
-    if suffix == "svg":
-        assert "Stoker, C++ engine" in first.read_text()
-        assert "FFCV" not in first.read_text()
-
-
 @pytest.mark.parametrize(
     ("native", "dali", "words"),
     [
@@ -100,3 +95,13 @@ def test_where_both_engines_ran_the_faster_one_is_named(native: float, dali: flo
     peers = (PeerResult("stoker", (native,), (1.0,)), PeerResult("stoker-dali", (dali,), (1.0,)))
     assert words in text(replace(COMPARISON, peers=peers))
     assert not engine_to_name(COMPARISON)
+
+
+def test_json_holds_medians_and_reasons() -> None:
+    document = to_json(COMPARISON)
+    assert document["format"] == 1
+    assert [one.get("median_images_per_second") for one in document["peers"]] == [3000, 1500, 2000, None]
+    assert document["peers"][3]["missing"] == "No module named 'ffcv'"
+    assert [one.name for one in COMPARISON.measured()] == ["stoker", "dali", "torch"]
+    assert (COMPARISON.rate_of("dali"), COMPARISON.rate_of("ffcv")) == (1500, None)
+    assert Spread.of([4.0, 1.0]) == Spread(median=2.5, low=1.0, high=4.0)
