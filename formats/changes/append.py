@@ -18,8 +18,8 @@ from ..codecs.codec import MAX_PIXELS
 from ..containers.container import CONTAINERS
 from ..conversion.captions import captions_like
 from ..conversion.convert import convert
-from ..conversion.execution import Summary
 from ..conversion.options import Engine, ImageStorage, Progress, Selection, Storage
+from ..conversion.publishing import Summary
 from ..conversion.writer import appended_classes
 from ..dataset.index import BAND_COLUMNS, Index
 from ..dataset.joining import Part, add_part, check_parts, join_classes

@@ -29,7 +29,7 @@ from ..dataset.manifest import SKIPPED_NAME, Manifest
 from ..sources.listing import Skip
 from .options import ConvertOptions
 from .plan import ConversionPlan
-from .publishing import PublishedDatasets
+from .publishing import Summary
 
 _COMPARED_TEXTS = 4096
 
@@ -48,7 +48,7 @@ class FoundDataset:
     local: Callable[[str], Path]
 
 
-def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> PublishedDatasets | None:
+def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> Summary | None:
     """Return the datasets at the target if an earlier conversion has made all of this plan, else None."""
     # ``find`` returns the dataset of a split, or raises OSError or ValueError if there is none.
     #
@@ -67,15 +67,14 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
         return None
     manifests = [dataset.manifest for dataset in datasets.values()]
     shards = [shard for manifest in manifests for shard in manifest.shards]
-    skipped: Counter[str] = Counter()
-    for manifest in manifests:
-        skipped.update(manifest.skipped)
-    return PublishedDatasets(
-        folders={split: dataset.location for split, dataset in datasets.items()},
+    return Summary(
         written=sum(manifest.index.rows for manifest in manifests),
-        skipped=dict(sorted(skipped.items())),
+        skipped=dict(sorted(sum((Counter(manifest.skipped) for manifest in manifests), Counter()).items())),
         bytes=sum(shard.bytes for shard in shards),
+        seconds=0.0,
+        images_per_second=0.0,
         shards=len(shards),
+        datasets={split: dataset.location for split, dataset in datasets.items()},
         already=True,
     )
 
@@ -87,24 +86,20 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
     if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):
         return False
     files = [listing] if listing.masks is None else [listing, listing.masks]
-    if max(int(listed.modified.max()) for listed in files) > dataset.modified or not _is_whole(dataset):
+    if max(int(listed.modified.max()) for listed in files) > dataset.modified:
+        return False
+    data_file = find_container(manifest.container).data_file
+    sizes = {data_file(Path(shard.path or shard.name)).as_posix(): shard.bytes for shard in manifest.shards}
+    sizes[manifest.index.file] = manifest.index.bytes
+    if not all(dataset.size(name) == size for name, size in sizes.items()):
         return False
     lines = dataset.local(SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
     skipped = {Skip(**json.loads(line)) for line in lines}
     if split == plan.splits[0] and not set(listing.skipped) <= skipped:
         return False
     rows = np.concatenate([shard.rows for shard in plan.shards if shard.split == split])
-    index = Index.open(dataset.local(dataset.manifest.index.file))
+    index = Index.open(dataset.local(manifest.index.file))
     return _has_samples(plan, rows, index, {skip.key for skip in skipped})
-
-
-def _is_whole(dataset: FoundDataset) -> bool:
-    """Whether index and shards are there and have their sizes."""
-    manifest = dataset.manifest
-    data_file = find_container(manifest.container).data_file
-    stated = {data_file(Path(shard.path or shard.name)).as_posix(): shard.bytes for shard in manifest.shards}
-    stated[manifest.index.file] = manifest.index.bytes
-    return all(dataset.size(name) == size for name, size in stated.items())
 
 
 def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index, skipped: set[str]) -> bool:
@@ -115,23 +110,17 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
     if not set(planned.filter(pc.invert(kept)).to_pylist()) <= skipped:
         return False
     rows = rows[kept.to_numpy(zero_copy_only=False)]
-    if set(index.types) - _columns(plan):
+    nothing = np.zeros(0, np.int64)
+    own = plan.encoder.columns(nothing, [], nothing)
+    if set(index.types) - {*KNOWN_COLUMNS, *ORIGIN_COLUMNS, *plan.encoder.attributes, *own}:
         return False
-    labels = {} if listing.labels is None else {"label": listing.labels}
-    columns = {"key": listing.keys, **labels, **listing.columns}
+    columns = {"key": listing.keys, **listing.labelled_columns}
     if not all(index.arrow(name).equals(column.take(rows)) for name, column in columns.items()):
         return False
     if not isinstance(options, ConvertOptions):
         return _has_texts(plan, rows, index)
     sizes_known = options.keeps_bytes and listing.blocks is None
     return not sizes_known or np.array_equal(index.column("length"), listing.sizes[rows])
-
-
-def _columns(plan: ConversionPlan) -> set[str]:
-    """Names of the index columns that the plan may write."""
-    nothing = np.zeros(0, np.int64)
-    own = plan.encoder.columns(nothing, [], nothing)
-    return {*KNOWN_COLUMNS, *ORIGIN_COLUMNS, *plan.encoder.attributes, *own}
 
 
 def _has_texts(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index) -> bool:

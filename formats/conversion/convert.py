@@ -19,18 +19,21 @@ from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
 from ..dataset.columns import ORIGIN_COLUMNS
-from ..files import check_named
+from ..files import check_named, is_inside
 from ..sources.listing import Listing
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format
 from ..sources.source import Source
+from ..threads import available_cores, check_threads
 from .captions import Captions, tokenize_captions
-from .execution import Summary, check_num_threads, check_outside_source, execute
+from .execution import execute
 from .image_encoder import ImageEncoder
 from .listed_samples import check_loss, check_mask_map, list_samples
 from .options import ConvertArguments, ConvertOptions, Engine, ImageStorage, Progress, Selection, Share
 from .plan import plan_conversion
-from .runners import no_progress
+from .publishing import Summary
+
+_LEAST_THREADS_FOR_URLS = 32  # most of them wait for the network
 
 
 class SupportsItems(Protocol):
@@ -130,32 +133,35 @@ def convert(
     given = {name: value for name, value in locals().items() if value is not None}
     del given["source"], given["target"]
     check_progress(given.pop("progress", None))
-    arguments, report = ConvertArguments(**given), progress or no_progress
+    arguments = ConvertArguments(**given)
     if arguments.source_options.make is not None or not isinstance(source, (str, os.PathLike)):
         from .python_dataset import convert_items
 
-        return convert_items(source, target, arguments, report)
-    return _convert_files(source, target, arguments, report)
+        return convert_items(source, target, arguments, progress)
+    return _convert_files(source, target, arguments, progress)
 
 
 def _convert_files(
     path: str | os.PathLike[str],
     target: str | os.PathLike[str],
     arguments: ConvertArguments,
-    report: Progress,
+    progress: Progress | None,
 ) -> Summary:
     """Convert images in files: every stage of a conversion, in order."""
     # 1. The options, checked and resolved for the format of the source, which is detected.
     reading, captions = arguments.source_options, arguments.captions
     places = {"images": reading.images, "masks": reading.masks, "instances": reading.instances}
     check_named(source=path, target=target, **places)
-    threads = check_num_threads(arguments.num_threads, remote=any(map(is_url, (path, *places.values()))))
+    remote = any(map(is_url, (path, *places.values())))
+    default_threads = max(available_cores(), _LEAST_THREADS_FOR_URLS) if remote else None
+    threads = check_threads(arguments.num_threads, default_threads)
     source = Source(path, reading, captions.caption_column)
     source_format = find_format(source, reading.source_format)
     options = ConvertOptions.resolve(arguments, source_format.name)
-    check_outside_source(path, target, options.splits)
+    _check_outside_source(path, target, options.splits)
     # 2. The samples of the source: listed, chosen by their classes, and with captions as token ids.
-    report(0, 0, 0, "listing")
+    if progress is not None:
+        progress(0, 0, 0, "listing")
     listing = list_samples(source, source_format, arguments)
     _check_listing(listing, options, target)
     tokenizer: bytes | None = None
@@ -174,10 +180,27 @@ def _convert_files(
             target,
             threads,
             overwrite=arguments.overwrite,
-            report=report,
+            report=progress,
             engine=arguments.engine,
             allow_loss=allow_loss,
         )
+
+
+def _check_outside_source(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], splits: Iterable[str]
+) -> None:
+    """Raise ConfigError if the target lies in the source, whose images would mix with shards."""
+    if not os.path.isdir(source):  # noqa: PTH112 - a path or a string
+        return
+    root = os.path.realpath(source)
+    for split in () if is_url(target) else splits:
+        folder = os.path.realpath(Path(target) / split)
+        if folder == root or is_inside(folder, root):
+            raise ConfigError(
+                "the target lies in the source, whose images would mix with shards",
+                path=Path(target) / split,
+                hint="Name a folder beside the source.",
+            )
 
 
 def _check_listing(listing: Listing, options: ConvertOptions, target: str | os.PathLike[str]) -> None:

@@ -149,8 +149,7 @@ class ImageEncoder(ImageColumns):
     ) -> dict[str, Any]:
         """Labels, the user's columns, origins, bands, objects and masks."""
         listing = self.listing
-        labels = {} if listing.labels is None else {"label": listing.labels}
-        columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
+        columns = {name: array.take(rows) for name, array in listing.labelled_columns.items()}
         if self._rules.keeps_origins:
             columns = {**origin_columns([record.origin for record in details]), **columns}
         if self.options.restarts:

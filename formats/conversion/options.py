@@ -363,7 +363,10 @@ class ConvertOptions(ShardOptions):
 
     @classmethod
     def resolve(
-        cls: type[Resolved], arguments: ConvertArguments, source_format: SourceFormatName
+        cls: type[Resolved],
+        arguments: ConvertArguments,
+        source_format: SourceFormatName,
+        captions: CaptionOptions | None = None,
     ) -> Resolved:
         """Return the options of a conversion of a source in this format."""
         mode, height, width = parse_resize(arguments.resize)
@@ -386,6 +389,7 @@ class ConvertOptions(ShardOptions):
             source_format=source_format,
             mask_map=mask_map,
             class_map=None if class_map is None else json.dumps(class_map),
+            captions=captions,
         )
 
     def __post_init__(self) -> None:

@@ -38,47 +38,40 @@ class EncodedRecord(NamedTuple):
     details: Any = None  # Data that :meth:`Encoder.columns` needs later
 
 
+Rows = npt.NDArray[np.int64]
+
+
 class IndexColumns(Protocol):
     """The index columns of samples of one type, and the further files of their datasets."""
 
     @property
-    def sample_type(self) -> str:
-        """The type of the samples, as manifests name it: image or text."""
+    def sample_type(self) -> str: ...  # as manifests name it: image or text
 
     @property
-    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """Types of the index columns that encoding a sample gives, by name."""
+    def attributes(self) -> Mapping[str, type[np.integer[Any]]]: ...  # columns that encoding a sample gives
 
     @property
-    def files(self) -> Mapping[str, bytes]:
-        """Contents of further files of every dataset, by name."""
+    def files(self) -> Mapping[str, bytes]: ...  # contents of further files of every dataset, by name
 
     @property
-    def arrays(self) -> Mapping[str, str]:
-        """NumPy's names of the dtypes of array columns, by name of the column."""
+    def arrays(self) -> Mapping[str, str]: ...  # NumPy's names of the dtypes of array columns, by name
 
-    def columns(
-        self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
-    ) -> dict[str, Any]:
-        """Further index columns of the records that were written, as Arrow arrays."""
-        # rows (M,) int64, ends (M,) int64
+    def columns(self, rows: Rows, details: Sequence[Any], ends: Rows) -> dict[str, Any]:
+        """Further index columns of the M records that were written, as Arrow arrays."""
+        # rows (M,) int64, ends (M,) int64, where the payload of each record ends
 
 
 class Encoder(IndexColumns, Protocol):
     """Reads samples of a source and encodes them; used by several threads at once."""
 
     @property
-    def chunk_samples(self) -> int:
-        """Largest number of samples in one task of the pool."""
+    def chunk_samples(self) -> int: ...  # largest number of samples in one task of the pool
 
-    def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
+    def encode(self, rows: Rows) -> Iterator[EncodedRecord | Skip]:
         """Encode the samples at ``rows`` of the listing; a Skip stands for a sample that is left out."""
 
     def strict_error(self, skip: Skip) -> StokerError:
         """The error of a strict conversion for a sample that would be left out."""
-
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from ..options import declarations, given_options
 from ..sources.options import SourceOptions
 from ..threads import check_threads
 from ..worker_processes import worker_processes
-from .execution import Summary
+from .execution import ray_cluster
 from .options import ConvertArguments, Progress, Selection
 from .plan import shuffled
-from .runners import cluster
-from .sample_values import image_file, mask_file
+from .publishing import Summary
+from .samples import image_file, mask_file
 from .writer import Writer
 
 _IMAGE_NAMES = ("image", "img")
@@ -285,7 +285,7 @@ def _processes(run: Callable[..., Samples | StokerError], workers: int) -> Gener
 
 @contextmanager
 def _tasks(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
-    with cluster(workers) as ray:
+    with ray_cluster(workers) as ray:
         shared = ray.put(run)
         task = ray.remote(num_cpus=1)(_run_shared)
         running: set[Any] = set()
@@ -320,7 +320,7 @@ _TICK = 0.1  # seconds between two reports of progress
 
 
 def convert_items(
-    dataset: Any, target: str | os.PathLike[str], arguments: ConvertArguments, report: Progress
+    dataset: Any, target: str | os.PathLike[str], arguments: ConvertArguments, progress: Progress | None
 ) -> Summary:
     """Convert the items of a dataset in Python, or the samples that ``make`` returns for them."""
     _check_no_file_options(arguments)
@@ -345,7 +345,7 @@ def convert_items(
             **{name: getattr(arguments, name) for name in names},
         ) as writer:
             numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
-            _write(writer, numbered, items.number, report)
+            _write(writer, numbered, items.number, progress)
             return writer.close()
 
 
@@ -385,7 +385,10 @@ def _samples(
 
 
 def _write(
-    writer: Writer, samples: Iterable[tuple[int, dict[str, Any] | None]], total: int | None, report: Progress
+    writer: Writer,
+    samples: Iterable[tuple[int, dict[str, Any] | None]],
+    total: int | None,
+    progress: Progress | None,
 ) -> None:
     """Write numbered samples, None for one that is left out, and report the progress."""
     shown, done = 0.0, 0
@@ -396,7 +399,8 @@ def _write(
         else:
             writer.write(**{"key": key, **sample})
         done += 1
-        if time.monotonic() - shown > _TICK:
+        if progress is not None and time.monotonic() - shown > _TICK:
             shown = time.monotonic()
-            report(done, total or done, 0, "converting")
-    report(done, total or done, 0, "publishing")
+            progress(done, total or done, 0, "converting")
+    if progress is not None:
+        progress(done, total or done, 0, "publishing")

@@ -33,8 +33,7 @@ from .image_record import (
 )
 from .options import ConvertOptions
 from .plan import EncodedRecord
-from .sample_check import CheckedSample, SampleChecker, SampleForm
-from .sample_values import image_file, mask_file, number_column
+from .samples import CheckedSample, SampleChecker, SampleForm, image_file, mask_file, number_column
 
 
 class _Details(NamedTuple):

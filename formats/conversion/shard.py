@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..containers.container import find_container, find_writing
 from ..dataset.columns import Strings
@@ -27,7 +26,7 @@ from ..dataset.manifest import Shard
 from ..files import move_durably, remove, sync, sync_folder, write_durably
 from ..sources.listing import Skip
 from ..threads import bounded_map
-from .plan import ConversionPlan, EncodedRecord, IndexColumns, PlannedShard
+from .plan import ConversionPlan, EncodedRecord, IndexColumns, PlannedShard, Rows
 
 
 @dataclass(frozen=True)
@@ -124,16 +123,6 @@ class ShardFile:
 
     def finish(self, state: Path, number: int) -> ShardResult:
         """Write the index of the shard, ``number`` of its dataset, and move all files to ``state``."""
-        result = self._finish_files(number)
-        sync(self._attempt)
-        final = shard_files(state, self._number, self._container)
-        for name in final.keys() - {"result"}:
-            move_durably(self._files[name], final[name])
-        sync_folder(state)
-        write_durably(final["result"], json.dumps(asdict(result)).encode())
-        return result
-
-    def _finish_files(self, number: int) -> ShardResult:
         shard = self._writer.finish()
         table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
         rows = np.frombuffer(self._rows, np.int64)
@@ -150,7 +139,14 @@ class ShardFile:
             columns[name] = values.astype(dtype)
         encoded = self._columns.columns(rows, details, shard.offset + shard.length)
         write_index(self._files["index"], {**columns, **encoded})
-        return ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))
+        result = ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))
+        sync(self._attempt)
+        final = shard_files(state, self._number, self._container)
+        for name in final.keys() - {"result"}:
+            move_durably(self._files[name], final[name])
+        sync_folder(state)
+        write_durably(final["result"], json.dumps(asdict(result)).encode())
+        return result
 
 
 _CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
@@ -160,10 +156,6 @@ class Cancelled(Exception):  # noqa: N818 - no error: another shard failed, or t
     """The conversion is being stopped."""
 
 
-def _ignore_progress(samples: int, size: int) -> None:
-    """Count nothing: the default."""
-
-
 @dataclass(frozen=True)
 class ShardContext:
     """Resources that a runner shares among the shards that it writes."""
@@ -171,7 +163,7 @@ class ShardContext:
     pool: ThreadPoolExecutor | None = None  # Threads that read and encode; None for the calling thread
     ahead: int = 4  # Chunks of about a megabyte that the pool encodes before they are written
     # Called from any thread with the samples, and their bytes in the source, that are done
-    count: Callable[[int, int], None] = _ignore_progress
+    count: Callable[[int, int], object] = lambda samples, size: None
     stop: threading.Event = field(default_factory=threading.Event)  # Set when the conversion is being stopped
 
 
@@ -184,57 +176,45 @@ def write_shard(
 
     If two processes write the same shard at once, both write the same bytes.
     """
-    container = plan.options.container
+    container, planned = plan.options.container, plan.shards[number]
     if (result := finished_shard(state, number, container)) is not None:
         return result
-    with new_attempt(state) as attempt:
-        task = _ShardTask(plan, plan.shards[number], context or ShardContext())
-        with ShardFile(attempt, number, container, plan.encoder) as shard:
-            task.run(shard)
-            return shard.finish(state, plan.shards[number].number_in_split)
+    with (
+        new_attempt(state) as attempt,
+        ShardFile(attempt, number, container, plan.encoder) as shard,
+    ):
+        _write_samples(shard, plan, planned, context or ShardContext())
+        return shard.finish(state, planned.number_in_split)
 
 
-class _ShardTask:
-    """Reads, encodes and writes the samples of one shard in order."""
-
-    def __init__(self, plan: ConversionPlan, shard: PlannedShard, context: ShardContext) -> None:
-        self._plan = plan
-        self._shard = shard
-        self._context = context
-        self._sizes = plan.listing.bytes[shard.rows]
-
-    def run(self, file: ShardFile) -> None:
-        """Write the records of the shard."""
-        for chunk, outcomes in self._outcomes():
-            rows = self._shard.rows[chunk.start : chunk.stop].tolist()
-            for row, outcome in zip(rows, outcomes, strict=True):
-                file.add(outcome, row)
-            self._context.count(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
-
-    def _outcomes(self) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
-        """The chunks in order, each encoded; a bounded number of them are encoded ahead."""
-        chunks = chunk_rows(self._sizes, self._plan.encoder.chunk_samples)
-        pool = self._context.pool
-        if pool is None:
-            for chunk in chunks:
-                yield chunk, self._encode(chunk)
-            return
-        tasks = ((chunk, partial(self._encode, chunk)) for chunk in chunks)
-        yield from bounded_map(pool, tasks, self._context.ahead)
-
-    def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
-        outcomes: list[EncodedRecord | Skip] = []
-        encoder = self._plan.encoder
-        for outcome in encoder.encode(self._shard.rows[chunk.start : chunk.stop]):
-            if self._context.stop.is_set():
-                raise Cancelled
-            if isinstance(outcome, Skip) and self._plan.options.strict:
-                raise encoder.strict_error(outcome)
-            outcomes.append(outcome)
-        return outcomes
+def _write_samples(file: ShardFile, plan: ConversionPlan, shard: PlannedShard, context: ShardContext) -> None:
+    """Read, encode and write the samples of a shard in order; the pool encodes some chunks ahead."""
+    sizes = plan.listing.bytes[shard.rows]
+    chunks = ((chunk, shard.rows[chunk]) for chunk in chunk_rows(sizes, plan.encoder.chunk_samples))
+    tasks = ((chunk, partial(_encode, plan, rows, context.stop)) for chunk, rows in chunks)
+    encoded = (
+        ((chunk, task()) for chunk, task in tasks)
+        if context.pool is None
+        else bounded_map(context.pool, tasks, context.ahead)
+    )
+    for chunk, outcomes in encoded:
+        for row, outcome in zip(shard.rows[chunk].tolist(), outcomes, strict=True):
+            file.add(outcome, row)
+        context.count(len(outcomes), int(sizes[chunk].sum()))
 
 
-def chunk_rows(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
+def _encode(plan: ConversionPlan, rows: Rows, stop: threading.Event) -> list[EncodedRecord | Skip]:
+    outcomes: list[EncodedRecord | Skip] = []
+    for outcome in plan.encoder.encode(rows):
+        if stop.is_set():
+            raise Cancelled
+        if isinstance(outcome, Skip) and plan.options.strict:
+            raise plan.encoder.strict_error(outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def chunk_rows(sizes: Rows, most: int) -> Iterator[slice]:
     """Split samples of these sizes into chunks of at most ``most`` samples and about a megabyte."""
     ends = np.cumsum(sizes)
     start = 0
@@ -242,5 +222,5 @@ def chunk_rows(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
         before = int(ends[start - 1]) if start else 0
         fitting = int(np.searchsorted(ends, before + _CHUNK_BYTES, side="right"))
         end = min(start + most, max(fitting, start + 1))
-        yield range(start, end)
+        yield slice(start, end)
         start = end

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -36,14 +35,8 @@ from ..dataset.manifest import (
     published_names,
 )
 from ..dataset.versions import SHA256_NAME, is_of_version, sha256_content
-from ..files import (
-    file_digest,
-    move_durably,
-    remove,
-    sync_folder,
-    write_durably,
-)
-from ..sources.listing import skipped_lines
+from ..files import file_digest, move_durably, remove, sync_folder, write_durably
+from ..sources.listing import count_reasons, skipped_lines
 from .already_converted import FoundDataset
 from .plan import DatasetPlan
 from .publishing import SplitOutput
@@ -61,21 +54,17 @@ _PLAN = "plan.json"
 class Unfinished:
     """The unfinished conversion of a plan into a folder, whose lock the caller holds."""
 
-    def __init__(self, target: Path, plan: DatasetPlan) -> None:
+    def __init__(self, target: Path, plan: DatasetPlan, url: str | None = None) -> None:
         self.target = target
         self.plan = plan
         self.folder = target / STATE_NAME  # of the finished shards with their parts of the index
+        self.name: Path | str = url or target  # of the target, in errors
         self._container = plan.options.container
 
     def empty_trash(self) -> None:
         """Remove the folders that earlier conversions gave up."""
         for trash in self.target.glob(_TRASH + "*"):
             remove(trash)
-
-    @property
-    def name(self) -> Path | str:
-        """The folder or URL, as errors name it."""
-        return self.target
 
     def enter(self, *, overwrite: bool, appends: bool = False) -> None:
         """Start the conversion, or resume it if it was interrupted; files of a killed writer are removed."""
@@ -123,7 +112,7 @@ class Unfinished:
 
     def _make_room(self, *, overwrite: bool, remains: bool) -> None:
         """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is."""
-        for folder in self._datasets().values():
+        for folder in self._folders().values():
             if (folder / MANIFEST_NAME).exists():
                 if overwrite:
                     continue  # it stays until all new shards are finished
@@ -159,7 +148,7 @@ class Unfinished:
 
     def found(self, split: str) -> FoundDataset:
         """The dataset of a split at the target; OSError or ValueError if there is none."""
-        folder = self._datasets()[split]
+        folder = self._folders()[split]
         return FoundDataset(
             location=folder,
             manifest=Manifest.load(folder),
@@ -171,21 +160,24 @@ class Unfinished:
     def publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
         """Make datasets of the finished shards, and remove the state; return their places by split."""
         if not any(result.records for result in results):
-            skipped = Counter(skip.reason for result in results for skip in result.skipped)
-            reasons = ", ".join(f"{count:,} x {reason}" for reason, count in skipped.most_common())
+            reasons = count_reasons(skip for result in results for skip in result.skipped)
+            frequent = sorted(reasons.items(), key=lambda reason: -reason[1])
             self.discard()
             raise SourceError(
-                f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",
+                f"no {self.plan.encoder.sample_type} could be converted; left out: "
+                + ", ".join(f"{count:,} x {reason}" for reason, count in frequent),
                 path=self.plan.listing.root,
             )
-        return self._publish(results)
+        outputs = [SplitOutput(self.plan, self.folder, split, results) for split in self.plan.splits]
+        return self._publish(outputs)
 
-    def _publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
-        datasets = self._datasets()
-        for split, dataset in datasets.items():
+    def _publish(self, outputs: list[SplitOutput]) -> Mapping[str, Path | str]:
+        datasets = self._folders()
+        for output in outputs:
+            dataset = datasets[output.split]
             dataset.mkdir(exist_ok=True)
-            self._retire(split, dataset)
-            self._publish_files(split, dataset, results)
+            self._retire(output.split, dataset)
+            self._publish_files(output, dataset)
         for split, dataset in datasets.items():
             move_durably(self.folder / f"{split}.{MANIFEST_NAME}", dataset / MANIFEST_NAME)
             sync_folder(dataset)
@@ -193,14 +185,17 @@ class Unfinished:
         self._remove_folder()
         return datasets
 
-    def _datasets(self) -> dict[str, Path]:
-        return {split: self.target / split if split else self.target for split in self.plan.splits}
+    def _folders(self) -> dict[str, Path]:
+        """The folder of each dataset on this machine, by split."""
+        return {split: self.target / split for split in self.plan.splits}
 
     def _retire(self, split: str, dataset: Path) -> None:
         """Remove the dataset that is replaced, its manifest first, so that no reader opens it any more."""
         current = dataset / MANIFEST_NAME
         retired = self.folder / f"{split}.retired.json"
-        if current.exists() and not retired.exists() and not self._is_published(split, current):
+        mark = self.folder / f"{split}.published"
+        coming = mark.read_text() if mark.exists() else ""  # digest of the manifest that replaces it
+        if current.exists() and not retired.exists() and coming != file_digest(current):
             move_durably(current, retired)
             sync_folder(dataset)
         if not retired.exists():
@@ -219,23 +214,17 @@ class Unfinished:
                 if not (dataset / MANIFEST_NAME).exists():
                     _remove_dataset(dataset, manifest)
 
-    def _is_published(self, split: str, current: Path) -> bool:
-        """Whether the manifest in place is the one that this conversion was about to publish."""
-        mark = self.folder / f"{split}.published"
-        return mark.exists() and mark.read_text() == file_digest(current)
-
-    def _publish_files(self, split: str, dataset: Path, results: list[ShardResult]) -> None:
+    def _publish_files(self, output: SplitOutput, dataset: Path) -> None:
         """Publish all files of a split but its manifest, which waits in the state."""
-        output = SplitOutput(self.plan, self.folder, split, results)
-        index = output.merge_index()
+        split, index = output.split, output.merge_index()
         manifest = output.manifest(index)
         # First of all, for it names the files that another plan removes if this one is interrupted.
         path = self.folder / f"{split}.{MANIFEST_NAME}"
         write_durably(path, manifest.to_json().encode())
         write_durably(self.folder / f"{split}.published", file_digest(path).encode())
-        for shard in output.shards:
-            files = shard_files(self.folder, shard.plan_number, self._container)
-            for file, name in published_names(shard.name, self._container).items():
+        for number, shard in output.shards.items():
+            files = shard_files(self.folder, number, self._container)
+            for file, name in published_names(shard, self._container).items():
                 if files[file].exists():  # else an interrupted publication has moved it
                     move_durably(files[file], dataset / name)
         contents = {
@@ -265,14 +254,17 @@ class Unfinished:
             remove(trash)
 
 
-def _remove_dataset(folder: Path, manifest_file: Path) -> None:
+def files_of_shards(manifest: Manifest) -> list[str]:
+    """Names of the files of a dataset's shards; stoker index leaves shards where they lie."""
+    shards = () if manifest.options.get("made_by") == "index" else manifest.shards
+    return [name for shard in shards for name in published_names(shard.name, manifest.container).values()]
+
+
+def _remove_dataset(folder: Path, manifest: Path) -> None:
     """Remove the files of a folder that a manifest names, and those beside them."""
     with suppress(DatasetError):
-        manifest = Manifest.from_json(manifest_file.read_text(encoding="utf-8"))
-        # stoker index leaves shards where they lie: they belong to the user.
-        for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
-            for name in published_names(shard.name, manifest.container).values():
-                remove(folder / name)
+        for name in files_of_shards(Manifest.from_json(manifest.read_text(encoding="utf-8"))):
+            remove(folder / name)
     for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
         remove(folder / name)
 

@@ -24,8 +24,9 @@ from ..remote.store import Store
 from ..threads import thread_map
 from .already_converted import FoundDataset
 from .plan import ConversionPlan, DatasetPlan
+from .publishing import SplitOutput
 from .shard import ShardContext, ShardResult, shard_files, write_shard
-from .unfinished import REPLACE, Unfinished
+from .unfinished import REPLACE, Unfinished, files_of_shards
 
 _PLAN = f"{STATE_NAME}/plan.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed
@@ -55,13 +56,9 @@ class UnfinishedAtUrl(Unfinished):
     """The unfinished conversion of a plan into a URL; ``scratch`` is a folder of this machine."""
 
     def __init__(self, url: str, scratch: Path, plan: DatasetPlan) -> None:
-        super().__init__(scratch, plan)
         self._store = Store(url)
+        super().__init__(scratch, plan, self._store.url)
         self._ended = False  # whether the state is gone; one that lies there then is another conversion's
-
-    @property
-    def name(self) -> Path | str:
-        return self._store.url
 
     def _read_plan(self) -> bytes | None:
         return self._store.read_if_there(_PLAN)
@@ -88,10 +85,8 @@ class UnfinishedAtUrl(Unfinished):
                 if is_of_version(file.name):
                     dataset.remove(file.name)
             with suppress(DatasetError):
-                manifest = Manifest.from_bytes(content)
-                for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
-                    for name in published_names(shard.name, manifest.container).values():
-                        dataset.remove(name)
+                for name in files_of_shards(Manifest.from_bytes(content)):
+                    dataset.remove(name)
 
     def maker(self) -> Callable[..., ShardResult]:
         return partial(_make_shard, self._store.url)
@@ -139,43 +134,39 @@ class UnfinishedAtUrl(Unfinished):
             return copy
 
         return FoundDataset(
-            location=self._url(split),
+            location=dataset.url,
             manifest=Manifest.from_bytes(content),
             modified=files[MANIFEST_NAME].modified,
             size=lambda name: files[name].size if name in files else None,
             local=local,
         )
 
-    def _url(self, split: str) -> str:
-        return self._store.at(split) if split else self._store.url
-
-    def _publish(self, results: list[ShardResult]) -> Mapping[str, Path | str]:
+    def _publish(self, outputs: list[SplitOutput]) -> Mapping[str, Path | str]:
         """Make the datasets here, without their shards; rename the shards there, and upload the rest."""
-        super()._publish(results)
-        splits = self.plan.splits
-        for split in splits:
-            self._rename_shards(split, Manifest.load(self.target / split), results)
-            for file in sorted((self.target / split).iterdir()):
+        folders = super()._publish(outputs)
+        stores = {split: self._store.child(split) for split in folders}
+        for output in outputs:
+            self._rename_shards(output)
+            for file in sorted(Path(folders[output.split]).iterdir()):
                 if file.is_file() and file.name != MANIFEST_NAME and not file.name.startswith("."):
-                    self._store.upload(file, _join(split, file.name))
-        for split in splits:
-            self._store.upload(self.target / split / MANIFEST_NAME, _join(split, MANIFEST_NAME))
+                    stores[output.split].upload(file, file.name)
+        for split, store in stores.items():
+            store.upload(Path(folders[split]) / MANIFEST_NAME, MANIFEST_NAME)
         self.discard()
         self._ended = True
-        return {split: self._url(split) for split in splits}
+        return {split: store.url for split, store in stores.items()}
 
-    def _rename_shards(self, split: str, manifest: Manifest, results: list[ShardResult]) -> None:
+    def _rename_shards(self, output: SplitOutput) -> None:
         stored = {file.name for file in self._store.child(STATE_NAME).files()}
-        planned = enumerate(zip(self.plan.shards, results, strict=True))
-        numbers = [number for number, (shard, result) in planned if shard.split == split and result.records]
+        prefix = f"{output.split}/" if output.split else ""
         moves = []
-        for number, shard in zip(numbers, manifest.shards, strict=True):
+        for number, shard in output.shards.items():
             files = shard_files(Path(), number, self._container)
-            for file, target in published_names(shard.name, self._container).items():
+            for file, target in published_names(shard, self._container).items():
                 source = str(files[file])
                 # A shard may be a folder of files. An interrupted run may have moved a file already.
                 moves += [
-                    (f"{STATE_NAME}/{name}", _join(split, target + name.removeprefix(source)))
+                    (f"{STATE_NAME}/{name}", f"{prefix}{target}{name.removeprefix(source)}")
                     for name in stored
                     if name == source or name.startswith(f"{source}/")
                 ]
@@ -187,7 +178,3 @@ class UnfinishedAtUrl(Unfinished):
         super().discard()
         if not self._ended:
             self._store.remove(STATE_NAME)
-
-
-def _join(split: str, name: str) -> str:
-    return f"{split}/{name}" if split else name

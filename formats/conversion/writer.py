@@ -1,4 +1,4 @@
-"""The ``with`` block of a writer of images or text: its end publishes the dataset, an error abandons it."""
+"""``stoker.Writer``: a dataset of images that a program writes one by one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -28,42 +27,69 @@ from ..sources.classes import check_classes
 from ..sources.listing import Skip
 from ..threads import check_threads
 from ..token_columns import CAPTION_COLUMNS
-from .captions import Captions, WrittenCaptions, written_captions
-from .execution import Summary
+from .captions import Captions, written_captions
 from .options import ConvertArguments, ImageStorage, WriterOptions
 from .plan import EncodedRecord
-from .sample_check import CheckedSample, SampleChecker, SampleForm, upper_box_format
+from .publishing import Summary
 from .sample_encoder import SampleEncoder
-from .sample_values import ColumnType
+from .samples import BOX_FORMATS, CheckedSample, ColumnType, SampleChecker, SampleForm
 from .writer_output import ShardedOutput
 
 W = TypeVar("W", bound="WriterContext")
+Outcome = EncodedRecord | Skip | StokerError
+
+_CHUNK_SAMPLES = 32  # in one task: the overhead of a task is small, and several in flight take little memory
+_CHUNK_BYTES = 1 << 20
+_FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
 
 
 class WriterContext(ABC):
-    """A writer whose ``with`` block closes it, or abandons its dataset if the block raises an error."""
+    """A writer of images or text, whose ``with`` block closes it, or abandons its dataset after an error."""
 
-    _owner: OwnerProcess
     _closed = False
+    _summary: Summary | None = None
+
+    def _begin(self, target: Path | str, free: Callable[..., None], *resources: object) -> None:
+        """Take over resources, which ``free`` releases. Nothing after this may fail in a constructor."""
+        self._target = target
+        self._owner, self._lock = OwnerProcess(), threading.Lock()
+        self._free = Cleanup(self, free, *resources)
 
     @abstractmethod
-    def close(self) -> object:
-        """Publish the dataset."""
+    def _publish(self) -> Summary:
+        """Publish the dataset; the caller holds the lock."""
 
-    @abstractmethod
+    def close(self) -> Summary:
+        """Publish the dataset; a second call returns the same.
+
+        Raises:
+            SourceError: No sample was written.
+            StokerError: As :meth:`write`; nothing is published then.
+        """
+        if self._summary is None:
+            self._check_usable()
+            try:
+                with self._lock:
+                    self._summary = self._publish()
+            finally:
+                self.abandon()
+        return self._summary
+
     def abandon(self) -> None:
-        """Leave no dataset."""
+        """Give up the dataset and remove its files; after :meth:`close` it does nothing."""
+        self._closed = True
+        self._free()
 
-    def _check_usable(self, target: Path | str) -> None:
+    def _check_usable(self) -> None:
         """Raise an error that names the target if the writer is closed, or belongs to another process."""
         if not self._owner.is_current():
             raise LockedError(
                 "this writer was made in another process, which writes into its folder",
-                path=target,
+                path=self._target,
                 hint="Make a writer in each process, each with a folder of its own.",
             )
         if self._closed:
-            raise ConfigError("the writer is closed", path=target, hint="Make another one.")
+            raise ConfigError("the writer is closed", path=self._target, hint="Make another one.")
 
     def __enter__(self: W) -> W:
         return self
@@ -79,75 +105,17 @@ class WriterContext(ABC):
 
 _NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_TYPES = {**_NUMBERS, "large_string": "str"}
 _OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
-_BOXES = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
-_MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")}
-_SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
-
-
-@dataclass(frozen=True)
-class WriterStart:
-    """The settings of a writer by its arguments, or by the dataset that it appends to."""
-
-    existing: Manifest | None  # Manifest of the dataset to append to; None for a new one
-    folder: Path  # Folder of the dataset
-    container: str  # Container of the shards
-    restarts: bool | None  # Whether JPEGs get restart markers; None is the default of the encoding
-    classes: tuple[str, ...] | None  # Names of the classes; None numbers them as they occur
-    keypoints: tuple[str, ...]  # Names of the keypoints of an object
-    ignore_index: int | None  # Value of class masks that belongs to no class
-    form: SampleForm | None = None  # The form of every sample; None lets the first sample decide
-
-    @classmethod
-    def of(
-        cls,
-        target: str | os.PathLike[str],
-        *,
-        container: str,
-        restarts: bool | None,
-        classes: Sequence[str] | None,
-        keypoints: Sequence[str] | None,
-        ignore_index: int | None,
-        append: bool,
-        overwrite: bool,
-    ) -> WriterStart:
-        """Return the start of a writer with these arguments."""
-        folder, names = Path(target), check_classes(classes)
-        existing = _existing_manifest(target, overwrite=overwrite) if append else None
-        if existing is None:
-            return cls(None, folder, container, restarts, names, tuple(keypoints or ()), ignore_index)
-        return cls(
-            existing,
-            folder,
-            existing.container,
-            set(BAND_COLUMNS) <= existing.columns.keys(),
-            appended_classes(names, existing) or None,
-            existing.annotations.keypoints,
-            existing.annotations.ignore,
-            _form_of(existing, folder),
-        )
-
-    def encoder(
-        self, options: WriterOptions, box_format: str, captions: WrittenCaptions | None
-    ) -> SampleEncoder:
-        """Return the checker and encoder of the samples that follow."""
-        checker = SampleChecker(
-            list(self.classes or ()),
-            self.classes is not None,
-            box_format,
-            len(self.keypoints) or None,
-            self.form,
-            captions and captions.options.caption_column,
-        )
-        resizes = options.mode != "none"
-        keeps_origins = resizes if self.existing is None else has_origins(self.existing.columns)
-        tokenizer = captions and captions.tokenizer
-        return SampleEncoder(options, checker, self.keypoints, self.ignore_index, keeps_origins, tokenizer)
-
-    @property
-    def records(self) -> int:
-        """Number of records so far. Samples that were left out later keep their keys, so they count."""
-        return 0 if self.existing is None else sum(shard.records for shard in self.existing.shards)
+# The columns that arguments of a sample become.
+_COLUMNS = {
+    ("boxes", "box_labels"): {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")},
+    ("keypoints",): {"object_keypoints"},
+    ("masks",): {
+        f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")
+    },
+    ("segmentation",): {f"mask_{name}" for name in ("offset", "length", "crc")},
+}
 
 
 def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
@@ -172,38 +140,26 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
             "is not",
             path=folder,
         )
-    made_by_writers = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL
+    arrays = {name: ColumnType(array.dtype, len(array.shape)) for name, array in manifest.arrays.items()}
+    made_by_writers = {*_OF_ALL, *(column for name in arrays for column in array_types(name))}
+    if has_origins(manifest.columns):
+        made_by_writers |= set(ORIGIN_COLUMNS)
     types = {name: arrow for name, arrow in manifest.columns.items() if name not in made_by_writers}
     label = types.pop("label", None)
-    arrays = {
-        name: ColumnType("array", array.dtype, len(array.shape)) for name, array in manifest.arrays.items()
-    }
-    for name in arrays:
-        for column in array_types(name):
-            del types[column]
-    objects: set[str] = set()
-    for arguments, columns in (
-        ({"boxes", "box_labels"}, _BOXES),
-        ({"keypoints"}, {"object_keypoints"}),
-        ({"masks"}, _MASKS),
-        ({"segmentation"}, _SEGMENTATION),
-    ):
+    given: set[str] = set()
+    for arguments, columns in _COLUMNS.items():
         if columns <= types.keys():
-            objects |= arguments
+            given.update(arguments)
             types = {name: arrow for name, arrow in types.items() if name not in columns}
-    values = {
-        name: ColumnType("number", _NUMBERS[arrow]) for name, arrow in types.items() if arrow in _NUMBERS
-    }
-    values |= {name: ColumnType("text", "str") for name, arrow in types.items() if arrow == "large_string"}
-    if unknown := sorted(types.keys() - values.keys()):
+    if unknown := sorted(name for name, arrow in types.items() if arrow not in _TYPES):
         raise DatasetError(
             f"a writer cannot write the columns {', '.join(unknown)} of the dataset",
             path=folder,
             hint="Write another dataset, and load both: stoker.mix.",
         )
     kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
-    ordered = {name: values[name] for name in types}
-    return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
+    values = {name: ColumnType(_TYPES[arrow]) for name, arrow in types.items()}
+    return SampleForm(kind, frozenset(given - {"segmentation"}), "segmentation" in given, values, arrays)
 
 
 def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
@@ -218,13 +174,6 @@ def appended_classes(classes: tuple[str, ...] | None, manifest: Manifest) -> tup
     return classes
 
 
-Outcome = EncodedRecord | Skip | StokerError
-
-_CHUNK_SAMPLES = 32  # in one task: the overhead of a task is small, and several in flight take little memory
-_CHUNK_BYTES = 1 << 20
-_FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
-
-
 class EncodingPool:
     """Encodes samples on threads ahead of their storing, a bounded number of chunks at a time."""
 
@@ -237,32 +186,25 @@ class EncodingPool:
         self._in_flight: deque[Future[list[Outcome]]] = deque()
 
     def add(self, sample: CheckedSample) -> Iterator[Outcome]:
-        """Add a sample, and return the outcomes that are due: records, skips, and errors of samples."""
+        """Add a sample; yield the outcomes that are due: records, skips, and errors of samples."""
         self._chunk.append(sample)
-        self._bytes += _known_bytes(sample)
-        if len(self._chunk) < _CHUNK_SAMPLES and self._bytes < _CHUNK_BYTES:
-            return iter(())
-        self._submit()
-        return self._outcomes(self._ahead)
+        image = sample.image
+        size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
+        self._bytes += int(size) + sum(len(array.data) for array in sample.arrays)
+        if len(self._chunk) >= _CHUNK_SAMPLES or self._bytes >= _CHUNK_BYTES:
+            yield from self.outcomes(self._ahead)
 
-    def finish(self) -> Iterator[Outcome]:
-        """Return all remaining outcomes."""
-        self._submit()
-        return self._outcomes(0)
+    def outcomes(self, most: int) -> Iterator[Outcome]:
+        """Encode the waiting samples; yield outcomes until at most ``most`` chunks are in flight."""
+        if self._chunk:
+            chunk, self._chunk, self._bytes = self._chunk, [], 0
+            self._in_flight.append(self._pool.submit(_encode, self._encoder, chunk))
+        while len(self._in_flight) > most:
+            yield from self._in_flight.popleft().result()
 
     def close(self) -> None:
         """End the threads; samples in flight are lost."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _submit(self) -> None:
-        if self._chunk:
-            chunk, self._chunk, self._bytes = self._chunk, [], 0
-            self._in_flight.append(self._pool.submit(partial(_encode, self._encoder, chunk)))
-
-    def _outcomes(self, most: int) -> Iterator[Outcome]:
-        """Yield the outcomes of finished chunks until at most ``most`` chunks are in flight."""
-        while len(self._in_flight) > most:
-            yield from self._in_flight.popleft().result()
 
 
 def _encode(encoder: SampleEncoder, chunk: list[CheckedSample]) -> list[Outcome]:
@@ -274,12 +216,6 @@ def _encode_one(encoder: SampleEncoder, sample: CheckedSample) -> Outcome:
         return encoder.encode(sample)
     except StokerError as error:
         return error
-
-
-def _known_bytes(sample: CheckedSample) -> int:
-    image = sample.image
-    size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
-    return int(size) + sum(len(array.data) for array in sample.arrays)
 
 
 class Writer(WriterContext):
@@ -347,47 +283,56 @@ class Writer(WriterContext):
         storage: ImageStorage | None = None,
     ) -> None:
         check_named(target=target)
+        if str(box_format).upper() not in BOX_FORMATS:
+            raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, found {box_format!r}")
         storage = storage or ImageStorage()
         if storage.shards:
             raise ConfigError("shards cannot be counted before the samples of a writer are there")
-        start = WriterStart.of(
-            target,
-            container=container,
-            restarts=storage.restarts,
-            classes=classes,
-            keypoints=keypoints,
-            ignore_index=ignore_index,
-            append=append,
-            overwrite=overwrite,
-        )
+        names, names_of_keypoints, form = check_classes(classes), tuple(keypoints or ()), None
+        keeps_origins = resize is not None
+        existing = _existing_manifest(target, overwrite=overwrite) if append else None
+        if existing is not None:  # the samples get the form that those of the dataset have
+            container, form = existing.container, _form_of(existing, Path(target))
+            names = appended_classes(names, existing) or None
+            names_of_keypoints = existing.annotations.keypoints
+            ignore_index = existing.annotations.ignore
+            keeps_origins = has_origins(existing.columns)
+            storage = replace(storage, restarts=set(BAND_COLUMNS) <= existing.columns.keys())
         arguments = ConvertArguments(
-            container=start.container,
+            container=container,
             resize=resize,
             encoding=encoding,
             quality=quality,
             shard_size=shard_size,
             strict=strict,
-            storage=replace(storage, restarts=start.restarts),
+            storage=storage,
         )
-        written = written_captions(captions or Captions(), start.existing, start.folder)
-        options = replace(
-            WriterOptions.resolve(arguments, "folder"), captions=None if written is None else written.options
+        written = written_captions(captions or Captions(), existing, Path(target))
+        options = WriterOptions.resolve(arguments, "folder", written and written.options)
+        self._checker = SampleChecker(
+            list(names or ()),
+            names is not None,
+            box_format.upper(),
+            len(names_of_keypoints) or None,
+            form,
+            written and written.options.caption_column,
+        )
+        self._encoder = SampleEncoder(
+            options,
+            self._checker,
+            names_of_keypoints,
+            ignore_index,
+            keeps_origins,
+            written and written.tokenizer,
         )
         threads = check_threads(num_threads)
-        self._encoder = start.encoder(options, upper_box_format(box_format), written)
-        self._output = ShardedOutput(target, self._encoder, options, start.existing, overwrite=overwrite)
-        self._begin(start.records, threads)
-
-    def _begin(self, first: int, threads: int) -> None:
-        """Start the threads. Nothing after this may fail, because the output holds a lock."""
-        self._pool = EncodingPool(self._encoder, threads)
-        self._owner, self._lock = OwnerProcess(), threading.Lock()
-        self._checker = self._encoder.checker
-        self._first, self._count = first, 0
-        self._closed = False
-        self._summary: Summary | None = None
+        # Samples that were left out of a dataset later keep their keys, so they count.
+        self._first = sum(shard.records for shard in existing.shards) if existing else 0
+        self._count = 0
         self._started = time.monotonic()
-        self._abandon = Cleanup(self, _abandon, self._pool, self._output)
+        self._output = ShardedOutput(target, self._encoder, options, existing, overwrite=overwrite)
+        self._pool = EncodingPool(self._encoder, threads)
+        self._begin(str(target) if is_url(target) else Path(target), _abandon, self._pool, self._output)
 
     def __len__(self) -> int:
         """Number of samples so far."""
@@ -420,7 +365,7 @@ class Writer(WriterContext):
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write; nothing more can be written.
         """
-        self._check_usable(self._output.target)
+        self._check_usable()
         with self._lock:
             name = f"{self._first + self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
@@ -435,37 +380,18 @@ class Writer(WriterContext):
             reason: The reason, in words that many samples share.
             detail: The exact finding; may be empty.
         """
-        self._check_usable(self._output.target)
+        self._check_usable()
         with self._lock:
             self._output.add(Skip(key, reason, detail))
 
-    def close(self) -> Summary:
-        """Publish the dataset; a second call returns the same.
+    def _publish(self) -> Summary:
+        self._store(self._pool.outcomes(0))
+        if not self._count and not self._first:
+            raise SourceError("no sample was written", path=self._target)
+        published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
+        return published.timed(self._started, published.written)
 
-        Raises:
-            SourceError: No sample was written.
-            StokerError: As :meth:`write`; nothing is published then.
-        """
-        if self._summary is not None:
-            return self._summary
-        self._check_usable(self._output.target)
-        try:
-            with self._lock:
-                self._store(self._pool.finish())
-                if not self._count and not self._first:
-                    raise SourceError("no sample was written", path=self._output.target)
-                published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
-        finally:
-            self.abandon()
-        self._summary = Summary.of(published, time.monotonic() - self._started, published.written)
-        return self._summary
-
-    def abandon(self) -> None:
-        """Give up the dataset and remove its files; after :meth:`close` it does nothing."""
-        self._closed = True
-        self._abandon()
-
-    def _store(self, outcomes: Iterable[EncodedRecord | Skip | StokerError]) -> None:
+    def _store(self, outcomes: Iterable[Outcome]) -> None:
         """Store records; raise the first error of a sample when all others are stored."""
         failed: StokerError | None = None
         for outcome in outcomes:

@@ -23,7 +23,7 @@ from ..sources.listing import Listing, Skip, skipped_lines
 from .execution import open_target
 from .options import ConvertOptions
 from .plan import DatasetPlan, EncodedRecord, PlannedShard
-from .publishing import PublishedDatasets, SplitOutput, count_published
+from .publishing import SplitOutput, Summary
 from .sample_encoder import SampleEncoder
 from .shard import ShardFile, ShardResult, new_attempt, shard_files
 from .unfinished import WRITER_FINGERPRINT
@@ -39,7 +39,7 @@ class ShardedOutput:
         target: str | os.PathLike[str],
         encoder: SampleEncoder,
         options: ConvertOptions,
-        existing: Manifest | None = None,
+        existing: Manifest | None,
         *,
         overwrite: bool,
     ) -> None:
@@ -56,7 +56,6 @@ class ShardedOutput:
         with ExitStack() as entering:
             plan = self._plan((), AnnotationInfo())
             self._state = entering.enter_context(open_target(target, plan, resumes=False))
-            self.target = self._state.name
             if existing is not None:
                 check_unchanged(self._root, existing)
                 remove_remains(self._root, existing)
@@ -109,36 +108,35 @@ class ShardedOutput:
             self._state.keep(number)
             return result
 
-    def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
-        """Make a dataset of all shards and release the folder."""
+    def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> Summary:
+        """Make a dataset of all shards, or the next version of the existing one, and release the folder."""
         try:
             with os_errors(self._state.target, resumes=False):
                 self._finish_shard()
                 results = [result.result() for result in self._results]
                 plan = self._plan(classes, info)
-                if self._existing is not None:
-                    return self._append(plan, self._existing, results)
-                self._state.plan = plan
-                return count_published(plan, results, self._state.publish(results))
+                if self._existing is None:
+                    self._state.plan = plan
+                    return Summary.of(plan, results, self._state.publish(results))
+                if results:  # without a shard the last version stays
+                    self._append(plan, self._existing, results)
+                return Summary.of(plan, results, {"": self._root})
         finally:
             self.abandon()
 
-    def _append(self, plan: DatasetPlan, existing: Manifest, results: list[ShardResult]) -> PublishedDatasets:
-        """Make the next version of a dataset with finished shards; without one the last version stays."""
-        if results:
-            state = self._state.folder
-            output = SplitOutput(plan, state, "", results)
-            index = output.merge_index()
-            add_part(
-                Part.of(self._root, existing),
-                Part(state, output.manifest(index), index),
-                [shard_files(state, shard.plan_number, existing.container) for shard in output.shards],
-                classes=plan.listing.classes,
-                skipped=skipped_lines(output.skipped),
-                change="append by a writer",
-                staging=state,
-            )
-        return count_published(plan, results, {"": self._root})
+    def _append(self, plan: DatasetPlan, existing: Manifest, results: list[ShardResult]) -> None:
+        state = self._state.folder
+        output = SplitOutput(plan, state, "", results)
+        index = output.merge_index()
+        add_part(
+            Part.of(self._root, existing),
+            Part(state, output.manifest(index), index),
+            [shard_files(state, number, existing.container) for number in output.shards],
+            classes=plan.listing.classes,
+            skipped=skipped_lines(output.skipped),
+            change="append by a writer",
+            staging=state,
+        )
 
     def abandon(self) -> None:
         """Remove the unpublished files and release the folder. Further calls do nothing."""

@@ -162,12 +162,17 @@ class Listing(ListedFiles):
         """(N,) int64, bytes of each sample: of its image and of its mask."""
         return self.sizes if self.masks is None else self.sizes + self.masks.sizes
 
+    @property
+    def labelled_columns(self) -> dict[str, pa.Array]:
+        """Labels, where samples have any, and the further columns of the index."""
+        return {**({} if self.labels is None else {"label": self.labels}), **self.columns}
+
     def fingerprint(self) -> str:
         """SHA-256 of the whole listing, in hexadecimal."""
         digest = hashlib.sha256(repr((self.classes, sorted(self.columns))).encode())
         for skip in self.skipped:
             digest.update(repr(skip).encode())
-        named = {"": self.keys, **self.columns} | ({} if self.labels is None else {"label": self.labels})
+        named = {"": self.keys, **self.labelled_columns}
         arrays: list[Any] = [self.sizes, self.modified]
         if self.objects is not None:
             digest.update(repr((self.objects.relative, sorted(self.objects.columns))).encode())

@@ -16,13 +16,14 @@ from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
 from ..containers.shard_names import expand
-from ..conversion.execution import Summary, check_num_threads, execute
+from ..conversion.execution import execute
 from ..conversion.options import Progress, Share, Storage, resolve_shards
 from ..conversion.plan import EncodedRecord, plan_conversion
-from ..conversion.runners import no_progress
+from ..conversion.publishing import Summary
 from ..files import check_named, os_errors
 from ..remote.store import local_copies
 from ..sources.listing import Skip
+from ..threads import check_threads
 from ..tokenization import tokenizer_options
 from ..worker_processes import can_fork, worker_processes
 from .chats import TextComposer, find_composer
@@ -67,13 +68,13 @@ def convert_listing(
     listing: TextListing,
     target: str | os.PathLike[str],
     arguments: TextArguments,
-    report: Progress = no_progress,
+    progress: Progress | None = None,
     composer: TextComposer | None = None,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
     fields = listing.fields if composer is None else (composer.field,)
     check_fields(fields)
-    threads = check_num_threads(arguments.num_threads)
+    threads = check_threads(arguments.num_threads)
     if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
     tokenizer = arguments.make()
@@ -87,7 +88,7 @@ def convert_listing(
     workers = choose_processes(arguments.processes, composer, int(listing.sizes.sum()), threads)
     with record_maker(records, workers) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
-        return execute(plan, target, max(threads, workers), overwrite=arguments.overwrite, report=report)
+        return execute(plan, target, max(threads, workers), overwrite=arguments.overwrite, report=progress)
 
 
 def check_fields(fields: tuple[str, ...]) -> None:
@@ -188,7 +189,7 @@ def convert_text(
     given = {name: value for name, value in locals().items() if value is not None}
     del given["source"], given["target"]
     check_progress(given.pop("progress", None))
-    arguments, report = TextArguments(**given), progress or no_progress
+    arguments = TextArguments(**given)
     check_named(target=target)
     paths = _paths_of(source)
     files = None if paths is None else [file for path in paths for file in _matching(path)]
@@ -198,7 +199,8 @@ def convert_text(
     composer = find_composer(fields, arguments.training, tokenizer or "")
     fields = fields if chat is None else [chat]
     scratch = Path(tempfile.gettempdir()) if is_url(target) else _existing(Path(target))
-    report(0, 0, 0, "listing")
+    if progress is not None:
+        progress(0, 0, 0, "listing")
     with os_errors(scratch), ExitStack() as stack:
         if files is None:
             if parallel:
@@ -217,7 +219,7 @@ def convert_text(
             )
         # 2. Labels and columns; then tokenizer, plan, shards, index and manifest.
         listing = read_row_columns(listing, wanted)
-        return convert_listing(listing, target, arguments, report, composer)
+        return convert_listing(listing, target, arguments, progress, composer)
 
 
 def _paths_of(src: Any) -> list[Paths] | None:

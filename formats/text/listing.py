@@ -18,7 +18,7 @@ import pyarrow as pa
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, SourceError
 
-from ..conversion.sample_values import check_names
+from ..conversion.samples import check_names
 from ..files import is_unicode, read_at
 from ..sources.classes import check_classes, number_classes
 from ..sources.columns import EntryColumns

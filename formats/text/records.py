@@ -125,8 +125,7 @@ class TextEncoder:
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        labels = {} if self.listing.labels is None else {"label": self.listing.labels}
-        columns = {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
+        columns = {name: array.take(rows) for name, array in self.listing.labelled_columns.items()}
         composer = self.records.composer
         if composer is not None and not composer.trains_all:
             bounds = np.array([bound for runs in details for bound in runs], np.int32)

@@ -19,7 +19,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ..conversion.sample_values import ColumnType, number_column, store_value, types_of
+from ..conversion.samples import ColumnType, number_column, store_value, types_of
 from ..dataset.columns import Strings
 from .lines import LineFile
 from .listing import RowColumns, TextListing
@@ -79,7 +79,7 @@ class TextSpool:
         if values.keys() != types.keys():
             names = ", ".join(map(repr, sorted(values.keys() ^ types.keys())))
             raise ConfigError(f"the sample and the first one do not both have {names}", key=key)
-        if arrays := [name for name, column in types.items() if column.kind == "array"]:
+        if arrays := [name for name, column in types.items() if column.sides]:
             raise ConfigError(
                 f"column {arrays[0]!r} holds an array, and columns of text are numbers and texts", key=key
             )

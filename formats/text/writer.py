@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, DatasetError
-from stoker.processes import Cleanup, OwnerProcess
 from stoker.urls import is_url
 
 from ..containers.container import DEFAULT_CONTAINER
-from ..conversion.execution import Summary
 from ..conversion.options import ShardOptions, Share, Storage, resolve_shards
+from ..conversion.publishing import Summary
 from ..conversion.writer import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import check_named, check_target, folder_lock, os_errors
@@ -84,13 +82,17 @@ class TextWriter(WriterContext):
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not None}
         del given["self"], given["target"]
-        _check_is_local(target)
+        check_named(target=target)
+        if is_url(target):
+            raise ConfigError(
+                "a writer writes into a folder of this machine, and the target is a URL",
+                path=target,
+                hint="Write into a folder, then copy it to the URL.",
+            )
         self._fields = list_of_names("fields", fields)
         check_fields(self._fields)
         self._arguments = TextArguments(**given, processes=0)
-        ShardOptions(
-            **resolve_shards(self._arguments, self._arguments.storage)
-        )  # checks them before any text
+        ShardOptions(**resolve_shards(self._arguments, self._arguments.storage))  # checked before any text
         self._labelled: bool | None = None
         self._folder = Path(target)
         self._held = ExitStack()
@@ -100,11 +102,7 @@ class TextWriter(WriterContext):
             self._held.enter_context(folder_lock(self._folder))
             self._refuse_dataset(overwrite=overwrite)
             self._spool = TextSpool(self._fields, self._folder)
-        self._owner = OwnerProcess()
-        self._lock = threading.Lock()
-        self._closed = False
-        self._summary: Summary | None = None
-        self._abandon = Cleanup(self, _abandon, self._spool, self._held)
+        self._begin(self._folder, _abandon, self._spool, self._held)
 
     def _refuse_dataset(self, *, overwrite: bool) -> None:
         for folder in (self._folder, self._folder / "train"):
@@ -143,7 +141,7 @@ class TextWriter(WriterContext):
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write.
         """
-        self._check_usable(self._folder)
+        self._check_usable()
         with self._lock, os_errors(self._folder, resumes=False):
             name = f"{len(self._spool):08d}" if key is None else key
             if not isinstance(name, str) or not name:
@@ -156,28 +154,11 @@ class TextWriter(WriterContext):
             self._spool.add(name, texts, values, {} if label is None else {_LABEL: label})
             self._labelled = label is not None
 
-    def close(self) -> Summary:
-        """Tokenize all texts and publish the dataset; a second call returns the same.
-
-        Raises: As :func:`stoker.convert_text`.
-        """
-        if self._summary is not None:
-            return self._summary
-        self._check_usable(self._folder)
-        try:
-            with self._lock:
-                wanted = RowColumns.of(_LABEL if self._labelled else None, None, self._arguments.classes)
-                listing = read_row_columns(self._spool.listing(), wanted)
-                self._held.close()  # the conversion takes the lock itself
-                self._summary = convert_listing(listing, self._folder, self._arguments)
-        finally:
-            self.abandon()
-        return self._summary
-
-    def abandon(self) -> None:
-        """Give up the dataset and remove its texts; after :meth:`close` it does nothing."""
-        self._closed = True
-        self._abandon()
+    def _publish(self) -> Summary:
+        wanted = RowColumns.of(_LABEL if self._labelled else None, None, self._arguments.classes)
+        listing = read_row_columns(self._spool.listing(), wanted)
+        self._held.close()  # the conversion takes the lock itself
+        return convert_listing(listing, self._folder, self._arguments)
 
     def _check_label(self, label: int | str | None, key: str) -> None:
         if label is not None and (isinstance(label, (bool, float)) or label == ""):
@@ -188,16 +169,6 @@ class TextWriter(WriterContext):
                 key=key,
                 hint="Write a label with every sample, or with none.",
             )
-
-
-def _check_is_local(target: str | os.PathLike[str]) -> None:
-    check_named(target=target)
-    if is_url(target):
-        raise ConfigError(
-            "a writer writes into a folder of this machine, and the target is a URL",
-            path=target,
-            hint="Write into a folder, then copy it to the URL.",
-        )
 
 
 def _abandon(spool: TextSpool, held: ExitStack) -> None:

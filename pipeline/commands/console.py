@@ -29,7 +29,7 @@ from rich.text import Text
 from stoker.errors import StokerError
 
 if TYPE_CHECKING:
-    from stoker.formats.conversion.execution import Summary
+    from stoker.formats.conversion.publishing import Summary
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
+from stoker.formats.conversion.execution import ProgressCounter, make_on_ray, make_on_threads
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan
-from stoker.formats.conversion.runners import LocalRunner, ProgressCounter, RayRunner, no_progress
 from stoker.formats.conversion.shard import Cancelled, ShardContext, ShardResult, chunk_rows, write_shard
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.source import Source
@@ -32,8 +32,8 @@ def plan(photos: Path) -> ConversionPlan:
     return plan_images(list_folder(Source(photos)), ConvertOptions(shards=10))
 
 
-def run(plan: ConversionPlan, runner: Any, maker: Any, report: Callable[..., None] = no_progress) -> None:
-    runner(plan, maker, range(10), ProgressCounter(plan, range(10), report))
+def run(plan: ConversionPlan, make: Any, maker: Any, report: Callable[..., None] | None = None) -> None:
+    make(plan, maker, range(10), ProgressCounter(plan, range(10), report), 1)
 
 
 class Endless:
@@ -59,7 +59,7 @@ def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPl
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(plan, LocalRunner(1), maker, interrupt)
+        run(plan, make_on_threads, maker, interrupt)
     assert maker.stopped == [True, True]
 
 
@@ -70,7 +70,7 @@ def test_an_interrupt_while_shards_are_submitted_to_ray_cancels_them(
     cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     with pytest.raises(KeyboardInterrupt):
-        run(plan, RayRunner(1), partial(write_shard, Path()))
+        run(plan, make_on_ray, partial(write_shard, Path()))
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
@@ -98,7 +98,7 @@ def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) ->
         raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
-        run(plan, LocalRunner(1), make)
+        run(plan, make_on_threads, make)
 
 
 def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
@@ -115,7 +115,7 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(plan, LocalRunner(1), maker)
+        run(plan, make_on_threads, maker)
     assert maker.stopped == [True]
 
 
@@ -142,7 +142,7 @@ def test_progress_counts_shards_of_an_earlier_run(photos: Path, tmp_path: Path) 
 @given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))
 def test_chunks_cover_all_rows_within_the_limits_of_rows_and_bytes(sizes: list[int], most: int) -> None:
     chunks = list(chunk_rows(np.array(sizes, np.int64), most))
-    assert [i for chunk in chunks for i in chunk] == list(range(len(sizes)))
+    assert [size for chunk in chunks for size in sizes[chunk]] == sizes
     for chunk in chunks:
-        assert 1 <= len(chunk) <= most
-        assert len(chunk) == 1 or sum(sizes[i] for i in chunk) <= 1 << 20
+        assert 1 <= len(sizes[chunk]) <= most
+        assert len(sizes[chunk]) == 1 or sum(sizes[chunk]) <= 1 << 20
