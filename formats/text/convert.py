@@ -72,7 +72,7 @@ def convert_listing(
     composer: TextComposer | None = None,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets; ``composer`` makes one text of a sample."""
-    fields = listing.fields if composer is None else (composer.field,)
+    fields = listing.format.fields if composer is None else (composer.field,)
     check_fields(fields)
     threads = check_threads(arguments.num_threads)
     if (arguments.bos or arguments.eos) and composer is not None and not composer.adds_special_tokens:
@@ -191,47 +191,40 @@ def convert_text(
     check_progress(given.pop("progress", None))
     arguments = TextArguments(**given)
     check_named(target=target)
-    paths = _paths_of(source)
-    files = None if paths is None else [file for path in paths for file in _matching(path)]
+    files = _paths_of(source)
     # 1. The samples: the lines of files, or texts of a program, which are kept on the disk.
-    wanted = RowColumns.of(label, columns, arguments.classes or _class_names(source, label))
-    chat = arguments.training.messages
+    wanted = RowColumns(label, columns or (), arguments.classes or _class_names(source, label))
+    messages = arguments.training.messages
     composer = find_composer(fields, arguments.training, tokenizer or "")
-    fields = fields if chat is None else [chat]
-    scratch = Path(tempfile.gettempdir()) if is_url(target) else _existing(Path(target))
+    fields = fields if messages is None else [messages]
+    form: dict[str, Any] = {"columns": wanted, "messages": messages is not None}
+    folders = (Path(target).absolute(), *Path(target).absolute().parents)
+    scratch = Path(tempfile.gettempdir()) if is_url(target) else next(filter(Path.is_dir, folders))
     if progress is not None:
         progress(0, 0, 0, "listing")
     with os_errors(scratch), ExitStack() as stack:
-        if files is None:
+        if files is not None:
+            copies = stack.enter_context(local_copies(files))
+            listing = stack.enter_context(open_text(copies, fields, scratch, parallel=parallel, **form))
+        else:
             if parallel:
                 raise ConfigError("parallel is for files of text; give dicts with a field for each language")
             items = cast("Iterable[Any]", source)
-            spool = stack.enter_context(
-                closing(spool_items(items, fields, scratch, wanted, messages=chat is not None))
-            )
+            spool = stack.enter_context(closing(spool_items(items, fields, scratch, **form)))
             listing = spool.listing()
-        else:
-            copies = stack.enter_context(local_copies(files))
-            listing = stack.enter_context(
-                open_text(
-                    copies, fields, scratch, parallel=parallel, columns=wanted, messages=chat is not None
-                )
-            )
         # 2. Labels and columns; then tokenizer, plan, shards, index and manifest.
         listing = read_row_columns(listing, wanted)
         return convert_listing(listing, target, arguments, progress, composer)
 
 
-def _paths_of(src: Any) -> list[Paths] | None:
-    """The files that a source names; None if it yields texts."""
-    if isinstance(src, (str, os.PathLike)):
-        return [src]
-    is_list = isinstance(src, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in src)
-    return list(src) if is_list else None
+def _paths_of(source: Any) -> list[Paths] | None:
+    """The files that a source names, those of a pattern by their names; None if it yields texts."""
+    paths = [source] if isinstance(source, (str, os.PathLike)) else source
+    is_list = isinstance(paths, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in paths)
+    return [file for path in paths for file in _matching(path)] if is_list else None
 
 
 def _matching(path: Paths) -> list[Paths]:
-    """The files that match a pattern, in the order of their names; the path itself if it is no pattern."""
     check_named(source=path)
     text = os.fspath(path)
     if is_url(path):
@@ -244,14 +237,8 @@ def _matching(path: Paths) -> list[Paths]:
     return list(matches)
 
 
-def _class_names(src: Any, label: str | None) -> tuple[str, ...] | None:
+def _class_names(source: Any, label: str | None) -> tuple[str, ...] | None:
     """Names of the classes that a dataset of Hugging Face states for its labels; None if it states none."""
-    features = getattr(src, "features", None)
+    features = getattr(source, "features", None)
     feature = features.get(label) if isinstance(features, Mapping) and label is not None else None
-    names = getattr(feature, "names", None)
-    return tuple(names) if names else None
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest folder above it that exists."""
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    return tuple(getattr(feature, "names", None) or ()) or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,7 +52,7 @@ class LineFormat:
             texts = tuple(line.decode() for line in lines)
             if not self.json_lines:
                 return texts
-            document = document_of(texts[0])
+            document = _document_of(texts[0])
             return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
         except UnicodeDecodeError as error:
             return Skip(key, "not UTF-8", error.reason)
@@ -60,8 +60,7 @@ class LineFormat:
             return Skip(key, *skip.args)
 
 
-def document_of(line: str) -> dict[str, Any]:
-    """Return the object of a line of JSON Lines."""
+def _document_of(line: str) -> dict[str, Any]:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -94,46 +93,7 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[
     return (messages,)
 
 
-_JSON_LINES = (".jsonl", ".ndjson")
-_PARQUET = ".parquet"  # its columns are read as JSON Lines
-
-
-def name_files(paths: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The folder of files, and their different names in it."""
-    names = tuple(path.name for path in paths)
-    if len(set(names)) == len(names):
-        return paths[0].parent, names
-    root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
-    return root, tuple(path.absolute().relative_to(root).as_posix() for path in paths)
-
-
-def are_json_lines(paths: Sequence[Path]) -> bool:
-    """Whether files hold JSON Lines, by their names."""
-    if not paths:
-        raise ConfigError("there is no source: name a text file")
-    for path in paths:
-        if _bare(path).suffix.lower() == ".json":
-            raise SourceError(
-                "a .json file is no text source: its lines are no samples",
-                path=path,
-                hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
-            )
-    kinds = {_bare(path).suffix.lower() in (*_JSON_LINES, _PARQUET) for path in paths}
-    if len(kinds) > 1:
-        raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
-    return True in kinds
-
-
-def check_together(paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
-    """Raise ConfigError for files that cannot be one source."""
-    if parallel and json_lines:
-        raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
-    if parallel and len(paths) < 2:
-        raise ConfigError("parallel files are two or more", hint="Name a file for each field.")
-    real = [os.path.realpath(path) for path in paths]
-    twice = [path for number, path in enumerate(paths) if real.index(real[number]) < number]
-    if twice:
-        raise ConfigError("a file of text is named twice", path=twice[0])
+_JSON_LINES = (".jsonl", ".ndjson", ".parquet")  # the columns of Parquet are read as JSON Lines
 
 
 def _bare(path: Path) -> Path:
@@ -141,18 +101,39 @@ def _bare(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
-def default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
-    """Names of the fields where none are given."""
-    if json_lines:
-        return ("text",)
+def _check_files(paths: Sequence[Path], parallel: bool) -> bool:
+    """Check by their names that files can be one source; return whether they hold JSON Lines."""
+    if not paths:
+        raise ConfigError("there is no source: name a text file")
+    suffixes = [_bare(path).suffix.lower() for path in paths]
+    if ".json" in suffixes:
+        raise SourceError(
+            "a .json file is no text source: its lines are no samples",
+            path=paths[suffixes.index(".json")],
+            hint="Write JSON Lines, one object in each line, and name the file .jsonl.",
+        )
+    json_lines = {suffix in _JSON_LINES for suffix in suffixes}
+    if len(json_lines) > 1:
+        raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
+    if parallel and True in json_lines:
+        raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
+    if parallel and len(paths) < 2:
+        raise ConfigError("parallel files are two or more", hint="Name a file for each field.")
+    real = [os.path.realpath(path) for path in paths]
+    if twice := [path for number, path in enumerate(paths) if real.index(real[number]) < number]:
+        raise ConfigError("a file of text is named twice", path=twice[0])
+    return True in json_lines
+
+
+def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
     if not parallel:
-        return ("tokens",)
+        return ("text",) if json_lines else ("tokens",)
     bare = [_bare(path) for path in paths]
     suffixes = tuple(path.suffix.removeprefix(".") for path in bare)
     return suffixes if len(set(suffixes)) == len(bare) else tuple(path.stem for path in bare)
 
 
-def check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
+def _check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
     """Raise ConfigError unless the fields are different names that fit the files."""
     if not fields or len(set(fields)) < len(fields) or any(not name or "," in name for name in fields):
         raise ConfigError(
@@ -168,7 +149,7 @@ def check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: boo
         )
 
 
-def check_lines(files: Sequence[LineFile], parallel: bool) -> None:
+def _check_lines(files: Sequence[LineFile], parallel: bool) -> None:
     """Raise SourceError for parallel files with different numbers of lines, and for files without lines."""
     for file in files if parallel else ():
         if len(file) != len(files[0]):
@@ -181,29 +162,25 @@ def check_lines(files: Sequence[LineFile], parallel: bool) -> None:
         raise SourceError("the file has no lines", path=files[0].path)
 
 
-def check_first(file: LineFile, fields: tuple[str, ...], columns: Collection[str] = ()) -> None:
+def _check_first(file: LineFile, fields: tuple[str, ...], columns: tuple[str, ...]) -> None:
     """Raise SourceError if the first object lacks a field or a column: the name is probably misspelt."""
-    if not len(file):
-        return
     try:
-        document: Any = json.loads(file.read(np.zeros(1, np.int64))[0])
+        document: Any = json.loads(file.read(np.zeros(1, np.int64))[0]) if len(file) else None
     except (ValueError, RecursionError):
         return  # a bad line is skipped, or refused, when it is converted
     if not isinstance(document, dict):
         return
-    if missing := [name for name in fields if name not in document]:
-        texts = [name for name, value in document.items() if isinstance(value, str)]
-        raise SourceError(
-            f"the first line has no field {missing[0]!r}",
-            path=file.path,
-            hint=f"Choose with fields=(...) from: {', '.join(texts)}.",
-        )
-    if missing := [name for name in columns if name not in document]:
-        raise SourceError(
-            f"the first line has no value {missing[0]!r}",
-            path=file.path,
-            hint=f"Choose label and columns from: {', '.join(document)}.",
-        )
+    texts = [name for name, value in document.items() if isinstance(value, str)]
+    for kind, option, names, choice in (
+        ("field", "with fields=(...)", fields, texts),
+        ("value", "label and columns", columns, list(document)),
+    ):
+        if missing := [name for name in names if name not in document]:
+            raise SourceError(
+                f"the first line has no {kind} {missing[0]!r}",
+                path=file.path,
+                hint=f"Choose {option} from: {', '.join(choice)}.",
+            )
 
 
 @dataclass(frozen=True)
@@ -212,23 +189,15 @@ class RowColumns:
 
     # Name of the value that is the class of a sample; None if samples have no classes
     label: str | None = None
-    columns: tuple[str, ...] = ()  # Names of further numbers and texts
-    # Names of the classes, that of label 0 first; None takes the sorted names in the source
-    classes: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(
-        cls, label: str | None, columns: Sequence[str] | None, classes: Sequence[str] | None
-    ) -> RowColumns:
-        """The columns that the arguments of a conversion name."""
-        names = () if columns is None else list_of_names("columns", columns)
-        return cls(label, names, check_classes(classes))
+    columns: Sequence[str] = ()  # Names of further numbers and texts
+    # Names of the classes, label 0 first; None takes the sorted names in the source
+    classes: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        check_names(self.columns)
+        check_names(list_of_names("columns", self.columns))
         if len(set(self.columns)) < len(self.columns):
             raise ConfigError(f"columns must be different names, not {self.columns}")
-        if self.classes is not None and self.label is None:
+        if check_classes(self.classes) is not None and self.label is None:
             raise ConfigError(
                 "classes name labels, and no label is read",
                 hint="Say with label= which value of a sample it is.",
@@ -264,19 +233,17 @@ class TextListing(Listing):
 
     files: tuple[LineFile, ...]  # The files of the corpus, one after the other
     file_names: tuple[str, ...]  # Name of each file in the keys
-    fields: tuple[str, ...]  # Names of the fields, each a sequence of tokens
-    json_lines: bool  # Whether a line is a JSON object with the fields
-    parallel: bool  # Whether lines of one number form a sample
+    format: LineFormat  # The format of the lines
+    parallel: bool = False  # Whether lines of one number form a sample
     left_out: Mapping[int, Skip] = field(default_factory=dict)  # Samples that lack a value, by row
-    messages: bool = False  # Whether the only field has the messages of a chat, and no text
 
     def fingerprint(self) -> str:
         """SHA-256 of names, fields and content, in hexadecimal."""
         digests = [(name, file.digest) for name, file in zip(self.file_names, self.files, strict=True)]
-        identity: list[Any] = [self.fields, self.json_lines, digests]
+        identity: list[Any] = [self.format.fields, self.format.json_lines, digests]
         if len(self.files) > 1 and not self.parallel:
             identity.append("corpus")
-        if self.messages:
+        if self.format.messages:
             identity.append("messages")
         if self.labels is not None or self.columns:
             labels = b"" if self.labels is None else self.labels.to_numpy().tobytes()
@@ -285,28 +252,19 @@ class TextListing(Listing):
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
         """Read the lines of samples at ``rows``, (M,) int64, M at least 1."""
-        long = self.sizes[rows] > _LONGEST
-        lines = iter(self._lines(rows[~long]))
         samples = []
-        for row, key, is_long in zip(
-            rows.tolist(), self.keys.take(rows).to_pylist(), long.tolist(), strict=True
-        ):
-            content = Skip(key, "line too long", f"more than {_LONGEST} bytes") if is_long else next(lines)
+        keys = self.keys.take(rows).to_pylist()
+        for row, key, lines in zip(rows.tolist(), keys, self._lines(rows), strict=True):
+            content = Skip(key, "line too long", f"more than {_LONGEST} bytes") if lines is None else lines
             samples.append(SampleLines(key, self.left_out.get(row, content)))
         return samples
 
-    @property
-    def format(self) -> LineFormat:
-        """The format of the lines."""
-        return LineFormat(self.fields, self.json_lines, self.messages)
-
     def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
         """Read the objects at ``rows``, (M,) int64, of JSON Lines; None for a skipped line."""
-        long = self.sizes[rows] > _LONGEST
         documents: list[dict[str, Any] | None] = [None] * len(rows)
-        for index, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
+        for index, lines in enumerate(self._lines(rows)):
             with suppress(UnicodeDecodeError, SkippedError):
-                documents[index] = document_of(line.decode())
+                documents[index] = None if lines is None else _document_of(lines[0].decode())
         return documents
 
     def path_of(self, key: str) -> Path:
@@ -315,21 +273,19 @@ class TextListing(Listing):
             return self.files[0].path
         return self.files[self.file_names.index(key.rpartition(":")[0])].path
 
-    def _lines(self, rows: npt.NDArray[np.int64]) -> Iterable[tuple[bytes, ...]]:
-        """The lines of each sample, one from each parallel file."""
-        if not len(rows):
-            return []
-        if self.parallel:
-            return zip(*(file.read(rows) for file in self.files), strict=True)
-        ends = np.cumsum([len(file) for file in self.files])
-        file_of = np.searchsorted(ends, rows, side="right")
-        lines: list[tuple[bytes, ...]] = [()] * len(rows)
-        for number in np.unique(file_of).tolist():
-            file = self.files[number]
-            indices = np.flatnonzero(file_of == number)
-            numbers = rows[indices] - (ends[number] - len(file))
-            for index, line in zip(indices.tolist(), file.read(numbers), strict=True):
-                lines[index] = (line,)
+    def _lines(self, rows: npt.NDArray[np.int64]) -> list[tuple[bytes, ...] | None]:
+        """The lines of each sample, one from each parallel file; None for lines that are too long."""
+        lines: list[tuple[bytes, ...] | None] = [None] * len(rows)
+        short = np.flatnonzero(self.sizes[rows] <= _LONGEST)
+        groups = [self.files] if self.parallel else [(file,) for file in self.files]
+        starts = np.cumsum([0, *(len(group[0]) for group in groups)])
+        group_of = np.searchsorted(starts[1:], rows[short], side="right")
+        for number in np.unique(group_of).tolist():
+            indices = short[group_of == number]
+            numbers = rows[indices] - starts[number]
+            parts = zip(*(file.read(numbers) for file in groups[number]), strict=True)
+            for index, of_sample in zip(indices.tolist(), parts, strict=True):
+                lines[index] = of_sample
         return lines
 
 
@@ -344,11 +300,11 @@ def open_text(
     messages: bool = False,
 ) -> Iterator[TextListing]:
     """List the samples of text files, which stay open inside the context."""
-    json_lines = are_json_lines(paths)
-    check_together(paths, json_lines, parallel)
-    chosen = default_fields(paths, json_lines, parallel) if fields is None else fields
-    names = list_of_names("fields", chosen)
-    check_fields(names, paths, json_lines, parallel)
+    json_lines = _check_files(paths, parallel)
+    if fields is None:
+        fields = _default_fields(paths, json_lines, parallel)
+    names = list_of_names("fields", fields)
+    _check_fields(names, paths, json_lines, parallel)
     wanted = columns or RowColumns()
     wanted.check(names, json_lines)
     further = (*wanted.names, *(names if messages else ()))
@@ -358,28 +314,26 @@ def open_text(
         files = tuple(stack.enter_context(open_lines(path, scratch, further)) for path in paths)
         for file in files:
             check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
-        check_lines(files, parallel)
-        if json_lines:
-            for file in files:
-                check_first(file, names, wanted.names)
-        root, file_names = name_files(paths)
-        counted = files[:1] if parallel else files
-        number = sum(map(len, counted))
+        _check_lines(files, parallel)
+        for file in files if json_lines else ():
+            _check_first(file, names, wanted.names)
+        root, file_names = paths[0].parent, tuple(path.name for path in paths)
+        if len(set(file_names)) < len(paths):  # files of one name lie in different folders
+            root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
+            file_names = tuple(path.absolute().relative_to(root).as_posix() for path in paths)
+        counts = tuple(map(len, files[:1] if parallel else files))
         sizes = [file.sizes for file in files]
-        joined = sizes[0] if len(sizes) == 1 else sum(sizes) if parallel else np.concatenate(sizes)
         yield TextListing(
             root=root,
-            keys=LineKeys(tuple(file_names[: len(counted)]), tuple(map(len, counted))),
-            sizes=cast("npt.NDArray[np.int64]", joined),
-            modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
+            keys=LineKeys(file_names[: len(counts)], counts),
+            sizes=np.sum(sizes, axis=0) if parallel else np.concatenate(sizes),
+            modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), sum(counts)),
             labels=None,
             classes=(),
             files=files,
             file_names=file_names,
-            fields=names,
-            json_lines=json_lines,
+            format=LineFormat(names, json_lines, messages),
             parallel=parallel,
-            messages=messages,
         )
 
 
@@ -408,8 +362,7 @@ def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
         raise ConfigError(f"label {wanted.label!r}: {error}", path=path) from error
     extended = replace(extended, labels=labels, classes=classes)
     if wanted.classes is not None:
-        extended = cast("TextListing", number_classes(extended, wanted.classes, path))
-    assert extended.labels is not None, "set above"
+        extended = cast("TextListing", number_classes(extended, tuple(wanted.classes), path))
     return replace(extended, labels=_spread(extended.labels, rows, len(listing)))
 
 

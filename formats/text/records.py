@@ -102,18 +102,13 @@ class TextEncoder:
     # Calls ``records.encode`` in this process or in another; several threads use it at once
     make: Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Names of the sequences of a sample."""
-        return self.records.fields
-
     sample_type: ClassVar[str] = "text"
     chunk_samples: ClassVar[int] = 1024  # so many that the overhead of a tokenizer's call is small
     arrays: ClassVar[Mapping[str, str]] = {}
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        return {length_column(field): np.int32 for field in self.fields}
+        return {length_column(field): np.int32 for field in self.records.fields}
 
     @property
     def files(self) -> Mapping[str, bytes]:

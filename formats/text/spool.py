@@ -22,7 +22,7 @@ from stoker.errors import ConfigError, SourceError
 from ..conversion.samples import ColumnType, number_column, store_value, types_of
 from ..dataset.columns import Strings
 from .lines import LineFile
-from .listing import RowColumns, TextListing
+from .listing import LineFormat, RowColumns, TextListing
 
 _BUFFER = 1 << 20
 _NAME = "the texts that were written"
@@ -55,8 +55,8 @@ class TextSpool:
         further: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a sample: a text for each field, values of columns, and more for :func:`read_row_columns`."""
-        for name in self.fields:
-            if not self._messages and not isinstance(texts.get(name), str):
+        for name in () if self._messages else self.fields:
+            if not isinstance(texts.get(name), str):
                 raise ConfigError(
                     f"the sample has no text in the field {name!r}",
                     key=key,
@@ -64,7 +64,7 @@ class TextSpool:
                 )
         types = self._column_types(values, key)
         stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
-        document = {**(further or {}), **{name: texts[name] for name in self.fields}}
+        document = {**(further or {}), **{name: texts.get(name) for name in self.fields}}
         line = json.dumps(document, default=_plain).encode()
         self._file.write(line + b"\n")
         self._starts.append(self._starts[-1] + len(line) + 1)
@@ -108,10 +108,7 @@ class TextSpool:
             columns=columns,
             files=(file,),
             file_names=(_NAME,),
-            fields=self.fields,
-            json_lines=True,
-            parallel=False,
-            messages=self._messages,
+            format=LineFormat(self.fields, True, self._messages),
         )
 
     def close(self) -> None:
@@ -137,29 +134,24 @@ def spool_items(
     # ``columns`` are kept, too.
     spool: TextSpool | None = None
     for number, item in enumerate(items):
-        is_mapping = isinstance(item, Mapping)
+        key, is_mapping = f"{number:08d}", isinstance(item, Mapping)
         if spool is None:
-            spool = TextSpool(
-                fields or (("text",) if is_mapping else ("tokens",)), scratch, messages=messages
-            )
-            _check_columns(spool.fields, columns, item if is_mapping else None)
-        if not is_mapping and len(spool.fields) > 1:
-            raise ConfigError(
-                f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
-                key=f"{number:08d}",
-                hint="Give dicts with the fields.",
-            )
-        texts = {name: item.get(name) for name in spool.fields} if is_mapping else {spool.fields[0]: item}
-        further = {name: item.get(name) for name in columns.names} if is_mapping else {}
-        spool.add(f"{number:08d}", texts, {}, further)
+            default = ("text",) if is_mapping else ("tokens",)
+            spool = TextSpool(fields or default, scratch, messages=messages)
+            columns.check(spool.fields, json_lines=is_mapping)
+            if is_mapping and (missing := [name for name in columns.names if name not in item]):
+                raise ConfigError(
+                    f"the first item has no value {missing[0]!r}",
+                    key=key,
+                    hint=f"Choose label and columns from: {', '.join(map(str, item))}.",
+                )
+        if not is_mapping:
+            if len(spool.fields) > 1:
+                raise ConfigError(
+                    f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
+                    key=key,
+                    hint="Give dicts with the fields.",
+                )
+            item = {spool.fields[0]: item}  # noqa: PLW2901 - from here on all items have one form
+        spool.add(key, item, {}, {name: item.get(name) for name in columns.names})
     return TextSpool(fields or ("text",), scratch) if spool is None else spool
-
-
-def _check_columns(fields: Sequence[str], columns: RowColumns, first: Mapping[str, Any] | None) -> None:
-    columns.check(fields, json_lines=first is not None)
-    if first is not None and (missing := [name for name in columns.names if name not in first]):
-        raise ConfigError(
-            f"the first item has no value {missing[0]!r}",
-            key="00000000",
-            hint=f"Choose label and columns from: {', '.join(map(str, first))}.",
-        )

@@ -155,7 +155,7 @@ class TextWriter(WriterContext):
             self._labelled = label is not None
 
     def _publish(self) -> Summary:
-        wanted = RowColumns.of(_LABEL if self._labelled else None, None, self._arguments.classes)
+        wanted = RowColumns(_LABEL if self._labelled else None, (), self._arguments.classes)
         listing = read_row_columns(self._spool.listing(), wanted)
         self._held.close()  # the conversion takes the lock itself
         return convert_listing(listing, self._folder, self._arguments)

@@ -93,7 +93,7 @@ def test_a_misspelt_field_is_an_error_that_lists_the_fields(tmp_path: Path) -> N
 def test_lines_of_one_number_in_parallel_files_are_one_sample(tmp_path: Path) -> None:
     paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
     with open_text(paths, None, tmp_path, parallel=True) as listing:
-        assert listing.fields == ("en", "de")
+        assert listing.format.fields == ("en", "de")
         assert list(listing.names()) == ["train.en.gz:1", "train.en.gz:2"]
         assert texts_of(listing, np.array([1])) == [("two", "zwei")]
 
@@ -112,7 +112,7 @@ def test_several_files_are_one_corpus_in_the_order_given(tmp_path: Path) -> None
     lines = {"b.txt": ["one", "two"], "a.txt.gz": ["three"], "c.txt": [], "d.txt": ["four", "five"]}
     paths = [write(tmp_path / name, "\n".join(content).encode()) for name, content in lines.items()]
     with open_text(paths, None, tmp_path) as listing:
-        assert listing.fields == ("tokens",)
+        assert listing.format.fields == ("tokens",)
         keys = [f"{name}:{number + 1}" for name, content in lines.items() for number in range(len(content))]
         assert list(listing.names()) == keys
         assert texts_of(listing, np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
