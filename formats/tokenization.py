@@ -114,32 +114,28 @@ class Tokenizer(ABC):
         ids, lengths = self._tokens(texts)
         if self.bos is None and self.eos is None:
             return ids, lengths
-        at, tokens = self._insertions(lengths)
-        return np.insert(ids, at, tokens), self._longer(lengths)
+        at, tokens, more = self._insertions(lengths)
+        return np.insert(ids, at, tokens), lengths + more
 
     def encode_with_offsets(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """As :meth:`encode`, with the first character and the end of each token in its text."""
         ids, lengths, starts, ends = self._tokens_with_offsets(texts, special)
-        if not special or (self.bos is None and self.eos is None):
+        if not special:
             return ids, lengths, starts, ends
-        at, tokens = self._insertions(lengths)
-        inserted = np.insert(ids, at, tokens), np.insert(starts, at, 0), np.insert(ends, at, 0)
-        return inserted[0], self._longer(lengths), inserted[1], inserted[2]
+        at, tokens, more = self._insertions(lengths)
+        return np.insert(ids, at, tokens), lengths + more, np.insert(starts, at, 0), np.insert(ends, at, 0)
 
-    def _longer(self, lengths: Lengths) -> Lengths:
-        more = (self.bos is not None) + (self.eos is not None)
-        return lengths + np.where(lengths > 0, more, 0)
-
-    def _insertions(self, lengths: Lengths) -> tuple[Any, Any]:
-        """The indices before which tokens are inserted, ascending, and these tokens."""
+    def _insertions(self, lengths: Lengths) -> tuple[Any, Any, Any]:
+        """The indices before which tokens are inserted, ascending; the tokens; how many each text gets."""
+        filled = lengths > 0
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        begins, ends = bounds[:-1][lengths > 0], bounds[1:][lengths > 0]
         # The end of a text and the beginning of the next one have one index: the end comes first.
-        added = [(at, token) for at, token in ((ends, self.eos), (begins, self.bos)) if token is not None]
-        indices = np.concatenate([at for at, _ in added])
-        tokens = np.concatenate([np.full(len(at), token, np.int32) for at, token in added])
+        places = ((bounds[1:][filled], self.eos), (bounds[:-1][filled], self.bos))
+        added = [(at, np.full(len(at), token, np.int32)) for at, token in places if token is not None]
+        indices = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in added)])
+        tokens = np.concatenate([np.zeros(0, np.int32), *(of_place for _, of_place in added)])
         order = np.argsort(indices, kind="stable")
-        return indices[order], tokens[order]
+        return indices[order], tokens[order], np.where(filled, len(added), 0)
 
     def add_ends(self, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> None:
         """Put the tokenizer's own first and last token around each text."""

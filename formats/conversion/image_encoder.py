@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import DecodeError
 
 from ..codecs.codec import SIGNATURE_BYTES, is_image_start
-from ..dataset.annotations import MASK_COLUMNS, Annotations, from_columns
+from ..dataset.annotations import MASK_COLUMNS, from_columns
 from ..dataset.columns import ListColumn, origin_columns
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.listing import ListedBlocks, Listing, Skip
@@ -43,16 +43,6 @@ _CHUNK_SAMPLES = 32
 _CHUNK_SAMPLES_REENCODED = 8
 
 
-class _Source(NamedTuple):
-    """An image of the source: its row of the listing, file, size in bytes, labels and objects."""
-
-    row: int
-    key: str
-    size: int
-    labels: tuple[int, ...] | None
-    objects: Annotations | None
-
-
 @dataclass(frozen=True)
 class ImageEncoder(ImageColumns):
     """Encodes the images of a listing, see :class:`stoker.formats.conversion.plan.Encoder`."""
@@ -74,30 +64,30 @@ class ImageEncoder(ImageColumns):
         return _CHUNK_SAMPLES if self.options.keeps_bytes else _CHUNK_SAMPLES_REENCODED
 
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
-        return map(self._outcome, self._sources(rows))
+        listing = self.listing
+        labels = repeat(None, len(rows)) if listing.labels is None else listing.labels.take(rows).to_pylist()
+        keys, objects = listing.keys.take(rows).to_pylist(), self._objects(rows)
+        for row, key, label, of_image in zip(rows.tolist(), keys, labels, objects, strict=True):
+            of_sample = (label,) if isinstance(label, int) else label and tuple(label)
+            yield self._outcome(row, ImageSample(key, of_sample, of_image))
 
-    def _outcome(self, source: _Source) -> EncodedRecord | Skip:
+    def _outcome(self, row: int, sample: ImageSample) -> EncodedRecord | Skip:
         try:
-            return self._record(source)
+            image = encode_image(self._read(row, sample.key), self.options)
+            self._check_size(row, image)
+            return encode_record(sample._replace(mask=self._read_mask(row)), image, self._rules)
         except SkippedError as skip:
-            return Skip(source.key, *skip.args)
+            return Skip(sample.key, *skip.args)
 
-    def _record(self, source: _Source) -> EncodedRecord:
-        image = encode_image(self._read(source), self.options)
-        self._check_size(source.row, image)
-        sample = ImageSample(source.key, source.labels, source.objects, self._read_mask(source.row))
-        return encode_record(sample, image, self._rules)
-
-    def _read(self, source: _Source) -> bytes:
-        listing, ranges = self.listing, self.listing.ranges
+    def _read(self, row: int, key: str) -> bytes:
+        listing, ranges, size = self.listing, self.listing.ranges, int(self.listing.sizes[row])
         if listing.blocks is not None:
-            return self._read_block(source.row, listing.blocks)
+            return self._read_block(row, listing.blocks)
         if ranges is None:
-            root, follow_links = str(listing.root), listing.follow_links
-            return read_source_file(root, source.key, source.size, follow_links=follow_links)
-        file, offset = int(ranges.file[source.row]), int(ranges.offset[source.row])
-        pieces = 1 if ranges.pieces is None else int(ranges.pieces[source.row])
-        return read_byte_range(ranges.files[file], ranges.file_sizes[file], offset, source.size, pieces)
+            return read_source_file(str(listing.root), key, size, follow_links=listing.follow_links)
+        file, offset = int(ranges.file[row]), int(ranges.offset[row])
+        pieces = 1 if ranges.pieces is None else int(ranges.pieces[row])
+        return read_byte_range(ranges.files[file], ranges.file_sizes[file], offset, size, pieces)
 
     def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
         assert self.images is not None, "given for every listing with blocks"
@@ -150,7 +140,7 @@ class ImageEncoder(ImageColumns):
         """Labels, the user's columns, origins, bands, objects and masks."""
         listing = self.listing
         columns = {name: array.take(rows) for name, array in listing.labelled_columns.items()}
-        if self._rules.keeps_origins:
+        if self._rules.keeps_origins:  # in front of the other columns
             columns = {**origin_columns([record.origin for record in details]), **columns}
         if self.options.restarts:
             columns |= band_columns([record.bands for record in details])
@@ -169,21 +159,6 @@ class ImageEncoder(ImageColumns):
             key=skip.key,
             hint="Repair or remove the file, or convert without strict to skip it.",
         )
-
-    def _sources(self, rows: npt.NDArray[np.int64]) -> Iterator[_Source]:
-        listing = self.listing
-        labels = repeat(None, len(rows)) if listing.labels is None else listing.labels.take(rows).to_pylist()
-        for row, key, size, label, objects in zip(
-            rows.tolist(),
-            listing.keys.take(rows).to_pylist(),
-            listing.sizes[rows].tolist(),
-            labels,
-            self._objects(rows),
-            strict=True,
-        ):
-            yield _Source(
-                row, key, size, (label,) if isinstance(label, int) else label and tuple(label), objects
-            )
 
     def _objects(self, rows: npt.NDArray[np.int64]) -> list[Any]:
         """The objects of each row of the listing; None for each where the source has no objects."""

@@ -212,7 +212,7 @@ def _of_hugging_face(
 
 
 Samples = list[dict[str, Any] | None]
-Start = Callable[[list[Any], int], Callable[[], Samples]]
+Start = Callable[[list[Any], int], Callable[[], Samples | StokerError]]
 
 _CHUNK = 8  # inputs in one task
 _AHEAD = 2  # tasks for each worker
@@ -220,19 +220,24 @@ _AHEAD = 2  # tasks for each worker
 
 def made_samples(
     make: Callable[[Any], Any], inputs: Iterator[Any], items: Items, engine: str, workers: int
-) -> Iterator[dict[str, Any] | None]:
+) -> Generator[dict[str, Any] | None]:
     """Yield the sample of each input; None for one that ``make`` leaves out."""
-    run = partial(_make_chunk, make, items)
-    with _processes(run, workers) if engine == "local" else _tasks(run, workers) as start:
-        window: deque[Callable[[], Samples]] = deque()
+    with _workers(partial(_make_chunk, make, items), engine, workers) as start:
+        window: deque[Callable[[], Samples | StokerError]] = deque()
         done = 0
         while chunk := list(islice(inputs, _CHUNK)):
             window.append(start(chunk, done))
             done += len(chunk)
             if len(window) > _AHEAD * workers:
-                yield from window.popleft()()
+                yield from _checked(window.popleft()())
         while window:
-            yield from window.popleft()()
+            yield from _checked(window.popleft()())
+
+
+def _checked(result: Samples | StokerError) -> Samples:
+    if isinstance(result, StokerError):
+        raise result
+    return result
 
 
 def _make_chunk(
@@ -264,44 +269,31 @@ def _make_sample(make: Callable[[Any], Any], items: Items, value: Any, number: i
     return sample
 
 
-def _checked(result: Samples | StokerError) -> Samples:
-    if isinstance(result, StokerError):
-        raise result
-    return result
-
-
 @contextmanager
-def _processes(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
-    with worker_processes(
-        run, workers, work="makes samples", sent="make, or an input,", fewer="num_threads=1"
-    ) as submit:
-
-        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
-            future = submit(inputs, first)
-            return lambda: _checked(future.result())
-
-        yield start
-
-
-@contextmanager
-def _tasks(run: Callable[..., Samples | StokerError], workers: int) -> Generator[Start]:
-    with ray_cluster(workers) as ray:
+def _workers(run: Callable[..., Samples | StokerError], engine: str, number: int) -> Generator[Start]:
+    """Yield a function that starts a call of ``run`` on a worker, and returns how to wait for its result."""
+    if engine == "local":
+        texts = {"work": "makes samples", "sent": "make, or an input,", "fewer": "num_threads=1"}
+        with worker_processes(run, number, **texts) as submit:
+            yield lambda inputs, first: submit(inputs, first).result
+        return
+    with ray_cluster(number) as ray:
         shared = ray.put(run)
         task = ray.remote(num_cpus=1)(_run_shared)
         running: set[Any] = set()
 
-        def start(inputs: list[Any], first: int) -> Callable[[], Samples]:
+        def start(inputs: list[Any], first: int) -> Callable[[], Samples | StokerError]:
             reference = task.remote(shared, inputs, first)
             running.add(reference)
             return partial(collect, reference)
 
-        def collect(reference: Any) -> Samples:
+        def collect(reference: Any) -> Samples | StokerError:
             try:
-                result = ray.get(reference)
+                result: Samples | StokerError = ray.get(reference)
             except ray.exceptions.RayError as error:
                 raise EngineError(f"Ray could not make samples: {error}") from error
             running.discard(reference)
-            return _checked(result)
+            return result
 
         try:
             yield start
@@ -331,8 +323,19 @@ def convert_items(
             hint="Give make=function, which is called with each item on the cluster.",
         )
     items = find_items(dataset, arguments.source_options.fields)
-    order = _order(items, arguments.seed)
-    samples = _samples(items, make, engine, check_threads(arguments.num_threads), order)
+    order = None
+    if arguments.seed is not None:
+        if items.number is None or not items.by_index:
+            raise ConfigError(
+                "a seed shuffles items by their indices, and this dataset has none",
+                hint="Shuffle it before, or leave seed out: ImageLoader shuffles in any case.",
+            )
+        order = shuffled(np.arange(items.number), arguments.seed)
+    inputs = items.each(order)
+    workers = check_threads(arguments.num_threads)
+    samples: Generator[dict[str, Any] | None] = (items.sample(item) for item in inputs)
+    if make is not None:
+        samples = made_samples(make, inputs, items, engine, workers)
     names = ("container", "resize", "encoding", "quality", "shard_size", "strict", "overwrite", "num_threads")
     with closing(samples):
         first = list(islice(samples, 1))  # processes start before the threads of a writer do
@@ -350,38 +353,15 @@ def convert_items(
 
 
 def _check_no_file_options(arguments: ConvertArguments) -> None:
-    given = given_options(arguments) | given_options(arguments.source_options)
-    given |= given_options(arguments.selection) | given_options(arguments.storage)
-    of_files = [item.name for item, _ in declarations(SourceOptions)] + [
-        item.name for item, _ in declarations(Selection)
-    ]
+    groups = (arguments, arguments.source_options, arguments.selection, arguments.storage)
+    given = {name for group in groups for name in given_options(group)}
+    of_files = [item.name for table in (SourceOptions, Selection) for item, _ in declarations(table)]
     for name in ("val", "test", "shards", *of_files):
         if name in given and name not in ("make", "fields", "ignore_index"):
             raise ConfigError(
                 f"{name} is for sources of files, and the source is a dataset in Python",
                 hint="Leave it out; Dataset.split divides a dataset that is written.",
             )
-
-
-def _order(items: Items, seed: int | None) -> Any:
-    if seed is None:
-        return None
-    if items.number is None or not items.by_index:
-        raise ConfigError(
-            "a seed shuffles items by their indices, and this dataset has none",
-            hint="Shuffle it before, or leave seed out: ImageLoader shuffles in any case.",
-        )
-    return shuffled(np.arange(items.number), seed)
-
-
-def _samples(
-    items: Items, make: Callable[[Any], Any] | None, engine: str, workers: int, order: Any
-) -> Generator[dict[str, Any] | None]:
-    inputs = items.each(order)
-    if make is not None:
-        yield from made_samples(make, inputs, items, engine, workers)
-    else:
-        yield from map(items.sample, inputs)
 
 
 def _write(
