@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from operator import index
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
@@ -19,15 +18,13 @@ from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
 from .execution.passes import (
-    BatchProducer,
     EpochIterator,
     FirstSteps,
     Prefetcher,
     Progress,
     following_producers,
-    single_step,
 )
-from .execution.pipeline import ColumnSpec, FinishedBatch, Pipeline
+from .execution.pipeline import ColumnSpec, Pipeline, Producer
 from .execution.ranks import Process, check_ranks
 from .execution.state import EpochParts, State
 from .execution.stats import Stats, StatsTotals
@@ -90,7 +87,7 @@ class Loader:
         self._parts = EpochParts()
         self._pass: weakref.ref[EpochIterator] | None = None
         self._progress: Progress | None = None
-        self._ahead: Prefetcher[FinishedBatch] | None = None  # makes the pass of self.position
+        self._ahead: Prefetcher | None = None  # makes the pass of self.position
         self._worker: WorkerThread | None = None  # one at a time: two would mix their batches
         self._workers: Workers | None = None
         self._closed = self._warned_of_empty_batch = False
@@ -182,12 +179,12 @@ class Loader:
         """This rank's steps of an epoch from a checkpoint's ``position`` on."""
         return self.pipeline.steps(epoch, position, self._parts.of(epoch))
 
-    def producer(self, steps: Any, epoch: int) -> BatchProducer[FinishedBatch]:
+    def producer(self, steps: Any, epoch: int) -> Producer:
         """The producer that a pass runs."""
         producer = self.pipeline.producer(steps, epoch)
         return self._workers.shared(producer, steps, epoch) if self._workers else producer
 
-    def _make_batches(self, steps: Any, epoch: int) -> Prefetcher[FinishedBatch]:
+    def _make_batches(self, steps: Any, epoch: int) -> Prefetcher:
         """Start a thread that makes the batches of these steps and of the following epochs."""
         self._end_worker()
         producers = following_producers(self.producer(steps, epoch), weakref.ref(self), epoch)
@@ -239,8 +236,16 @@ class Loader:
         """
         check_owner(self._owner)
         self._check_open()
-        steps = single_step(self.steps, self.process, epoch, step, rank)
-        return self.first_batch(steps, index(epoch))
+        epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
+        whole = self.steps(epoch, 0)
+        if step >= len(whole):
+            raise ConfigError(f"epoch {epoch} has no step {step}: its steps are 0 to {len(whole) - 1}")
+        steps = self.steps(epoch, whole.consumed(step))
+        if rank is not None:
+            if whole_number("rank", rank, 0) >= self.process.world_size:
+                raise ConfigError(f"there is no rank {rank}: the loader has {self.process.world_size} ranks")
+            steps = replace(steps, rank=rank)
+        return self.first_batch(steps, epoch)
 
     def first_batch(self, steps: Any, epoch: int) -> Any:
         """The batch of the first of some steps, beside a running pass."""
@@ -368,16 +373,16 @@ class Loader:
         exclusions = self._exclusions or Exclusions()
         self.pipeline.fitting.check_rest(exclusions.after((), positions).positions)
         running = self._pass() if self._pass else None
-        with running.exchanged() if running else nullcontext() as exchange, self._lock.get():
+        with running.paused() if running else nullcontext(), self._lock.get():
             self._forget_ahead()
             self._end_worker()
             first, epoch, position = self._first_batch(from_step)
             point = self.pipeline.point(epoch, position, self._parts.of(epoch))
             self._exclude(exclusions.after(point, positions))
-            if exchange and running and running.runs and self._progress:
+            if running and running.runs and self._progress:
                 done = self._progress
                 rest = self.steps(done.epoch, done.steps.consumed(done.received))
-                exchange(self._make_batches(rest, done.epoch))
+                running.exchange(self._make_batches(rest, done.epoch))
         return first
 
     def _exclude(self, exclusions: Exclusions | None) -> None:
@@ -568,7 +573,7 @@ class Loader:
             self._worker.end()
             self._worker = None
 
-    def _keep(self, batches: Prefetcher[FinishedBatch], complete: Progress) -> None:
+    def _keep(self, batches: Prefetcher, complete: Progress) -> None:
         """Keep the prefetcher of a complete pass if it makes the next pass already."""
         with self._lock.get():
             follows = self.position == State(complete.epoch + 1, 0, self.pipeline.identity)

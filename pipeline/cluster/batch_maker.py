@@ -34,11 +34,6 @@ class MadeBatches(NamedTuple):
     error: Exception | None  # The error of the next batch
 
     @property
-    def samples(self) -> int:
-        """Number of samples."""
-        return sum(batch.samples for batch in self.batches)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return sum(batch.nbytes for batch in self.batches)
@@ -60,17 +55,17 @@ class StartedBatches:
 
     def collect(self) -> MadeBatches:
         """Wait for all batches, also for those after an error, so that the engine is empty."""
-        outcomes = [self._collected() for _ in range(self._count)]
-        errors = (i for i, outcome in enumerate(outcomes) if isinstance(outcome, Exception))
-        good = next(errors, len(outcomes))
-        return MadeBatches(outcomes[:good], outcomes[good] if good < len(outcomes) else self._error)
-
-    def _collected(self) -> Any:
-        """The oldest batch, or its error."""
-        try:
-            return self._producer.collect()
-        except Exception as error:  # the batches after it must leave the engine, too
-            return error
+        batches: list[Any] = []
+        first: Exception | None = None
+        for _ in range(self._count):
+            try:
+                made = self._producer.collect()
+            except Exception as error:  # noqa: PERF203 - the batches after it must leave the engine, too
+                first = first or error
+            else:
+                if not first:
+                    batches.append(made)
+        return MadeBatches(batches, first or self._error)
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,8 @@ class BatchMaker:
             started, number = self._start(wanted)
         except StokerError as error:
             return error
-        with self._engine(lambda: number == self._collected and not self._waiting_to_start()):
+        # Calls that are about to start batches come first, because they keep the engine busy.
+        with self._engine(lambda: number == self._collected and not self._starting):
             self._collected += 1
             batches = started.collect()
         if batches.error and not isinstance(batches.error, StokerError):
@@ -169,10 +165,6 @@ class BatchMaker:
             with self._changed:
                 self._starting -= 1
                 self._changed.notify_all()
-
-    def _waiting_to_start(self) -> bool:
-        """Whether a call is about to start batches, which come first because they keep the engine busy."""
-        return self._starting > 0
 
     @contextmanager
     def _engine(self, ready: Callable[[], bool]) -> Iterator[None]:

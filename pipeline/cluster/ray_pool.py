@@ -1,31 +1,36 @@
 """The workers of one loader on a Ray cluster: their machines, requests and answers.
 
-Only the :class:`.dispatcher.Dispatcher` calls it. :meth:`RayPool.listed` and :meth:`RayPool.answers` wait for
-Ray and change nothing, so that the dispatcher's lock is free meanwhile; it holds the lock for all others.
+Only :class:`.workers.Workers` calls it. :meth:`RayPool.listed` and :meth:`RayPool.answers` wait for Ray and
+change nothing, so that the caller's lock is free meanwhile; it holds the lock for all others.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.errors import ConfigError, StokerError, optional_import
 from stoker.log import EventLog
 
+from ..execution.ranks import Process
 from ..execution.state import differences
-from .batch_maker import BatchMaker, LoaderIdentity
+from .batch_maker import BatchMaker, LoaderArguments, LoaderIdentity, WantedBatches
+from .ray_workers import RayWorkers
 
+_LOG = EventLog("workers")
+_RESTARTS = 3  # of a worker on one machine
+PER_WORKER = 3  # requests to one worker: two in its engine, the others on their way
 # Seconds for which Ray looks for a cluster that is lost, before it ends the process: 28 hours in place of a
-# minute. Ray reads them at its import.
-_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}
+# minute. Ray reads the variable at its import.
+_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s", "100000"
 
 
 def connected(address: str) -> Any:
     """Return Ray, with the connection that it has, or a new one that stays until the process ends."""
-    for name, value in _PATIENCE.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault(*_PATIENCE)
     with optional_import("workers=RayWorkers(...) needs Ray", "ray"):
         import ray
     if not ray.is_initialized():
@@ -37,18 +42,6 @@ def connected(address: str) -> Any:
                 hint="Start one with ray start --head, or name the address of one.",
             ) from error
     return ray
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..execution.ranks import Process
-    from .batch_maker import LoaderArguments, WantedBatches
-    from .ray_workers import RayWorkers
-
-_LOG = EventLog("workers")
-_RESTARTS = 3  # of a worker on one machine
-PER_WORKER = 3  # requests to one worker: two in its engine, the others on their way
 
 
 class Answer(NamedTuple):
@@ -191,6 +184,7 @@ class RayPool:
         """Use a worker whose copy equals the loader; refuse the machine of any other."""
         if reasons := list(self._reasons(answer)):
             self._refuse(worker, "; ".join(reasons))
+            self.forget(worker.node)
         else:
             worker.starting = None
 
@@ -208,7 +202,6 @@ class RayPool:
 
     def _refuse(self, worker: RayWorker, reason: str) -> None:
         self.refused[worker.name] = reason
-        self.forget(worker.node)
         _LOG.warning(f"refused {worker.name}", f"the worker on {worker.name} makes no batches: {reason}")
 
     def died(self, worker: RayWorker, error: Exception | None) -> list[int]:
@@ -217,11 +210,7 @@ class RayPool:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
         reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
         if worker.restarts == _RESTARTS:
-            self.refused[worker.name] = f"its worker died {_RESTARTS + 1} times, last of: {reason}"
-            _LOG.warning(
-                f"refused {worker.name}",
-                f"the worker on {worker.name} makes no batches: {self.refused[worker.name]}",
-            )
+            self._refuse(worker, f"its worker died {_RESTARTS + 1} times, last of: {reason}")
             return lost
         _LOG.warning(
             f"died {worker.name}", f"the worker on {worker.name} died, its batches are made again: {reason}"

@@ -12,19 +12,17 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from stoker.arguments import whole_number
-from stoker.errors import ConfigError, LoaderClosedError
+from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 from stoker.processes import OwnerProcess
 
-from .pipeline import FinishedBatch, Steps
-from .ranks import Process
+from ..order.schedule import Schedule
+from .pipeline import FinishedBatch, Producer
 from .state import State
 from .stats import StatsTotals, profiler_range, show_native_ranges
 from .threads import WorkerThread, check_owner, move_next
@@ -39,22 +37,6 @@ _SOON = 1e-3
 
 _PATIENCE = 5.0  # seconds that dropping a prefetcher waits for its thread
 
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
-
-
-class BatchProducer(Protocol[T_co]):
-    """The batches of one pass, made by the prefetcher's thread."""
-
-    max_in_flight: int
-    """Most starts whose batches are not finished, so that the engine stays busy."""
-
-    def start(self) -> int:
-        """Start the next batch, or some small ones together, and return their number; 0 at the end."""
-
-    def finish(self) -> T_co:
-        """Wait for the oldest batch that was started and return it."""
-
 
 class _EndOfPass:
     """Follows the last batch of a producer."""
@@ -67,33 +49,31 @@ class _Stopped:
         self.error = error
 
 
-_Started: TypeAlias = "tuple[BatchProducer[T], int] | _EndOfPass | _Stopped"
+_Item: TypeAlias = FinishedBatch | _EndOfPass | _Stopped
+_Started: TypeAlias = tuple[Producer, int] | _EndOfPass | _Stopped
 
 
-class _Channel(Generic[T]):
+class _Channel:
     """The state that thread and consumer share; the thread has no reference to the prefetcher itself."""
 
     def __init__(self, depth: int) -> None:
-        self.ready: SimpleQueue[Sequence[T | _EndOfPass | _Stopped]] = SimpleQueue()
+        self.ready: SimpleQueue[Sequence[_Item]] = SimpleQueue()
         self.handed_over = 0
         self.free_slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self.free_slots.put(None)
-        self._is_stopped = False
+        self.is_stopped = False
 
-    def hand_over(self, *items: T | _EndOfPass | _Stopped) -> None:
+    def hand_over(self, *items: _Item) -> None:
         self.handed_over += len(items)
         self.ready.put(items)
 
     def stop(self) -> None:
-        self._is_stopped = True
+        self.is_stopped = True
         self.free_slots.put(None)  # the thread may wait for one
 
-    def is_stopped(self) -> bool:
-        return self._is_stopped
 
-
-class Prefetcher(Generic[T]):
+class Prefetcher:
     """An iterator over the batches of producers, which a thread makes ``depth`` batches ahead.
 
     The iterator ends where a producer ends, and then continues with the next producer, whose first batches
@@ -101,13 +81,13 @@ class Prefetcher(Generic[T]):
     the batch that it is making.
     """
 
-    def __init__(self, producers: Iterable[BatchProducer[T]], depth: int, totals: StatsTotals) -> None:
-        self._channel: _Channel[T] = _Channel(depth)
+    def __init__(self, producers: Iterable[Producer], depth: int, totals: StatsTotals) -> None:
+        self._channel = _Channel(depth)
         self._totals = totals
         self._owner = OwnerProcess()
-        self._closed = False
+        self.closed = False  # by :meth:`close`, or because an error has stopped it
         self.handed_out = 0
-        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # the rest of the items handed over together
+        self._taken: deque[_Item] = deque()  # the rest of the items handed over together
         channel = self._channel
         show_native_ranges()
         self.worker = WorkerThread(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
@@ -115,24 +95,19 @@ class Prefetcher(Generic[T]):
         self._finalizer = weakref.finalize(self, self.worker.end, _PATIENCE)
 
     @property
-    def closed(self) -> bool:
-        """Whether the prefetcher was closed, or an error has stopped it."""
-        return self._closed
-
-    @property
     def ready(self) -> int:
         """Batches and ends of passes that lie ready."""
         return self._channel.handed_over - self.handed_out
 
-    def __iter__(self) -> Prefetcher[T]:
+    def __iter__(self) -> Prefetcher:
         return self
 
     def check_process(self) -> None:
         """Raise LoaderClosedError in a forked child, which has no copy of the thread."""
         check_owner(self._owner)
 
-    def __next__(self) -> T:
-        if self._closed:
+    def __next__(self) -> FinishedBatch:
+        if self.closed:
             raise StopIteration
         self.check_process()
         if not self._taken:
@@ -160,13 +135,13 @@ class Prefetcher(Generic[T]):
 
     def close(self) -> None:
         """Stop the thread and drop its batches. A second call completes an interrupted one."""
-        self._closed = True
+        self.closed = True
         self.worker.end()
         self._finalizer.detach()
 
 
-def _run(producers: Iterator[BatchProducer[T]], channel: _Channel[T], totals: StatsTotals) -> None:
-    in_flight: deque[_Started[T]] = deque()
+def _run(producers: Iterator[Producer], channel: _Channel, totals: StatsTotals) -> None:
+    in_flight: deque[_Started] = deque()
     ending = _Stopped()
     try:
         _produce(_started(producers), in_flight, channel, totals)
@@ -178,12 +153,12 @@ def _run(producers: Iterator[BatchProducer[T]], channel: _Channel[T], totals: St
 
 
 def _produce(
-    started: Iterator[_Started[T]], in_flight: deque[_Started[T]], channel: _Channel[T], totals: StatsTotals
+    started: Iterator[_Started], in_flight: deque[_Started], channel: _Channel, totals: StatsTotals
 ) -> None:
     more, starts, limit, latest = True, 0, 1, 0.0
-    while (more or in_flight) and not channel.is_stopped():
+    while (more or in_flight) and not channel.is_stopped:
         if more and starts < limit and _take_slot(channel, totals, wait=not in_flight):
-            if channel.is_stopped():
+            if channel.is_stopped:
                 return
             newest = next(started)
             in_flight.append(newest)
@@ -203,9 +178,9 @@ def _produce(
                     sleep(_YIELD)
 
 
-def _finish(producer: BatchProducer[T], count: int, channel: _Channel[T]) -> None:
+def _finish(producer: Producer, count: int, channel: _Channel) -> None:
     """Finish the batches of a start, and hand them over together; those before an error are good."""
-    finished: list[T] = []
+    finished: list[FinishedBatch] = []
     try:
         finished.extend(producer.finish() for _ in range(count))
     finally:
@@ -214,7 +189,7 @@ def _finish(producer: BatchProducer[T], count: int, channel: _Channel[T]) -> Non
         del finished  # an error's traceback refers to this frame
 
 
-def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[_Started[T]]:
+def _started(producers: Iterator[Producer]) -> Iterator[_Started]:
     """Start batches whenever asked, and yield their producer and how many it started; an error comes last."""
     try:
         for producer in producers:
@@ -228,7 +203,7 @@ def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[_Started[T]]:
     yield _Stopped()
 
 
-def _take_slot(channel: _Channel[T], totals: StatsTotals, *, wait: bool) -> bool:
+def _take_slot(channel: _Channel, totals: StatsTotals, *, wait: bool) -> bool:
     with totals.worker.stage("idle"):
         try:
             channel.free_slots.get(block=wait)
@@ -237,7 +212,7 @@ def _take_slot(channel: _Channel[T], totals: StatsTotals, *, wait: bool) -> bool
     return True
 
 
-def _drain(in_flight: Iterable[_Started[Any]]) -> None:
+def _drain(in_flight: Iterable[_Started]) -> None:
     """Leave the engine empty for the next pass."""
     for item in in_flight:
         if not isinstance(item, (_EndOfPass, _Stopped)):
@@ -258,7 +233,7 @@ class Progress:
     """
 
     epoch: int
-    steps: Steps
+    steps: Schedule
     received: int = 0
     failed: bool = False
 
@@ -274,8 +249,8 @@ class EpochIterator:
 
     def __init__(
         self,
-        keep: Callable[[Prefetcher[FinishedBatch], Progress], None],
-        batches: Prefetcher[FinishedBatch],
+        keep: Callable[[Prefetcher, Progress], None],
+        batches: Prefetcher,
         progress: Progress,
         totals: StatsTotals,
     ) -> None:
@@ -342,16 +317,12 @@ class EpochIterator:
                 "A loader runs one pass at a time; make a second loader to run two.",
             )
 
-    @contextmanager
-    def exchanged(self) -> Iterator[Callable[[Prefetcher[FinishedBatch]], None]]:
-        """Yield a function that takes other batches for the rest of the pass; threads receive none meanwhile.
+    def paused(self) -> threading.Lock:
+        """A context in which no thread receives a batch."""
+        return self._lock
 
-        A pass that has ended takes none.
-        """
-        with self._lock:
-            yield self._exchange
-
-    def _exchange(self, batches: Prefetcher[FinishedBatch]) -> None:
+    def exchange(self, batches: Prefetcher) -> None:
+        """Take other batches for the rest of the pass; only while it is paused."""
         self._batches = batches
         self._first = batches.handed_out - self._progress.received
 
@@ -384,16 +355,8 @@ def _report_bad_samples(finished: FinishedBatch, *, is_first: bool) -> None:
     )
 
 
-class Epochs(Protocol):
-    """The epochs of a loader."""
-
-    def steps(self, epoch: int, position: int) -> Any: ...
-
-    def producer(self, steps: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
-
-
 class FirstSteps:
-    """The first ``count`` of some :class:`.pipeline.Steps`, so that nothing is read behind them."""
+    """The first ``count`` of some steps, so that nothing is read behind them."""
 
     def __init__(self, steps: Any, count: int) -> None:
         self._steps = steps
@@ -406,9 +369,7 @@ class FirstSteps:
         return getattr(self._steps, name)
 
 
-def following_producers(
-    first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
-) -> Iterator[BatchProducer[FinishedBatch]]:
+def following_producers(first: Producer, reference: weakref.ref[Any], epoch: int) -> Iterator[Producer]:
     """Yield ``first``, the producer of ``epoch``, and later producers until the loader is dropped."""
     producer = first
     del first  # the plan of its epoch would stay with it
@@ -418,20 +379,3 @@ def following_producers(
         producer = loader.producer(loader.steps(epoch, 0), epoch)
         del loader
         yield producer
-
-
-def single_step(
-    schedule: Callable[[int, int], Any], ranks: Process, epoch: int, step: int, rank: int | None
-) -> Any:
-    """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`."""
-    # ``schedule`` returns the :class:`.pipeline.Steps` of an epoch from a checkpoint's position on.
-    epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
-    whole = schedule(epoch, 0)
-    if step >= len(whole):
-        raise ConfigError(f"epoch {epoch} has no step {step}: its steps are 0 to {len(whole) - 1}")
-    steps = schedule(epoch, whole.consumed(step))
-    if rank is None:
-        return steps
-    if whole_number("rank", rank, 0) >= ranks.world_size:
-        raise ConfigError(f"there is no rank {rank}: the loader has {ranks.world_size} ranks")
-    return replace(steps, rank=rank)

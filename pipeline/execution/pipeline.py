@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy.typing as npt
 
@@ -16,6 +16,7 @@ from stoker.errors import ConfigError
 
 from ..order.orders import Order
 from ..order.sampling import SampleSource
+from ..order.schedule import Schedule
 from .state import EpochParts, OldRanks
 from .stats import Counters, StatsTotals
 
@@ -66,22 +67,6 @@ def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
 
 def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     return batch_type(columns)(*values)
-
-
-class Steps(Protocol):
-    """The steps of an epoch, or of the rest of one, on one rank.
-
-    The ``position`` of a checkpoint counts draws (``OrderedSteps``) or steps of a plan (``PlannedSteps``).
-    """
-
-    def __len__(self) -> int: ...
-
-    def consumed(self, steps: int) -> int:
-        """The checkpoint's ``position`` after ``steps`` steps."""
-
-    @property
-    def last_is_empty(self) -> bool:
-        """Whether this rank receives no sample at the last step, and another rank does."""
 
 
 class Started(NamedTuple):
@@ -158,7 +143,7 @@ class Pipeline(ABC):
         """Whether all whole epochs have the same number of batches."""
 
     @abstractmethod
-    def steps(self, epoch: int, position: int, parts: EpochParts) -> Steps:
+    def steps(self, epoch: int, position: int, parts: EpochParts) -> Schedule:
         """This rank's steps of an epoch from a checkpoint's ``position`` on."""
 
     @abstractmethod

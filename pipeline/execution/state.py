@@ -17,7 +17,7 @@ class State:
 
     epoch: int  # The epoch of the next pass
     # Draws (ImageLoader) or steps (TextLoader) of that epoch that all ranks together have received, see
-    # :class:`~stoker.pipeline.execution.passes.Steps`
+    # :class:`~stoker.pipeline.order.schedule.Schedule`
     position: int
     # Everything that determines order and content of batches: dataset, seed, shuffle, transforms and the form
     # of objects. Ranks, batch size, threads and engine are not part of it

@@ -21,7 +21,7 @@ from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..order.exclusions import Fitting
 from ..order.sampling import SampleSource
-from ..order.schedule import LastBatch, SharedEpochs
+from ..order.schedule import EpochCache, LastBatch
 from .batch_transforms import Transforms
 from .planners import ImagePlanner
 
@@ -121,7 +121,7 @@ class PatchPlanner(ImagePlanner):
     batch_size: int  # Packed rows of a batch on one rank
     captions: Captions | None = None  # Captions that are packed beside the images; None for images alone
     draw_seed: int = 0  # Seed of the draw of one of several captions
-    _packings: SharedEpochs[int, PackingPlan] = field(default_factory=SharedEpochs)
+    _packings: EpochCache[int, PackingPlan] = field(default_factory=EpochCache)
 
     @cached_property
     def max_images(self) -> int:

@@ -29,7 +29,7 @@ from ..execution.ranks import Process
 from ..execution.state import History
 from ..options import Padded, Ragged
 from ..order.exclusions import Fitting
-from ..order.schedule import LastBatch, PlannedSteps, SharedEpochs
+from ..order.schedule import EpochCache, LastBatch, PlannedSteps
 from .batch_transforms import Transforms
 
 Int64 = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class ImagePlanner:
     shuffle: bool  # Whether each epoch has other batches in another order
     last_batch: LastBatch  # The loader's argument
     _: KW_ONLY
-    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
+    _plans: EpochCache[tuple[int, int, History], BatchPlan] = field(default_factory=EpochCache)
 
     @property
     def sizes(self) -> tuple[Size, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -15,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import whole_number
-from stoker.errors import ConfigError, CorruptRecordError, SampleError
-from stoker.formats.dataset.annotations import MASK_COLUMNS, Annotations
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError
+from stoker.formats.dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations
 from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, merged_column
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.open import open as open_dataset
+from stoker.formats.token_columns import IDS_COLUMN, trained_column
 
-from .class_merging import MergedClasses, check_mixable, common_info, merge_classes
 from .moving_weights import MovingWeights, scheduled_parts
 from .orders import BlockShuffle, make_order
 from .quotas import MixedOrder, QuotaSchedule, apportion_draws
@@ -31,67 +32,26 @@ from .sampling import batchable_columns
 
 Int64 = npt.NDArray[np.int64]
 
-
-def dataset_parts(which: Int64) -> Iterator[tuple[int, Int64]]:
-    """Yield the number of each dataset in ``which``, and the indices of its samples; at least dataset 0."""
-    for d in np.unique(which).tolist() or [0]:
-        yield d, np.flatnonzero(which == d)
-
-
-def gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Merge the values of each dataset's samples into the order of all samples."""
-    values = np.empty((len(which), *parts[0].shape[1:]), np.result_type(*parts))
-    for (_, indices), part in zip(dataset_parts(which), parts, strict=True):
-        values[indices] = part
-    return values
-
-
-def gathered_bands(
-    which: Int64, parts: Sequence[npt.NDArray[np.uint32] | None]
-) -> npt.NDArray[np.uint32] | None:
-    """Merge tables of different widths, see :attr:`Samples.bands`; None is a table without columns."""
-    widths = [0 if part is None else part.shape[1] for part in parts]
-    if not any(widths):
-        return None
-    values = np.zeros((len(which), max(widths)), np.uint32)
-    for (_, indices), part, width in zip(dataset_parts(which), parts, widths, strict=True):
-        if part is not None:
-            values[indices, :width] = part
-    return values
-
-
-def joined_objects(parts: Sequence[Annotations]) -> Annotations:
-    """Return the objects of several datasets, sorted by ``owner``."""
-    # Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
-    # polygons and another as run lengths; an object has nothing in the other form.
-    values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
-    if all(part.polygons is not None or part.runs is not None for part in parts):
-        nothing: dict[str, Any] = {"polygons": [], "runs": np.zeros(0, np.uint32)}
-        for name, empty in nothing.items():
-            pairs = zip(values[name], parts, strict=True)
-            values[name] = [[empty] * len(part) if value is None else value for value, part in pairs]
-    joined = Annotations(**{name: _concatenated(of_parts) for name, of_parts in values.items()})
-    return joined.take(np.argsort(joined.owner, kind="stable"))
-
-
-def _concatenated(values: Sequence[Any]) -> Any:
-    """Concatenate an attribute of objects; one that only some datasets have is left out."""
-    if any(value is None for value in values):
-        return None
-    if isinstance(values[0], list):
-        return list(chain.from_iterable(values))
-    if isinstance(values[0], Mapping):
-        common = set.intersection(*map(set, values))
-        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
-    return np.concatenate(values)
-
-
-_LABELS = ("label", "object_labels")  # columns whose values are classes
+# The options of a manifest that decide which text a sequence of ids is, by their names in errors.
+_ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "list of fields": lambda options: options.get("fields"),
+    # One tokenizer can have two names, so the digest of its file identifies it.
+    "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
+}
+# The task of the annotations that a field of AnnotationInfo explains.
+_TASKS = {
+    "keypoints": "keypoints",
+    "swap": "keypoints",
+    "skeleton": "keypoints",
+    "ignore": "segmentation",
+    "mask_classes": "segmentation",
+}
+_LABELLED = {"label", "labels", "boxes"}  # tasks with classes
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Several datasets as one :class:`~.sample_source.SampleSource`; made by :func:`stoker.mix`.
+    """Several datasets as one :class:`~.sampling.SampleSource`; made by :func:`stoker.mix`.
 
     Positions, rows and shards are counted through the datasets one after the other. The column ``dataset``
     has the number of a sample's dataset, from 0.
@@ -99,13 +59,15 @@ class Mixture:
     Attributes:
         datasets: The D datasets.
         quotas: (D,) int64, draws of each dataset in an epoch; with ``moving``, in a round of the last part.
-        merged_classes: Their merged classes.
+        classes: Names of the classes, by label.
+        tables: For each dataset (C,) int64, the label of each of its C classes; None if all have these.
         moving: Parts of the training with other weights; None if weights never change.
     """
 
     datasets: tuple[Dataset, ...]
     quotas: Int64
-    merged_classes: MergedClasses
+    classes: tuple[str, ...]
+    tables: tuple[Int64, ...] | None = None
     moving: MovingWeights | None = None
 
     def __len__(self) -> int:
@@ -127,13 +89,9 @@ class Mixture:
     @property
     def manifest(self) -> Manifest:
         """Manifest of the first dataset, which stands for all, with the annotations that all have."""
-        first = self.datasets[0].manifest
-        return replace(first, annotations=common_info(self.datasets))
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, by label."""
-        return self.merged_classes.names
+        first, tasks, plain = self.datasets[0].manifest, self.tasks, AnnotationInfo()
+        lost = {name: getattr(plain, name) for name, task in _TASKS.items() if task not in tasks}
+        return replace(first, annotations=replace(first.annotations, **lost)) if self.datasets[1:] else first
 
     @property
     def num_classes(self) -> int:
@@ -208,35 +166,34 @@ class Mixture:
 
     def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
         """(M,) values of a numeric index column; shards are counted through all datasets."""
-        which, local = self._locate(positions)
+        parts, back = self._parts(positions)
         if name == "dataset":
-            return which
-        parts = [(d, self.datasets[d].values(name, local[indices])) for d, indices in dataset_parts(which)]
-        values = gathered(which, [self._relabelled(d, name, of_part) for d, of_part in parts])
-        return values + self._first_shards[which].astype(values.dtype) if name == "shard" else values
+            return np.concatenate([np.full(len(local), d) for d, _, local in parts])[back]
+        values = [self._relabelled(d, name, self.datasets[d].values(name, local)) for d, _, local in parts]
+        if name == "shard":
+            firsts = self._first_shards
+            values = [one + firsts[d].astype(one.dtype) for (d, _, _), one in zip(parts, values, strict=True)]
+        return np.concatenate(values)[back]
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """M lists of an index column that holds lists of numbers."""
-        which, local = self._locate(positions)
-        parts = list(dataset_parts(which))
-        lists = [self.datasets[d].lists(name, local[indices]) for d, indices in parts]
-        values = [self._relabelled(d, name, part.values) for (d, _), part in zip(parts, lists, strict=True)]
-        joined = ListColumn.of_counts(np.concatenate([part.counts for part in lists]), np.concatenate(values))
-        return joined.take(np.argsort(np.concatenate([indices for _, indices in parts]), kind="stable"))
+        parts, back = self._parts(positions)
+        lists = [self.datasets[d].lists(name, local) for d, _, local in parts]
+        values = [self._relabelled(d, name, one.values) for (d, _, _), one in zip(parts, lists, strict=True)]
+        counts = np.concatenate([one.counts for one in lists])
+        return ListColumn.of_counts(counts, np.concatenate(values)).take(back)
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where M payloads lie; shards and rows are counted through all datasets."""
-        which, local = self._locate(positions)
-        parts = []
-        for d, indices in dataset_parts(which):
-            part = self.datasets[d].samples(local[indices])
-            row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
-            parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
-        columns = [column.name for column in fields(Samples) if column.name != "bands"]
-        return Samples(
-            **{name: gathered(which, [getattr(part, name) for part in parts]) for name in columns},
-            bands=gathered_bands(which, [part.bands for part in parts]),
-        )
+        parts, back = self._parts(positions)
+        found = []
+        for d, _, local in parts:
+            one = self.datasets[d].samples(local)
+            row, shard = one.row + self._first_rows[d], one.shard + self._first_shards[d]
+            found.append(replace(one, row=row, shard=shard.astype(np.int32)))
+        columns = {item.name: [getattr(one, item.name) for one in found] for item in fields(Samples)}
+        columns["bands"] = _widened(columns["bands"], list(map(len, found)))
+        return Samples(**{name: _concatenated(values) for name, values in columns.items()}).take(back)
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
         """M names that the samples have in the data they were converted from."""
@@ -244,30 +201,29 @@ class Mixture:
 
     def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
         """M values of an index column of strings."""
-        which, local = self._locate(positions)
-        pairs = zip(which.tolist(), local.tolist(), strict=True)
-        return [self.datasets[d].strings(name, [position])[0] for d, position in pairs]
+        parts, back = self._parts(positions)
+        values = [text for d, _, local in parts for text in self.datasets[d].strings(name, local)]
+        return [values[i] for i in back.tolist()]
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""
-        which, local = self._locate(positions)
         objects = []
-        for d, indices in dataset_parts(which):
-            part = self.datasets[d].annotations(local[indices], parts)
-            labels = self._relabelled(d, "object_labels", part.labels)
-            objects.append(replace(part, owner=indices[part.owner], labels=labels))
-        return joined_objects(objects)
+        for d, at, local in self._parts(positions)[0]:
+            one = self.datasets[d].annotations(local, parts)
+            labels = self._relabelled(d, "object_labels", one.labels)
+            objects.append(replace(one, owner=at[one.owner], labels=labels))
+        return _joined_objects(objects)
 
     def origins(self, positions: npt.ArrayLike) -> Origins:
         """The way from M stored images back to those of their sources, see :meth:`Dataset.origins`."""
-        which, local = self._locate(positions)
-        parts = [self.datasets[d].origins(local[indices]) for d, indices in dataset_parts(which)]
-        return Origins(*(gathered(which, list(values)) for values in zip(*parts, strict=True)))
+        parts, back = self._parts(positions)
+        origins = [self.datasets[d].origins(local) for d, _, local in parts]
+        return Origins(*(np.concatenate(values)[back] for values in zip(*origins, strict=True)))
 
     def mask(self, position: int) -> bytes:
         """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
-        dataset, local = self._locate_one(position)
-        return dataset.mask(local)
+        ((d, _, local),), _ = self._parts([position])
+        return self.datasets[d].mask(int(local[0]))
 
     def error(
         self,
@@ -277,8 +233,8 @@ class Mixture:
         hint: str | None = None,
     ) -> SampleError:
         """An exception of type ``error_type`` that names the shard, record and key of one sample."""
-        dataset, local = self._locate_one(position)
-        return dataset.error(local, message, error_type, hint)
+        ((d, _, local),), _ = self._parts([position])
+        return self.datasets[d].error(int(local[0]), message, error_type, hint)
 
     def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
         """Return the order of draws; the loader's ``shuffle`` determines the cycles of each dataset."""
@@ -305,23 +261,72 @@ class Mixture:
 
     def _relabelled(self, dataset: int, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values of an index column of a dataset; labels become those of the mixture."""
-        if name not in _LABELS:
+        if self.tables is None or name not in ("label", "object_labels"):
             return values
-        return self.merged_classes.labels(dataset, values, self.datasets[dataset])
+        table = self.tables[dataset]
+        if values.size and not 0 <= values.min() <= values.max() < len(table):
+            raise DatasetError(
+                f"labels go from {values.min()} to {values.max()}, but the dataset has {len(table)} classes",
+                path=self.datasets[dataset].path,
+                hint="Convert or index the dataset again with the names of all its classes.",
+            )
+        labels: Int64 = table[values]
+        return labels
 
-    def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
-        """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
+    def _parts(self, positions: npt.ArrayLike) -> tuple[list[tuple[int, Int64, Int64]], Int64]:
+        """For each dataset its number, the indices of its ``positions``, and these positions in the dataset.
+
+        The second array puts what is found part after part into the order of ``positions``, (M,) int64.
+        """
         numbers = np.asarray(positions, np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise IndexError(
                 f"positions go from 0 to {len(self) - 1}, found {numbers.min()} to {numbers.max()}"
             )
         which = np.searchsorted(self._starts, numbers, side="right") - 1
-        return which, numbers - self._starts[which]
+        parts = []
+        for d in np.unique(which).tolist() or [0]:  # no positions: dataset 0 knows the dtypes
+            at = np.flatnonzero(which == d)
+            parts.append((d, at, numbers[at] - self._starts[d]))
+        return parts, np.argsort(which, kind="stable").argsort()
 
-    def _locate_one(self, position: int) -> tuple[Dataset, int]:
-        which, local = self._locate([position])
-        return self.datasets[int(which[0])], int(local[0])
+
+def _widened(tables: Sequence[npt.NDArray[np.uint32] | None], lengths: Sequence[int]) -> list[Any]:
+    """Tables of one width, see :attr:`Samples.bands`; all are None if none has a column."""
+    width = max(0 if table is None else table.shape[1] for table in tables)
+    if not width:
+        return [None] * len(tables)
+    widened = [np.zeros((length, width), np.uint32) for length in lengths]
+    for wide, table in zip(widened, tables, strict=True):
+        if table is not None:
+            wide[:, : table.shape[1]] = table
+    return widened
+
+
+def _joined_objects(parts: Sequence[Annotations]) -> Annotations:
+    """Return the objects of several datasets, sorted by ``owner``."""
+    # Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
+    # polygons and another as run lengths; an object has nothing in the other form.
+    values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
+    if all(part.polygons is not None or part.runs is not None for part in parts):
+        nothing: dict[str, Any] = {"polygons": [], "runs": np.zeros(0, np.uint32)}
+        for name, empty in nothing.items():
+            pairs = zip(values[name], parts, strict=True)
+            values[name] = [[empty] * len(part) if value is None else value for value, part in pairs]
+    joined = Annotations(**{name: _concatenated(of_parts) for name, of_parts in values.items()})
+    return joined.take(np.argsort(joined.owner, kind="stable"))
+
+
+def _concatenated(values: Sequence[Any]) -> Any:
+    """Concatenate the values of several datasets; None where only some have them."""
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return list(chain.from_iterable(values))
+    if isinstance(values[0], Mapping):
+        common = set.intersection(*map(set, values))
+        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
+    return np.concatenate(values)
 
 
 def mix(
@@ -361,7 +366,7 @@ def mix(
         DatasetError: A path has no dataset that can be read.
     """
     opened = [_open(pair) for pair in datasets_and_weights]
-    check_mixable(opened)
+    _check_mixable(opened)
     weights = [float(weight) for _, weight in datasets_and_weights]
     n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
     if n < 1:
@@ -383,7 +388,7 @@ def mix(
                 path=dataset.path,
                 hint="Leave the dataset out, or give it weight 0.",
             )
-    return Mixture(tuple(opened), quotas, merge_classes(opened), moving)
+    return Mixture(tuple(opened), quotas, *_merge_classes(opened), moving)
 
 
 def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:
@@ -391,3 +396,74 @@ def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:
         raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
     dataset = pair[0]
     return dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+
+
+def _check_mixable(opened: Sequence[Dataset]) -> None:
+    """Check that there are datasets, and that their samples, annotations and token ids have one meaning."""
+    if not opened:
+        raise ConfigError("a mixture needs at least one dataset")
+    first = opened[0].manifest
+    for dataset in opened:
+        manifest = dataset.manifest
+        if manifest.sample_type != first.sample_type:
+            raise ConfigError(
+                f"the datasets of a mixture hold {first.sample_type} and {manifest.sample_type}",
+                path=dataset.path,
+                hint="Mix datasets of images, or datasets of text.",
+            )
+        common, infos = opened[0].tasks & dataset.tasks, (first.annotations, manifest.annotations)
+        names = [name for name, task in _TASKS.items() if task in common]
+        if differing := [name for name in names if getattr(infos[0], name) != getattr(infos[1], name)]:
+            raise ConfigError(
+                f"the annotations of the datasets have different meanings: {' and '.join(differing)} differ",
+                path=dataset.path,
+                hint=f"Convert both in the same way; the first is {opened[0].path}.",
+            )
+        differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
+        has_ids = manifest.sample_type == "text"
+        has_ids |= IDS_COLUMN in manifest.columns and IDS_COLUMN in first.columns
+        if has_ids and differing:
+            raise ConfigError(
+                f"the datasets of a mixture differ in {' and '.join(differing)}, so a token id would have "
+                "two meanings",
+                path=dataset.path,
+                hint="Convert both with the same fields and the same tokenizer, which each dataset has as "
+                "tokenizer.json.",
+            )
+        if _states_trained_tokens(manifest) != _states_trained_tokens(first):
+            raise ConfigError(
+                "one dataset of the mixture states which tokens a model is trained on, and another does not",
+                path=dataset.path,
+                hint="Convert both with train_on, or both without it.",
+            )
+
+
+def _states_trained_tokens(manifest: Manifest) -> bool:
+    """Whether the index says which tokens of a text a model is trained on."""
+    fields_of_text = str(manifest.options.get("fields", "")).split(",")
+    return any(trained_column(field) in manifest.columns for field in fields_of_text)
+
+
+def _merge_classes(datasets: Sequence[Dataset]) -> tuple[tuple[str, ...], tuple[Int64, ...] | None]:
+    """The classes of datasets merged by name, and the merged label of each class of each dataset.
+
+    The labels of the first dataset do not change. There is no table if all datasets have the same classes.
+    """
+    lists = [dataset.classes for dataset in datasets]
+    if all(names == lists[0] for names in lists):
+        return lists[0], None
+    tasks = frozenset.intersection(*(dataset.tasks for dataset in datasets))
+    if not tasks & _LABELLED and any(dataset.tasks for dataset in datasets):
+        return (), None  # no column has classes
+    for dataset, names in zip(datasets, lists, strict=True):
+        repeated = [name for name, times in Counter(names).items() if times > 1]
+        if not names or repeated:
+            what = f"has the name {repeated[0]!r} for two classes" if repeated else "has no names of classes"
+            raise ConfigError(
+                f"the datasets of a mixture have different classes, which are merged by name, and one {what}",
+                path=dataset.path,
+                hint="Convert or index the dataset again with a different name for each class.",
+            )
+    number: dict[str, int] = {}
+    tables = [np.array([number.setdefault(name, len(number)) for name in names], np.int64) for names in lists]
+    return tuple(number), tuple(tables)

@@ -290,7 +290,7 @@ class WeightedShuffle(ColumnOrder):
 
     @cached_property
     def _epochs(self) -> EpochCache[int, Int64]:
-        return EpochCache()
+        return EpochCache(kept=2)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         return self._epochs.get(epoch, self._whole_epoch)[draws]

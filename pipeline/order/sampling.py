@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import whole_number
-from stoker.errors import ConfigError, CorruptRecordError, SampleError
-from stoker.formats.dataset.annotations import Annotations
-from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins
+from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.index import Samples
-from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.open import open as open_dataset
 from stoker.urls import is_url
 
@@ -33,89 +27,20 @@ from .orders import (
     make_order,
 )
 
+if TYPE_CHECKING:
+    from .mixture import Mixture
+
 _STRING = "large_string"
 # Arrow's names of the dtypes that a column of a batch can have.
 _NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _NUMERIC_TYPES |= {"halffloat", "float", "double"}
 
 
-class SampleSource(Protocol):
-    """N samples with an index. A sample's number, from 0 to N - 1, is called its position in the source.
+SampleSource: TypeAlias = "Dataset | Mixture"
+"""N samples with an index. A sample's number, from 0 to N - 1, is called its position in the source.
 
-    Methods that take ``positions`` accept (M,) integers in any order, repeats allowed, and return M entries
-    in that order. They raise IndexError for a position outside the source. :class:`Dataset` explains all
-    members; a mixture counts rows and shards through all of its datasets.
-    """
-
-    def __len__(self) -> int: ...
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def manifest(self) -> Manifest: ...
-
-    @property
-    def datasets(self) -> tuple[Dataset, ...]: ...
-
-    @property
-    def classes(self) -> tuple[str, ...]: ...
-
-    @property
-    def num_classes(self) -> int: ...
-
-    @property
-    def types(self) -> dict[str, str]: ...
-
-    @property
-    def tasks(self) -> frozenset[str]: ...
-
-    @property
-    def arrays(self) -> Mapping[str, ArrayColumn]: ...
-
-    @property
-    def data_files(self) -> list[Path]: ...
-
-    @property
-    def data_sizes(self) -> list[int]: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def rows(self) -> npt.NDArray[np.int64]: ...
-
-    @property
-    def is_distinct(self) -> bool: ...
-
-    @property
-    def labels(self) -> npt.NDArray[np.int64]: ...
-
-    def column(self, name: str) -> npt.NDArray[Any]: ...
-
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]: ...
-
-    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn: ...
-
-    def samples(self, positions: npt.ArrayLike) -> Samples: ...
-
-    def origins(self, positions: npt.ArrayLike) -> Origins: ...
-
-    def keys(self, positions: npt.ArrayLike) -> list[str]: ...
-
-    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]: ...
-
-    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations: ...
-
-    def mask(self, position: int) -> bytes: ...
-
-    def error(
-        self,
-        position: int,
-        message: str,
-        error_type: type[SampleError] = CorruptRecordError,
-        hint: str | None = None,
-    ) -> SampleError: ...
+:class:`Dataset` explains all members; a mixture counts rows and shards through all of its datasets.
+"""
 
 
 def batchable_columns(source: SampleSource) -> set[str]:

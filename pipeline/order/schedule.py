@@ -3,65 +3,50 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import ConfigError
+from stoker.arguments import one_of
 from stoker.processes import PerProcess
 from stoker.types import Size
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class EpochCache(Generic[K, V]):
-    """Values of the last two keys: the running epoch and the next one, which the worker thread begins."""
-
-    def __init__(self) -> None:
-        self._values: dict[K, V] = {}
-        self._lock = PerProcess(threading.RLock)  # making a value may ask for another one
-
-    def get(self, key: K, make: Callable[[K], V]) -> V:
-        """Return the value of ``key``; ``make(key)`` makes it at the first call."""
-        with self._lock.get():
-            if key not in self._values:
-                self._values = dict([*self._values.items()][-1:])
-                self._values[key] = make(key)
-            return self._values[key]
-
-
-class SharedEpochs(Generic[K, V]):
-    """The value that was made last, and others for as long as a pass uses them.
-
-    At the end of a pass these are two values, because the worker thread makes one for the next epoch.
-    """
-
-    def __init__(self) -> None:
-        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
-        self._last: V | None = None
-        self._lock = PerProcess(threading.RLock)  # making a value may ask for another one
-
-    def get(self, key: K, make: Callable[[K], V]) -> V:
-        """Return the value of ``key``; ``make(key)`` makes it if no pass uses it and it was not made last."""
-        with self._lock.get():
-            value = self._values.get(key)
-            if value is None:
-                self._last = None  # frees its memory before the next one is made
-                value = self._values[key] = self._last = make(key)
-            return value
-
 
 if TYPE_CHECKING:
     from stoker.bucketing import Batch, BatchPlan, PackingPlan
 
 LastBatch = Literal["drop", "pad", "partial"]
 Int64 = npt.NDArray[np.int64]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class EpochCache(Generic[K, V]):
+    """The values that were made last, ``kept`` of them, and others for as long as a pass uses them.
+
+    At the end of a pass two are in use, because the worker thread makes one for the next epoch.
+    """
+
+    def __init__(self, kept: int = 1) -> None:
+        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
+        self._kept: deque[V] = deque(maxlen=kept)
+        self._lock = PerProcess(threading.RLock)  # making a value may ask for another one
+
+    def get(self, key: K, make: Callable[[K], V]) -> V:
+        """Return the value of ``key``; ``make(key)`` makes it if it is not here."""
+        with self._lock.get():
+            value = self._values.get(key)
+            if value is None:
+                if len(self._kept) == self._kept.maxlen:
+                    self._kept.popleft()  # frees its memory before the next one is made
+                value = self._values[key] = make(key)
+                self._kept.append(value)
+            return value
 
 
 @dataclass(frozen=True)
@@ -85,14 +70,7 @@ class OrderedSteps:
     start: int = 0  # First draw of the first step
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ConfigError(f"batch_size must be at least 1, found {self.batch_size}")
-        if not 0 <= self.rank < self.world_size:
-            raise ConfigError(f"rank must be in 0..world_size-1, found rank {self.rank} of {self.world_size}")
-        if self.last_batch not in ("drop", "pad", "partial"):
-            raise ConfigError(f"last_batch must be 'drop', 'pad' or 'partial', found {self.last_batch!r}")
-        if not 0 <= self.start <= self.n:
-            raise ConfigError(f"start must be in 0..{self.n}, found {self.start}")
+        one_of("last_batch", self.last_batch, get_args(LastBatch))
 
     @property
     def global_batch(self) -> int:

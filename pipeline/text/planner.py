@@ -28,7 +28,7 @@ from stoker.bucketing.samplers import Balance
 
 from ..execution.state import History, OldRanks
 from ..order.orders import Order, Stream, without_interleaving
-from ..order.schedule import SharedEpochs
+from ..order.schedule import EpochCache
 from .batching import (
     FEW_BUCKETS,
     BatchingConfig,
@@ -119,9 +119,9 @@ class TextPlanner:
         self._lengths = self._read if planned_lengths is None else planned_lengths(self._read)
         self._capacity = row_capacity(batching, self._lengths.shape[1])
         self._world_size = world_size
-        self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
-        self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
-        self._plans: SharedEpochs[tuple[int, History, OldRanks | None], BatchPlan] = SharedEpochs()
+        self._drawn: EpochCache[int, Int64] = EpochCache()
+        self._epochs: EpochCache[int, TextEpoch] = EpochCache()
+        self._plans: EpochCache[tuple[int, History, OldRanks | None], BatchPlan] = EpochCache()
 
     def plan(self, epoch: int, history: History = (), begun: OldRanks | None = None) -> BatchPlan:
         """The batches of an epoch, or of its rest after ``history``, in the form that ``begun`` gave them."""

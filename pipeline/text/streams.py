@@ -19,7 +19,7 @@ from stoker.errors import ConfigError
 
 from ..execution.state import History, OldRanks
 from ..order.orders import Order
-from ..order.schedule import SharedEpochs
+from ..order.schedule import EpochCache
 from .batching import BatchingConfig
 from .planner import TextPlanner, TokenSlices, drawn_positions
 
@@ -120,7 +120,7 @@ class StreamPlanner(TextPlanner):
         if lengths.shape[1] > 1:
             raise ConfigError("stream takes one field", hint="Choose one: fields=('answer',)")
         super().__init__(batching, lengths, order, world_size)
-        self._streams: SharedEpochs[tuple[int, History], StreamEpoch] = SharedEpochs()
+        self._streams: EpochCache[tuple[int, History], StreamEpoch] = EpochCache()
         if not len(self.plan(0)):
             raise ConfigError(
                 f"an epoch of {int(lengths.sum())} tokens has no batch of {self._rows(world_size)} streams",

@@ -231,8 +231,8 @@ class Numbers:
         return number
 
 
-def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher[Any]:
-    batches: Prefetcher[Any] = Prefetcher(producers, depth, totals)
+def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher:
+    batches: Prefetcher = Prefetcher(producers, depth, totals)
     batches.worker.start()
     return batches
 

@@ -67,13 +67,13 @@ cache, begun, allowed = EpochCache(), threading.Event(), threading.Event()
 def make(key):
     begun.set()
     allowed.wait()
-    return key
+    return {key}
 
 thread = threading.Thread(target=cache.get, args=(1, make))
 thread.start()
 begun.wait()
 try:
-    assert status(fork(lambda: cache.get(7, lambda key: key))) == 7
+    assert status(fork(lambda: cache.get(7, lambda key: {key}).pop())) == 7
 finally:
     allowed.set()
     thread.join()

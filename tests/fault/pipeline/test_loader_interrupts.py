@@ -42,9 +42,9 @@ class Numbers:
         return FinishedBatch(self._finished - 1, 1)
 
 
-def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[EpochIterator, Progress]]]:
+def passes(depth: int) -> tuple[Prefetcher, Callable[[], tuple[EpochIterator, Progress]]]:
     """A prefetcher of two passes, and a function that begins the next pass."""
-    batches: Prefetcher[FinishedBatch] = Prefetcher([Numbers(0), Numbers(STEPS)], depth, StatsTotals())
+    batches: Prefetcher = Prefetcher([Numbers(0), Numbers(STEPS)], depth, StatsTotals())
     batches.worker.start()
 
     def begin() -> tuple[EpochIterator, Progress]:

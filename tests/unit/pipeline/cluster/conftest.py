@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 from helpers.cluster import RayStandIn
 
-from stoker.pipeline.cluster import dispatcher
+from stoker.pipeline.cluster import workers
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dispatcher waits for milliseconds where it otherwise waits for seconds."""
+    """The workers wait for milliseconds where it otherwise waits for seconds."""
     for name in ("_LISTING", "_LEAST", "_TICK"):
-        monkeypatch.setattr(dispatcher, name, 0.001)
+        monkeypatch.setattr(workers, name, 0.001)
 
 
 @pytest.fixture

@@ -395,8 +395,6 @@ def test_classes_that_cannot_be_merged_are_refused(folders: list[Path]) -> None:
     with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as caught:
         mixture.column("label")
     assert caught.value.path == str(folders[1])
-    with pytest.raises(DatasetError, match="labels go from -1 to 1"):
-        mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
 
 
 def test_images_and_text_are_not_mixed(tmp_path: Path, folders: list[Path]) -> None:
