@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, SupportsIndex, TypeVar, get_args
 
-from stoker.arguments import optional_number, whole_number
+from stoker.arguments import one_of, optional_number, whole_number
 from stoker.augment.geometry.boxes import BoxFormat, box_format
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import MAX_PIXELS
@@ -57,7 +57,7 @@ class Ranks:
     balance: Balance | None = None
 
     def __post_init__(self) -> None:
-        _set(self, "replicate", whole_number("replicate", self.replicate, 1))
+        _check_number(self, "replicate", 1)
         if self.mesh is not None and (
             self.rank is not None or self.world_size is not None or self.replicate > 1
         ):
@@ -65,14 +65,14 @@ class Ranks:
         if (self.rank is None) != (self.world_size is None):
             raise ConfigError("only one of rank and world_size is given", hint="Give both, or neither.")
         if self.rank is not None and self.world_size is not None:
-            _set(self, "rank", whole_number("rank", self.rank))
-            _set(self, "world_size", whole_number("world_size", self.world_size))
+            _check_number(self, "rank")
+            _check_number(self, "world_size")
             if not 0 <= self.rank < self.world_size:
                 raise ConfigError(
                     f"rank must be in 0..world_size-1, found rank {self.rank} of {self.world_size}"
                 )
-        _check_choice("context_slices", self.context_slices, get_args(SliceForm))
-        _check_choice("balance", self.balance, (None, *get_args(Balance)))
+        one_of("context_slices", self.context_slices, get_args(SliceForm))
+        one_of("balance", self.balance, (None, *get_args(Balance)))
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class Reading:
     cache: Cache | None = None
 
     def __post_init__(self) -> None:
-        _set(self, "read_ahead", whole_number("read_ahead", self.read_ahead, 0))
-        _set(self, "max_pixels", whole_number("max_pixels", self.max_pixels, 1))
+        _check_number(self, "read_ahead", 0)
+        _check_number(self, "max_pixels", 1)
         check_option("cache", self.cache, Cache)
 
 
@@ -147,8 +147,7 @@ class BadSamples:
     max_bad: int | float | None = None
 
     def __post_init__(self) -> None:
-        if self.on_error not in get_args(OnError):
-            raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {self.on_error!r}")
+        one_of("on_error", self.on_error, get_args(OnError))
         if self.max_bad is None:
             return
         if self.on_error == "raise":
@@ -158,7 +157,7 @@ class BadSamples:
                 hint="Give on_error='skip' or 'replace', too, or leave out max_bad.",
             )
         if isinstance(self.max_bad, SupportsIndex):
-            _set(self, "max_bad", whole_number("max_bad", self.max_bad, 0))
+            _check_number(self, "max_bad", 0)
             return
         try:
             share = float(self.max_bad)
@@ -207,10 +206,8 @@ class Objects:
     arrays: ArrayForm = "ragged"
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(ArrayForm):
-            raise ConfigError(f"objects must be one of ragged, padded, found {self.form!r}")
-        if self.arrays not in get_args(ArrayForm):
-            raise ConfigError(f"arrays must be one of ragged, padded, found {self.arrays!r}")
+        one_of("objects", self.form, get_args(ArrayForm))
+        one_of("arrays", self.arrays, get_args(ArrayForm))
         _set(self, "box_format", box_format("box_format", self.box_format))
         if not 0 <= self.min_visible <= 1:
             raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
@@ -233,8 +230,8 @@ class Seeds:
     augmentation: int
 
     def __post_init__(self) -> None:
-        for name in ("order", "augmentation"):
-            _set(self, name, whole_number(f"Seeds: {name}", getattr(self, name)))
+        _check_number(self, "order", what="Seeds: order")
+        _check_number(self, "augmentation", what="Seeds: augmentation")
 
 
 @dataclass(frozen=True)
@@ -250,7 +247,7 @@ class Pixels:
     number: int
 
     def __post_init__(self) -> None:
-        _set(self, "number", whole_number("pixels of a batch", self.number, 1))
+        _check_number(self, "number", 1, what="pixels of a batch")
 
 
 @dataclass(frozen=True)
@@ -264,7 +261,7 @@ class MaxTokens:
     number: int
 
     def __post_init__(self) -> None:
-        _set(self, "number", whole_number("max_tokens", self.number, 1))
+        _check_number(self, "number", 1, what="max_tokens")
 
 
 @dataclass(frozen=True)
@@ -278,7 +275,7 @@ class Samples:
     number: int
 
     def __post_init__(self) -> None:
-        _set(self, "number", whole_number("samples of an epoch", self.number, 1))
+        _check_number(self, "number", 1, what="samples of an epoch")
 
 
 @dataclass(frozen=True)
@@ -296,7 +293,7 @@ class Padded:
     aspect_ratio_group_factor: int | None = None
 
     def __post_init__(self) -> None:
-        _set(self, "pad_to_multiple_of", whole_number("pad_to_multiple_of", self.pad_to_multiple_of, 1))
+        _check_number(self, "pad_to_multiple_of", 1)
         _check_factor(self)
 
 
@@ -398,8 +395,7 @@ class DaliOptions:
         load = self.hw_decoder_load
         if isinstance(load, bool) or not isinstance(load, (int, float)) or not 0 <= load <= 1:
             raise ConfigError(f"hw_decoder_load must be a number between 0 and 1, found {load!r}")
-        if self.region_decode not in (None, True, False):
-            raise ConfigError(f"region_decode must be True, False or None, found {self.region_decode!r}")
+        one_of("region_decode", self.region_decode, (True, False, None))
 
     def decodes_regions(self, device: str) -> bool:
         """Whether regions are decoded on this device, "cpu" or "gpu"."""
@@ -436,9 +432,8 @@ def _set(options: object, name: str, value: object) -> None:
     object.__setattr__(options, name, value)
 
 
-def _check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} must be one of {', '.join(map(repr, allowed))}, found {value!r}")
+def _check_number(options: object, name: str, least: int | None = None, what: str = "") -> None:
+    _set(options, name, whole_number(what or name, getattr(options, name), least))
 
 
 def _check_factor(sizes: Padded | Ragged) -> None:

@@ -64,12 +64,14 @@ class CachePrefetcher:
         return epoch
 
     def counters(self) -> Counters:
-        counted = Counters(retries=retries() - self._earlier_retries)
-        for handle in self._handles.values():
-            files, requests = handle.files.blocks, handle.requests
-            fetched, evicted = files.bytes_fetched, files.bytes_evicted
-            counted = counted.plus(Counters(fetched, 0, requests.hits, requests.misses, evicted))
-        return counted
+        handles = self._handles.values()
+        return Counters(
+            bytes_fetched=sum(one.files.blocks.bytes_fetched for one in handles),
+            retries=retries() - self._earlier_retries,
+            cache_hits=sum(one.requests.hits for one in handles),
+            cache_misses=sum(one.requests.misses for one in handles),
+            bytes_evicted=sum(one.files.blocks.bytes_evicted for one in handles),
+        )
 
     def close(self) -> None:
         """End all fetching and keep the fetched blocks. A second call completes an interrupted one."""

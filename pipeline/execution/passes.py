@@ -62,15 +62,18 @@ class _Channel:
         self.free_slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self.free_slots.put(None)
-        self.is_stopped = False
+        self._is_stopped = False
 
     def hand_over(self, *items: _Item) -> None:
         self.handed_over += len(items)
         self.ready.put(items)
 
     def stop(self) -> None:
-        self.is_stopped = True
+        self._is_stopped = True
         self.free_slots.put(None)  # the thread may wait for one
+
+    def is_stopped(self) -> bool:
+        return self._is_stopped
 
 
 class Prefetcher:
@@ -156,9 +159,9 @@ def _produce(
     started: Iterator[_Started], in_flight: deque[_Started], channel: _Channel, totals: StatsTotals
 ) -> None:
     more, starts, limit, latest = True, 0, 1, 0.0
-    while (more or in_flight) and not channel.is_stopped:
+    while (more or in_flight) and not channel.is_stopped():
         if more and starts < limit and _take_slot(channel, totals, wait=not in_flight):
-            if channel.is_stopped:
+            if channel.is_stopped():
                 return
             newest = next(started)
             in_flight.append(newest)

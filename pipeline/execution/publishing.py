@@ -11,24 +11,29 @@ from stoker.errors import ConfigError
 
 from .stats import Stats
 
+# Descriptions of the fields of ``MakerStats`` that monitors show as numbers.
 _OF_MAKERS = {
     "samples_per_second": "Samples a second that a maker of batches has made",
     "batches": "Batches that a maker has made",
     "bytes": "Bytes of batches that a maker has sent",
     "seconds": "Seconds from asking a maker for a batch to receiving it",
 }
-"""Descriptions of the fields of ``MakerStats`` that monitors show as numbers."""
-
 _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenTelemetry, or a logger."
 
+Read = Callable[[], Stats | None]
 
-def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], step: int | None) -> None:
-    """Hand the statistics that ``read`` returns to a target; see ``Loader.publish``."""
-    # A loader that was dropped publishes nothing.
+
+def publish_stats(target: Any, method: weakref.WeakMethod[Callable[[], Stats]], step: int | None) -> None:
+    """Hand the statistics of a loader to a target; see ``Loader.publish``."""
+
+    def read() -> Stats | None:
+        stats = method()
+        return stats() if stats else None  # a loader that was dropped publishes nothing
+
     if isinstance(target, logging.Logger):
-        target.info("%s", _line(read))
+        target.info("%s", _line(read()))
     elif hasattr(target, "add_scalar"):
-        for gauge in _gauges(read):
+        for gauge in _gauges(read()):
             for value, labels in gauge.values:
                 target.add_scalar("/".join(("stoker", gauge.name, *labels.values())), value, step)
     elif hasattr(target, "register") and hasattr(target, "collect"):
@@ -47,9 +52,9 @@ class _Gauge(NamedTuple):
     values: Sequence[tuple[float, Mapping[str, str]]]
 
 
-def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
+def _gauges(stats: Stats | None) -> Iterator[_Gauge]:
     """Yield each number; without workers, numbers of makers have no values."""
-    if (stats := _now(read)) is None:
+    if stats is None:
         return
     counters = stats.counters
     numbers = [
@@ -75,44 +80,32 @@ def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
         yield _Gauge(f"maker_{field}", description, values)
 
 
-def _now(read: weakref.WeakMethod[Callable[[], Stats]]) -> Stats | None:
-    method = read()
-    return None if method is None else method()
-
-
-def _line(read: weakref.WeakMethod[Callable[[], Stats]]) -> str:
-    stats = _now(read)
+def _line(stats: Stats | None) -> str:
     assert stats is not None, "the caller has the loader"
+    rates = ", ".join(f"{one.name} {one.samples_per_second:,.0f}" for one in stats.makers)
+    makers = f" Samples a second by maker: {rates}; {stats.made_again} batches made again." if rates else ""
     return (
         f"rank {stats.rank} of {stats.world_size}: {stats.samples:,} samples, "
-        f"{stats.samples_per_second:,.0f} a second, {stats.ready} batches ready. {stats.verdict}"
-        f"{_makers(stats)}"
+        f"{stats.samples_per_second:,.0f} a second, {stats.ready} batches ready. {stats.verdict}{makers}"
     )
-
-
-def _makers(stats: Stats) -> str:
-    """A sentence with the rates of the makers of batches; empty without workers."""
-    rates = ", ".join(f"{one.name} {one.samples_per_second:,.0f}" for one in stats.makers)
-    return f" Samples a second by maker: {rates}; {stats.made_again} batches made again." if rates else ""
 
 
 class _Collector:
     """A collector of prometheus_client, which calls it when the numbers are read."""
 
-    def __init__(self, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
+    def __init__(self, read: Read) -> None:
         self._read = read
 
     def collect(self) -> Iterator[Any]:
         """Yield a metric for each number, with the labels rank and maker."""
         from prometheus_client.core import GaugeMetricFamily
 
-        stats = _now(self._read)
-        rank = str(stats.rank if stats else 0)
-        for name, description, values in _gauges(self._read):
-            if values:
+        stats = self._read()
+        for name, description, values in _gauges(stats):
+            if stats and values:
                 metric = GaugeMetricFamily(f"stoker_{name}", description, labels=["rank", *values[0][1]])
                 for value, labels in values:
-                    metric.add_metric([rank, *labels.values()], value)
+                    metric.add_metric([str(stats.rank), *labels.values()], value)
                 yield metric
 
     def describe(self) -> list[Any]:
@@ -120,18 +113,18 @@ class _Collector:
         return []
 
 
-def _observe(meter: Any, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
+def _observe(meter: Any, read: Read) -> None:
     """Make gauges of OpenTelemetry, which reads the numbers when it exports them."""
     from opentelemetry.metrics import Observation
 
     def callback(name: str) -> Callable[[Any], list[Any]]:
         def observe(_: Any) -> list[Any]:
-            stats = _now(read)
+            stats = read()
             rank = {"rank": stats.rank if stats else 0}
-            found = (gauge.values for gauge in _gauges(read) if gauge.name == name)
+            found = (gauge.values for gauge in _gauges(stats) if gauge.name == name)
             return [Observation(value, {**rank, **labels}) for value, labels in next(found, ())]
 
         return observe
 
-    for name, description, _ in list(_gauges(read)):
+    for name, description, _ in list(_gauges(read())):
         meter.create_observable_gauge(f"stoker.{name}", [callback(name)], description=description)

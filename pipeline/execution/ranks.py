@@ -14,41 +14,9 @@ from stoker.errors import ConfigError
 from ..options import Ranks
 
 _HINT = "Correct it as TensorFlow's guide to multi-worker training says, or give rank and world_size."
-
-
-def read_tf_config() -> tuple[int, int] | None:
-    """Return rank and number of workers as TF_CONFIG says; None if it names no cluster."""
-    # The chief is rank 0, and the workers follow. An evaluator trains with no other process.
-    text = os.environ.get("TF_CONFIG")
-    if not text:
-        return None
-    try:
-        config = json.loads(text)
-        cluster = {job: len([*addresses]) for job, addresses in config.get("cluster", {}).items()}
-        task = config.get("task") or {}
-        job, index = task.get("type"), int(task.get("index", 0))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"environment variable TF_CONFIG cannot be read: {error}", hint=_HINT) from error
-    if "ps" in cluster:
-        raise ConfigError(
-            "TF_CONFIG describes parameter servers, whose coordinator says which worker draws a sample",
-            hint="Give rank and world_size.",
-        )
-    chiefs = cluster.get("chief", 0) + cluster.get("master", 0)
-    world_size = chiefs + cluster.get("worker", 0)
-    if job == "evaluator" or (job is None and world_size == 1):
-        return 0, 1
-    if not world_size:
-        return None
-    if job not in ("chief", "master", "worker"):
-        raise ConfigError(
-            f"TF_CONFIG names {world_size} workers and no task that trains: {job!r}", hint=_HINT
-        )
-    rank = index + chiefs * (job == "worker")
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"TF_CONFIG says rank {rank} of {world_size}", hint=_HINT)
-    return rank, world_size
-
+_GIVE = "Give rank and world_size, or initialise torch.distributed or JAX first."
+_NUMBER = re.compile(r"[0-9]+")
+_PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 # Variables by launcher: rank and world size, over all machines and on this one. TF_CONFIG follows Horovod.
 _ENVIRONMENTS = {
@@ -65,10 +33,6 @@ _ENVIRONMENTS = {
     # Variables of the step, not of the job: a batch script also has SLURM_NTASKS, and is one process.
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
-
-_GIVE = "Give rank and world_size, or initialise torch.distributed or JAX first."
-_NUMBER = re.compile(r"[0-9]+")
-_PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
 @dataclass(frozen=True)
@@ -90,7 +54,7 @@ def find_process(ranks: Ranks | None = None) -> Process:
     if ranks.mesh is not None:
         return _of_mesh(ranks.mesh)
     if ranks.rank is not None and ranks.world_size is not None:
-        process = Process(ranks.rank, ranks.world_size, *_on_this_machine(), "given")
+        process = _here(ranks.rank, ranks.world_size, "given")
     else:
         process = _from_torch() or _from_jax() or _from_environment() or Process()
     if process.world_size % ranks.replicate:
@@ -115,7 +79,7 @@ def _of_mesh(mesh: Any) -> Process:
     rank, world_size = 0, 1
     for at, length in zip(coordinate, shape, strict=True):
         rank, world_size = rank * length + at, world_size * length
-    return Process(rank, world_size, *_on_this_machine(), "given")
+    return _here(rank, world_size, "given")
 
 
 def _replicated(process: Process, replicate: int) -> Process:
@@ -144,8 +108,7 @@ def _from_torch() -> Process | None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    rank, world_size = distributed.get_rank(), distributed.get_world_size()
-    return Process(rank, world_size, *_on_this_machine(), "torch.distributed")
+    return _here(distributed.get_rank(), distributed.get_world_size(), "torch.distributed")
 
 
 def _from_jax() -> Process | None:
@@ -154,36 +117,61 @@ def _from_jax() -> Process | None:
     initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is None or initialized is None or not initialized():
         return None
-    return Process(jax.process_index(), jax.process_count(), *_on_this_machine(), "JAX")
+    return _here(jax.process_index(), jax.process_count(), "JAX")
 
 
 def _from_environment() -> Process | None:
-    ranks = _from_launcher("torchrun", "Horovod") or _from_tf_config()
-    ranks = ranks or _from_launcher("Open MPI", "PMI", "Slurm")
-    _check_halves(ranks)
-    return ranks
+    process = _from_launcher("torchrun", "Horovod") or _from_tf_config()
+    process = process or _from_launcher("Open MPI", "PMI", "Slurm")
+    _check_halves(process)
+    return process
 
 
 def _from_tf_config() -> Process | None:
-    numbers = read_tf_config()
-    return Process(*numbers, *_on_this_machine(), "TF_CONFIG") if numbers else None
+    """The rank that TF_CONFIG says: the chief has rank 0, the workers follow, and an evaluator is alone."""
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return None
+    try:
+        config = json.loads(text)
+        cluster = {job: len([*addresses]) for job, addresses in config.get("cluster", {}).items()}
+        task = config.get("task") or {}
+        job, number = task.get("type"), int(task.get("index", 0))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"environment variable TF_CONFIG cannot be read: {error}", hint=_HINT) from error
+    if "ps" in cluster:
+        raise ConfigError(
+            "TF_CONFIG describes parameter servers, whose coordinator says which worker draws a sample",
+            hint="Give rank and world_size.",
+        )
+    chiefs = cluster.get("chief", 0) + cluster.get("master", 0)
+    world_size = chiefs + cluster.get("worker", 0)
+    if job == "evaluator" or (job is None and world_size == 1):
+        return _here(0, 1, "TF_CONFIG")
+    if not world_size:
+        return None
+    if job not in ("chief", "master", "worker"):
+        raise ConfigError(
+            f"TF_CONFIG names {world_size} workers and no task that trains: {job!r}", hint=_HINT
+        )
+    rank = number + chiefs * (job == "worker")
+    if not 0 <= rank < world_size:
+        raise ConfigError(f"TF_CONFIG says rank {rank} of {world_size}", hint=_HINT)
+    return _here(rank, world_size, "TF_CONFIG")
 
 
 def _from_launcher(*sources: str) -> Process | None:
     """Return the ranks of the first of these launchers that has set both rank and world size."""
     for source in sources:
-        rank, size, local_rank, local_size = _ENVIRONMENTS[source]
+        rank, size, _, _ = _ENVIRONMENTS[source]
         if rank in os.environ and size in os.environ:
-            # srun sets PMI's rank and size, too, but not PMI's local variables.
-            has_local = local_rank in os.environ
-            local = (_number(local_rank, 0), _number_here(local_size)) if has_local else _on_this_machine()
-            ranks = Process(_number(rank, 0), _number(size, 1), *local, source)
-            if not ranks.rank < ranks.world_size:
+            process = _here(_number(rank, 0), _number(size, 1), source)
+            if process.rank >= process.world_size:
                 raise ConfigError(
-                    f"the environment says rank {ranks.rank} of {ranks.world_size}: {rank} and {size}",
+                    f"the environment says rank {process.rank} of {process.world_size}: {rank} and {size}",
                     hint="Unset the variables that another launcher has left, or give rank and world_size.",
                 )
-            return ranks
+            return process
     return None
 
 
@@ -202,10 +190,9 @@ def _check_halves(ranks: Process | None) -> None:
             raise _half(size, rank)
     if ranks:
         return
-    if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
+    if rank_of_pmix := _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
         raise ConfigError(
-            f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), but no number of ranks",
-            hint=_GIVE,
+            f"the environment says rank {rank_of_pmix} (PMIX_RANK), but no number of ranks", hint=_GIVE
         )
     if "GLOBAL_RANK" in os.environ:
         raise _half("GLOBAL_RANK", "RANK and WORLD_SIZE")
@@ -219,15 +206,18 @@ def _half(present: str, missing: str) -> ConfigError:
     )
 
 
-def _on_this_machine() -> tuple[int, int]:
-    """Return the local rank and the local number of ranks, which only the launcher knows."""
+def _here(rank: int, world_size: int, source: str) -> Process:
+    """A rank with its local rank and the number of local ranks, which only the launcher knows."""
     # Without a launcher, as after ``torch.multiprocessing.spawn``, they are the number of PyTorch's current
     # GPU, and 1.
-    for _, _, local_rank, local_size in _ENVIRONMENTS.values():
+    # The source's variables come first. srun sets PMI's rank and size, too, but not PMI's local variables.
+    for launcher in sorted(_ENVIRONMENTS, key=lambda launcher: launcher != source):
+        _, _, local_rank, local_size = _ENVIRONMENTS[launcher]
         if local_rank in os.environ:
-            return _number(local_rank, 0), _number_here(local_size)
+            return Process(rank, world_size, _number(local_rank, 0), _number_here(local_size), source)
     cuda = sys.modules.get("torch.cuda")
-    return (int(cuda.current_device()) if cuda is not None and cuda.is_initialized() else 0), 1
+    local = int(cuda.current_device()) if cuda is not None and cuda.is_initialized() else 0
+    return Process(rank, world_size, local, 1, source)
 
 
 def _number(name: str, default: int) -> int:

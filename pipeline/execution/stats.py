@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.util import find_spec
@@ -216,10 +217,6 @@ class Counters:
         """The counts since ``before``."""
         return Counters(*(getattr(self, count.name) - getattr(before, count.name) for count in fields(self)))
 
-    def plus(self, more: Counters) -> Counters:
-        """The sum of both."""
-        return Counters(*(getattr(self, count.name) + getattr(more, count.name) for count in fields(self)))
-
 
 @dataclass(frozen=True)
 class MakerStats:
@@ -233,54 +230,31 @@ class MakerStats:
     seconds: float  # Seconds from asking for a batch to receiving it, on average
 
 
-@dataclass
-class _Counts:
-    """Counts of one maker; ``first`` is the time of its first request, ``last`` that of its latest answer."""
-
-    first: float
-    last: float = 0.0
-    batches: int = 0
-    samples: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
 class Traffic:
-    """Counts of all makers of one loader, and of the batches that were made a second time (``repeated``)."""
+    """Statistics of all makers of one loader, and of the batches that were made a second time."""
 
-    repeated: int = 0
-    _counts: dict[str, _Counts] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.repeated = 0
+        self._makers: dict[str, MakerStats] = {}
+        self._first: dict[str, float] = {}  # time of the first request
 
     def add_batches(
         self, name: str, batches: int, samples: int, size: int, *, asked: float, received: float
     ) -> None:
         """Count batches of a maker, of ``size`` bytes, that were asked for and received at these seconds."""
-        counts = self._counts.setdefault(name, _Counts(first=asked))
-        counts.last = received
-        counts.batches += batches
-        counts.samples += samples
-        counts.bytes += size
-        counts.seconds += (received - asked) * batches
-
-    def add_repeated(self, count: int) -> None:
-        """Count batches that are made a second time."""
-        self.repeated += count
+        if not batches:
+            return
+        before = self._makers.get(name) or MakerStats(name, 0, 0, 0.0, 0, 0.0)
+        span = received - self._first.setdefault(name, asked)
+        number, total = before.batches + batches, before.samples + samples
+        seconds = (before.seconds * before.batches + (received - asked) * batches) / number
+        self._makers[name] = MakerStats(
+            name, number, total, total / max(span, 1e-9), before.bytes + size, seconds
+        )
 
     def makers(self) -> tuple[MakerStats, ...]:
         """Return the statistics of each maker."""
-        return tuple(
-            MakerStats(
-                name=name,
-                batches=counts.batches,
-                samples=counts.samples,
-                samples_per_second=counts.samples / max(counts.last - counts.first, 1e-9),
-                bytes=counts.bytes,
-                seconds=counts.seconds / counts.batches,
-            )
-            for name, counts in list(self._counts.items())
-            if counts.batches
-        )
+        return tuple(self._makers.values())
 
 
 _KEYS_KEPT = 1000
@@ -291,10 +265,9 @@ class _Mark(NamedTuple):
     """The totals at one moment; ``time`` is of :func:`time.perf_counter`."""
 
     time: float
-    counts: tuple[int, ...]
-    waited: float
-    first_wait: float
+    totals: StatsTotals
     seconds: dict[str, float]
+    bad_keys: int
     counters: Counters
 
 
@@ -348,37 +321,34 @@ class StatsTotals:
         self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
 
     def _mark(self, counters: Counters) -> _Mark:
-        seconds = dict(self.worker.seconds)
-        counts = (self.samples, self.batches, self.skipped, self.replaced, len(self.bad_keys))
-        return _Mark(perf_counter(), counts, self.waited, self.first_wait, seconds, counters)
+        return _Mark(perf_counter(), copy(self), dict(self.worker.seconds), len(self.bad_keys), counters)
 
     def stats(self, since: str = "start", counters: Counters | None = None) -> Stats:
         """Return the totals since a mark: the "start", the "pass", or the "last" call with "last"."""
         now = self._mark(counters or Counters())
-        before = self.marks.get(since, _Mark(now.time, (0,) * 5, 0.0, 0.0, {}, Counters()))
+        start = self.marks.get(since) or _Mark(now.time, StatsTotals(), {}, 0, Counters())
         if since == "last":
             self.marks["last"] = now
-        seconds, waited = now.time - before.time, now.waited - before.waited
-        samples, batches, skipped, replaced, _ = (
-            a - b for a, b in zip(now.counts, before.counts, strict=True)
-        )
-        stages = {name: total - before.seconds.get(name, 0.0) for name, total in now.seconds.items()}
+        totals, before = now.totals, start.totals
+        seconds, waited = now.time - start.time, totals.waited - before.waited
+        samples = totals.samples - before.samples
+        stages = {name: total - start.seconds.get(name, 0.0) for name, total in now.seconds.items()}
         return Stats(
             samples=samples,
-            batches=batches,
+            batches=totals.batches - before.batches,
             seconds=seconds,
             samples_per_second=samples / seconds if seconds else 0.0,
             waited=waited,
             waited_share=min(1.0, waited / seconds) if seconds else 0.0,
             producer={**dict.fromkeys(_STAGES, 0.0), **stages},
-            skipped=skipped,
-            replaced=replaced,
-            bad_keys=tuple(self.bad_keys[before.counts[-1] :]),
+            skipped=totals.skipped - before.skipped,
+            replaced=totals.replaced - before.replaced,
+            bad_keys=tuple(self.bad_keys[start.bad_keys : now.bad_keys]),
             engine=self.engine,
             slow_steps=self.slow_steps,
             custom_steps=self.custom_steps,
-            counters=now.counters.minus(before.counters),
-            first_wait=now.first_wait - before.first_wait,
+            counters=now.counters.minus(start.counters),
+            first_wait=totals.first_wait - before.first_wait,
         )
 
 

@@ -241,7 +241,7 @@ def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objects": "list"}, "objects must be one of ragged, padded, found 'list'"),
+        ({"objects": "list"}, "objects must be one of 'ragged', 'padded', found 'list'"),
         ({"box_format": "YXYX"}, "box_format must be one of XYXY"),
         ({"min_visible": 1.5}, "min_visible must be a share"),
         ({"min_size": -1}, "min_size must be pixels"),

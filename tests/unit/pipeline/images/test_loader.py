@@ -202,7 +202,7 @@ def test_every_container_is_loaded_from_several_shards(
         ({"max_pixels": 0}, "max_pixels must be at least 1, found 0"),
         ({"batch_size": 1.5}, "batch_size must be an integer, found 1.5"),
         ({"batch_size": "8"}, "batch_size must be an integer, found '8'"),
-        ({"on_error": "ignore"}, "on_error must be 'raise', 'skip' or 'replace', found 'ignore'"),
+        ({"on_error": "ignore"}, "on_error must be one of 'raise', 'skip', 'replace', found 'ignore'"),
         ({"last_batch": "keep"}, "last_batch must be"),
         ({"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
         ({"columns": ("image", "name")}, "there is no 'name'"),

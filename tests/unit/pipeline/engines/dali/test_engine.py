@@ -218,7 +218,7 @@ class TestDecoding:
     def test_decoder_options_outside_of_their_range_are_refused(self) -> None:
         with pytest.raises(ConfigError, match="between 0 and 1, found 65"):
             DaliOptions(hw_decoder_load=65)
-        with pytest.raises(ConfigError, match="region_decode must be True, False or None, found 'yes'"):
+        with pytest.raises(ConfigError, match="region_decode must be one of True, False, None, found 'yes'"):
             DaliOptions(region_decode="yes")  # type: ignore[arg-type]  # what a user may write
 
 
