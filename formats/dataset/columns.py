@@ -21,7 +21,16 @@ from stoker.errors import DatasetError
 
 Int64 = npt.NDArray[np.int64]
 
+STRING_TYPE = "large_string"
+# Arrow's names of the dtypes that a column of a batch can have.
+_BATCHABLE = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_BATCHABLE |= {"halffloat", "float", "double", STRING_TYPE}
 _STRINGS_AT_ONCE = 1 << 10
+
+
+def batchable_columns(types: Mapping[str, str]) -> set[str]:
+    """Names of the index columns with a number or a string for each sample, which batches can have."""
+    return {name for name, arrow_type in types.items() if arrow_type in _BATCHABLE}
 
 
 @dataclass(frozen=True, eq=False)

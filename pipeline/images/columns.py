@@ -16,14 +16,14 @@ from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
 from stoker.errors import ConfigError, SampleError
-from stoker.formats.dataset.columns import Origins, shape_column
+from stoker.formats.dataset.columns import Origins, batchable_columns, shape_column
 from stoker.formats.token_columns import CAPTION, IDS_COLUMN
 from stoker.types import Layout, Size
 
 from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects, Padded, Ragged
-from ..order.sampling import SampleSource, batchable_columns
+from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch
 from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
 from .arrays import ArrayConfig, BatchArrays
@@ -286,7 +286,8 @@ def column_names(
     names = arrays.with_shapes(names)
     _check_captions(names, captions, dataset)
     of_images = {one.name: _names_of_images(one, annotated) for one in images}
-    of_samples = {"row", "mask", SOURCE_SIZE, *batchable_columns(dataset), *arrays.columns, *of_captions}
+    of_samples = {"row", "mask", SOURCE_SIZE, *arrays.columns, *of_captions}
+    of_samples |= batchable_columns(dataset.types)
     of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
     if images[0].prefix:
         _check_taken(of_images, of_samples, dataset)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError
 from stoker.formats.dataset.annotations import MASK_COLUMNS, AnnotationInfo, Annotations
-from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, merged_column
+from stoker.formats.dataset.columns import ArrayColumn, ListColumn, Origins, batchable_columns, merged_column
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Samples
 from stoker.formats.dataset.manifest import Manifest
@@ -28,7 +28,6 @@ from stoker.formats.token_columns import IDS_COLUMN, trained_column
 from .moving_weights import MovingWeights, scheduled_parts
 from .orders import BlockShuffle, make_order
 from .quotas import MixedOrder, QuotaSchedule, apportion_draws
-from .sampling import batchable_columns
 
 Int64 = npt.NDArray[np.int64]
 
@@ -113,7 +112,8 @@ class Mixture:
     def left_out(self) -> dict[str, tuple[Path, ...]]:
         """Tasks and columns that only some datasets have, with the folders of the datasets that lack them."""
         have = [
-            {*one.tasks, *batchable_columns(one), *one.arrays} - MASK_COLUMNS.keys() for one in self.datasets
+            {*one.tasks, *batchable_columns(one.types), *one.arrays} - MASK_COLUMNS.keys()
+            for one in self.datasets
         ]
         some = have[0].union(*have) - have[0].intersection(*have)
         paths = [(dataset.path, names) for dataset, names in zip(self.datasets, have, strict=True)]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stoker.arguments import whole_number
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns import STRING_TYPE
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.urls import is_url
@@ -30,12 +31,6 @@ from .orders import (
 if TYPE_CHECKING:
     from .mixture import Mixture
 
-_STRING = "large_string"
-# Arrow's names of the dtypes that a column of a batch can have.
-_NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_NUMERIC_TYPES |= {"halffloat", "float", "double"}
-
-
 SampleSource: TypeAlias = "Dataset | Mixture"
 """N samples with an index. A sample's number, from 0 to N - 1, is called its position in the source.
 
@@ -43,22 +38,16 @@ SampleSource: TypeAlias = "Dataset | Mixture"
 """
 
 
-def batchable_columns(source: SampleSource) -> set[str]:
-    """Names of the index columns with a number or a string for each sample, which batches can have."""
-    batchable = {*_NUMERIC_TYPES, _STRING}
-    return {name for name, arrow_type in source.types.items() if arrow_type in batchable}
-
-
 def batched_values(source: SampleSource, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any] | list[str]:
-    """The values of one of :func:`batchable_columns`: (M,) numbers, or a list of M strings."""
-    if source.types[name] == _STRING:
+    """The values of one of :func:`.batchable_columns`: (M,) numbers, or a list of M strings."""
+    if source.types[name] == STRING_TYPE:
         return source.strings(name, positions)
     return source.values(name, positions)
 
 
 def value_dtype(source: SampleSource, name: str) -> str:
-    """NumPy's name of the dtype of one of :func:`batchable_columns`, or "str"."""
-    return "str" if source.types[name] == _STRING else source.values(name, ()).dtype.name
+    """NumPy's name of the dtype of one of :func:`.batchable_columns`, or "str"."""
+    return "str" if source.types[name] == STRING_TYPE else source.values(name, ()).dtype.name
 
 
 def version_of(source: SampleSource) -> int | list[int]:

@@ -26,9 +26,10 @@ from stoker.bucketing.batchify import Contextual, Labels, Output
 from stoker.bucketing.layout import Padded
 from stoker.bucketing.masking import WordParts
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns import batchable_columns
 from stoker.formats.tokenization import ByteTokenizer, read_word_parts
 
-from ..order.sampling import SampleSource, batchable_columns
+from ..order.sampling import SampleSource
 from .batching import BatchingConfig
 from .planner import TextPlanner, TokenSlices
 from .token_reader import TokenReader, special_tokens_of
@@ -267,7 +268,7 @@ def column_names(
     if batching.stream is not None:
         known = {*arrays, "row", "begins"}
     elif batching.pack is None:
-        known |= batchable_columns(dataset)
+        known |= batchable_columns(dataset.types)
     for name in names:
         if name not in known:
             raise ConfigError(
