@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import shlex
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from ..files import open_regular, read_at
 from .container import BadShardError
 
 _CHUNK = 1 << 20
+_BLOCK = 512
 _MOST = 1 << 33  # bytes of a decompressed shard: a usual limit of writers is 64 MiB
 
 
@@ -38,30 +37,33 @@ class Compression(NamedTuple):
 
 
 GZIP = Compression("gzip", b"\x1f\x8b", (".gz", ".tgz"), "gzip -d", "gzip")
-ZLIB = Compression("zlib", b"", (), _python("zlib"))
-_ZSTD = Compression("zstd", b"\x28\xb5\x2f\xfd", (".zstd", ".zst"), "zstd -d", "zstd")
-_BZIP2 = Compression("bzip2", b"BZh", (".bz2",), "bzip2 -d", "bz2")
+_ZLIB = Compression("zlib", b"", (), _python("zlib"))
 _SNAPPY = Compression("snappy", b"", (".snappy",), _python("snappy"))
 _COMPRESSIONS = (
     GZIP,
-    _ZSTD,
-    _BZIP2,
+    Compression("zstd", b"\x28\xb5\x2f\xfd", (".zstd", ".zst"), "zstd -d", "zstd"),
+    Compression("bzip2", b"BZh", (".bz2",), "bzip2 -d", "bz2"),
+    _SNAPPY,
     Compression("xz", b"\xfd7zXZ\0", (".xz",), "xz -d"),
     Compression("brotli", b"", (".br",), "brotli -d", "brotli"),
-    _SNAPPY,
 )
 
 
 def find_compression(start: bytes, name: str = "") -> Compression | None:
-    """Return the compression of a file by its first bytes, or by the suffix of its name; None without one."""
+    """Return the compression of a file by its first bytes, or by its suffix if they do not tell; or None."""
     for row in _COMPRESSIONS:
-        if row.magic and start.startswith(row.magic):
+        if start.startswith(row.magic) if row.magic else name.endswith(row.suffixes):
             return row
-    return next((row for row in _COMPRESSIONS if name.endswith(row.suffixes)), None)
+    return None
 
 
-def blame_compression(error: BadShardError, compression: Compression, name: str) -> None:
-    """Say in an error about a file that it is compressed, and the command that decompresses it."""
+def blame_compression(error: BadShardError, start: bytes, name: str, *, may_be_zlib: bool = False) -> bool:
+    """Say in an error that a file is compressed, and how to decompress it; return whether it is."""
+    # The first two bytes of zlib are hardly a signature: RFC 1950, section 2.2.
+    is_zlib = may_be_zlib and start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0
+    compression = _ZLIB if is_zlib else find_compression(start, name)
+    if compression is None:
+        return False
     suffix = next((suffix for suffix in compression.suffixes if name.endswith(suffix)), "")
     plain = name.removesuffix(suffix) + (".tar" if suffix == ".tgz" else "")
     if not suffix:
@@ -70,20 +72,19 @@ def blame_compression(error: BadShardError, compression: Compression, name: str)
     # With a redirection, because gzip refuses names that do not end in .gz.
     command = f"{compression.command} < {shlex.quote(name)} > {shlex.quote(plain)}"
     error.hint = f"Decompress it first: {command}"
+    return True
 
 
 def decompressed_start(start: bytes, most: int) -> bytes:
     """Return at most ``most`` first bytes of a compressed file; empty if its start cannot be decompressed."""
     found = find_compression(start)
-    with suppress(zlib.error, OSError, ValueError, EOFError):
-        if found is GZIP:
-            return zlib.decompressobj(31).decompress(start, most)
-        if found is _BZIP2:
-            return bz2.BZ2Decompressor().decompress(start, most)
-        if found is _ZSTD:
-            with pa.CompressedInputStream(pa.BufferReader(start), "zstd") as stream:
-                return bytes(stream.read(most))
-    return b""
+    plain = b""
+    with suppress(pa.ArrowException, OSError, ValueError):
+        if found is not None and found.codec:
+            with pa.CompressedInputStream(pa.BufferReader(start), found.codec) as stream:
+                while len(plain) < most and (piece := stream.read(min(_BLOCK, most - len(plain)))):
+                    plain += piece
+    return plain
 
 
 def decompress(file: Path, into: Path) -> Path:
@@ -108,7 +109,7 @@ def decompress(file: Path, into: Path) -> Path:
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
-    compression = find_compression(b"", file.name)
+    compression = next((row for row in _COMPRESSIONS if file.name.endswith(row.suffixes)), None)
     if compression is _SNAPPY:
         yield _snappy(file)
     elif compression is None or not compression.codec:

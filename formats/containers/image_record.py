@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError, SourceError
 
-from ..codecs.codec import is_pixel_shape
+from ..codecs.codec import is_pixel_shape, raw_header
 
 if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from ..codecs.codec import ImageHeader
@@ -96,6 +96,17 @@ class FeatureNames:
             raise ConfigError(
                 f"shape must be height x width, and 1 or 3 channels, found {'x'.join(map(str, self.shape))}"
             )
+
+    def raw_header(self, length: int, sides: tuple[int, ...] = ()) -> ImageHeader | None:
+        """Return the header of raw pixels of ``length`` bytes; None if images are encoded."""
+        # ``sides`` are height and width as the record states them.
+        if not self.raw:
+            return None
+        if self.shape is None and not sides:
+            raise SourceError(
+                "a record of raw pixels does not state their size", hint="Name it, as shape 32x32x3."
+            )
+        return raw_header(length, self.shape or sides, any_channels=self.shape is None)
 
     def to_manifest(self) -> dict[str, str | bool | None]:
         """Return the options for a manifest: the first four, and all others that differ from the default."""

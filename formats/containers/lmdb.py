@@ -19,7 +19,6 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,21 +67,19 @@ class Node(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True)
-class Datum:
+class Datum(NamedTuple):
     """The fields of a Caffe Datum; an absent number is 0."""
 
-    channels: int  # Number of channels
-    height: int  # Pixels
-    width: int  # Pixels
-    label: int  # The class
+    channels: int
+    height: int
+    width: int
+    label: int
     encoded: bool  # Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8
     data: Span | None  # Span of the bytes; None if there are none
     floats: bool  # Whether the Datum holds pixels as floats
 
 
-@dataclass(frozen=True)
-class _Tree:
+class _Tree(NamedTuple):
     """The main database of a file, as a meta page describes it."""
 
     page_size: int
@@ -95,42 +92,32 @@ class _Tree:
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
     """Yield the nodes of the main database of an open file of ``size`` bytes, ordered by key."""
-    tree = _read_tree(descriptor, size)
-    if tree.root == _NO_PAGE:
-        if tree.entries:
-            raise BadShardError(f"the meta page counts {tree.entries} entries and has no root")
-        return
+    tree = _read_meta(descriptor, 0, 0)
+    if tree is None:
+        raise BadShardError("no LMDB meta page at the start of the file")
+    second = _read_meta(descriptor, tree.page_size, 1)
+    if second is None or second.page_size != tree.page_size:
+        raise BadShardError("the second meta page is damaged")
+    tree = max(tree, second, key=lambda one: one.transaction)
+    if (stated := (tree.last_page + 1) * tree.page_size) > size:
+        raise BadShardError(f"the file ends early: {size} bytes where the meta page says {stated}")
+    if tree.root == _NO_PAGE and tree.entries:
+        raise BadShardError(f"the meta page counts {tree.entries} entries and has no root")
     last: bytes | None = None
     count = 0
-    for node in _Walker(descriptor, tree).nodes(tree.root, tree.depth):
+    nodes = _Walker(descriptor, tree).nodes(tree.root, tree.depth) if tree.root != _NO_PAGE else ()
+    for count, node in enumerate(nodes, 1):
         if last is not None and node.key <= last:
-            raise BadShardError(f"keys do not ascend at entry {count}")
+            raise BadShardError(f"keys do not ascend at entry {count - 1}")
         last = node.key
-        count += 1
         yield node
     if count != tree.entries:
         raise BadShardError(f"the meta page counts {tree.entries} entries, the pages hold {count}")
 
 
-def _read_tree(descriptor: int, size: int) -> _Tree:
-    """Return the tree of the newer of the two meta pages."""
-    first = _read_meta(read_at(descriptor, 0, _META_BYTES), 0)
-    if first is None:
-        raise BadShardError("no LMDB meta page at the start of the file")
-    page_size = first.page_size
-    second = _read_meta(read_at(descriptor, page_size, _META_BYTES), 1)
-    if second is None or second.page_size != page_size:
-        raise BadShardError("the second meta page is damaged")
-    tree = max(first, second, key=lambda tree: tree.transaction)
-    if (stated := (tree.last_page + 1) * page_size) > size:
-        raise BadShardError(f"the file ends early: {size} bytes where the meta page says {stated}")
-    return tree
-
-
-def _read_meta(data: bytes, number: int) -> _Tree | None:
-    """Return the tree in a meta page; None if there is no meta page."""
-    if len(data) < _META_BYTES:
-        return None
+def _read_meta(descriptor: int, offset: int, number: int) -> _Tree | None:
+    """Return the tree in the meta page at an offset; None if there is no meta page."""
+    data = read_at(descriptor, offset, _META_BYTES).ljust(_META_BYTES, b"\0")
     page_number, _, flags, _, _ = _PAGE.unpack_from(data, 0)
     magic, version, _, _ = _META.unpack_from(data, _PAGE.size)
     if magic != _MAGIC or page_number != number or not flags & _METAPAGE:
@@ -163,7 +150,7 @@ class _Walker:
 
     def nodes(self, number: int, depth: int) -> Iterator[Node]:
         """Yield the nodes under a page at level ``depth``; the leaves have level 1."""
-        page, flags = self._page(number)
+        page, flags = self._read(number, 1)
         if depth < 1 or flags != (_LEAF if depth == 1 else _BRANCH):
             raise BadShardError(f"page {number} has flags {flags:#x} at {depth} levels above the bottom")
         for at in self._pointers(number, page):
@@ -173,8 +160,13 @@ class _Walker:
                 low, high, top, _ = _NODE.unpack_from(page, at)
                 yield from self.nodes(low | high << 16 | top << 32, depth - 1)
 
-    def _page(self, number: int) -> tuple[bytes, int]:
-        self._claim(number, 1)
+    def _read(self, number: int, pages: int) -> tuple[bytes, int]:
+        """Return the first of some pages, and its flags."""
+        if number < 2 or number + pages - 1 > self._last_page:
+            raise BadShardError(f"pages {number} to {number + pages - 1} where the last is {self._last_page}")
+        self._left -= pages
+        if self._left < 0:
+            raise BadShardError("pages are referred to more than once")
         page = read_at(self._descriptor, number * self._page_size, self._page_size)
         if len(page) < self._page_size:
             raise BadShardError(f"page {number} is cut off")
@@ -182,13 +174,6 @@ class _Walker:
         if stored != number:
             raise BadShardError(f"page {number} says it is page {stored}")
         return page, flags
-
-    def _claim(self, number: int, pages: int) -> None:
-        if number < 2 or number + pages - 1 > self._last_page:
-            raise BadShardError(f"pages {number} to {number + pages - 1} where the last is {self._last_page}")
-        self._left -= pages
-        if self._left < 0:
-            raise BadShardError("pages are referred to more than once")
 
     def _pointers(self, number: int, page: bytes) -> tuple[int, ...]:
         """Return the offsets of the nodes in a page, each with room for a node's header."""
@@ -218,12 +203,9 @@ class _Walker:
     def _overflow(self, number: int, length: int) -> int:
         """Check a run of overflow pages and return the offset of the value in it."""
         pages = -(-(_PAGE.size + length) // self._page_size)
-        self._claim(number, pages)
-        header = read_at(self._descriptor, number * self._page_size, _PAGE.size)
-        if len(header) < _PAGE.size:
-            raise BadShardError(f"page {number} is cut off")
-        stored, _, flags, low, high = _PAGE.unpack(header)
-        if stored != number or flags != _OVERFLOW or low | high << 16 < pages:
+        page, flags = self._read(number, pages)
+        _, _, _, low, high = _PAGE.unpack_from(page, 0)
+        if flags != _OVERFLOW or low | high << 16 < pages:
             raise BadShardError(f"page {number} is not the start of {pages} overflow pages")
         return number * self._page_size + _PAGE.size
 
@@ -255,17 +237,17 @@ class LMDBWriter:
         with optional_import("writing LMDB needs the package lmdb; reading does not", "lmdb"):
             import lmdb
 
-        self._path = Path(path)
+        self._path = path
         self._path.mkdir()
         self._values: list[tuple[bytes, bytes]] = []
         self._pending = 0
         self._written = 0
         self._map_size = _LEAST_MAP
-        self._records = 0
         self._payloads = array("q")  # for each: the bytes before it, its bytes and its checksum
-        options = {"lock": False, "sync": False, "metasync": False, "meminit": True}
-        with _os_errors(self._path):
-            self._env = lmdb.open(os.fspath(self._path), map_size=self._map_size, **options)
+        with _os_errors(path):
+            self._env = lmdb.open(
+                os.fspath(path), map_size=self._map_size, lock=False, sync=False, metasync=False
+            )
 
     def __enter__(self) -> LMDBWriter:
         return self
@@ -277,9 +259,8 @@ class LMDBWriter:
         """Append a record whose value is ``prefix + payload + suffix``."""
         value = b"".join((prefix, payload, suffix))
         size = memoryview(payload).nbytes
+        self._values.append((b"%08d_%b" % (len(self._payloads) // 3, key), value))
         self._payloads.extend((len(prefix), size, crc32c(payload)))
-        self._values.append((b"%08d_%b" % (self._records, key), value))
-        self._records += 1
         self._pending += len(value)
         if self._pending >= _TRANSACTION:
             self._commit()
@@ -353,29 +334,16 @@ def _recognizes(read_start: ReadStart) -> bool:
     return (read_start("", size) or b"")[_MAGIC_OFFSET:] == _MAGIC.to_bytes(4, "little")
 
 
-def encode_datum(
-    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
-) -> tuple[bytes, bytes]:
-    """Return the bytes of a Datum before and after an encoded image, in the order of the field numbers."""
-    prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
-    suffix = b"" if label is None else _number(_LABEL, label)
-    suffix += _number(_ENCODED, 1)
-    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
+def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
+    """Return the bytes of a Datum before and after an encoded image. It has the first label and the mask."""
+    sizes = ((_CHANNELS, 3), (_HEIGHT, image.height), (_WIDTH, image.width))
+    prefix = b"".join(_number(*size) for size in sizes) + delimited(_DATA, b"", image.payload_bytes)
+    suffix = (_number(_LABEL, image.labels[0]) if image.labels else b"") + _number(_ENCODED, 1)
+    return prefix, suffix + (delimited(_MASK, image.mask) if image.mask else b"")
 
 
 def _number(number: int, value: int) -> bytes:
     return varint(number << 3 | VARINT) + varint(value)
-
-
-def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
-    """Return the bytes of a Datum before and after an encoded image. It has the first label and the mask."""
-    return encode_datum(
-        payload_bytes=image.payload_bytes,
-        height=image.height,
-        width=image.width,
-        label=image.labels[0] if image.labels else None,
-        mask=image.mask,
-    )
 
 
 def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
@@ -406,15 +374,8 @@ def parse_datum(data: memoryview | bytes) -> Datum:
             floats = True
         elif field.wire == VARINT:
             numbers[field.number] = signed(field.value)
-    return Datum(
-        channels=numbers.get(_CHANNELS, 0),
-        height=numbers.get(_HEIGHT, 0),
-        width=numbers.get(_WIDTH, 0),
-        label=numbers.get(_LABEL, 0),
-        encoded=bool(numbers.get(_ENCODED)),
-        data=payload,
-        floats=floats,
-    )
+    channels, height, width, label = (numbers.get(n, 0) for n in (_CHANNELS, _HEIGHT, _WIDTH, _LABEL))
+    return Datum(channels, height, width, label, bool(numbers.get(_ENCODED)), payload, floats)
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
@@ -425,20 +386,16 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         datum = parse_datum(record.view)
     if datum is None or (datum.data is None and not datum.floats):
         return ExternalSample(Span(0, record.length), key)
-    sizes = (datum.channels, datum.height, datum.width)
-    is_planes = (
-        datum.data is not None
-        and not datum.encoded
-        and min(sizes) > 0
-        and math.prod(sizes) == datum.data.length
-    )
-    if datum.data is None or (is_planes and datum.channels not in (1, 3)):
+    header = None
+    sizes = datum[:3]
+    if datum.data and not datum.encoded and min(sizes) > 0 and math.prod(sizes) == datum.data.length:
+        header = ImageHeader(Codec.PLANES, datum.height, datum.width, 1)
+    if datum.data is None or (header is not None and datum.channels not in (1, 3)):
         content = "floats" if datum.data is None else f"pixels of {datum.channels} channels"
         raise SourceError(
             f"the Datum must hold grey or colours of 8 bits, or an encoded image, found {content}",
             hint="Images are read from what Caffe's convert_imageset writes, with --encoded or without.",
         )
-    header = ImageHeader(Codec.PLANES, datum.height, datum.width, 1) if is_planes else None
     return ExternalSample(datum.data, key, datum.label, header=header)
 
 

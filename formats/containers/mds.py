@@ -14,11 +14,10 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ from stoker.errors import SourceError
 
 from ..codecs.codec import ImageHeader, raw_header
 from ..files import open_regular, read_at
-from .compression import blame_compression, decompressed_start, find_compression
+from .compression import blame_compression, decompressed_start
 from .container import BadShardError, Container, ReadStart, Record, RecordPart, read_whole
 from .image_record import ExternalSample, FeatureNames, Label, Value, to_label
 from .protobuf import Span
@@ -49,12 +48,13 @@ _TEXTS = ("str", "json", "str_decimal")
 _SPELLED: dict[str, Callable[[str], int | float]] = {"str_int": int, "str_float": float}
 _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _NUMBERS |= {"float16", "float32", "float64", "int"}
+_VALUES = {*_TEXTS, *_SPELLED, *_NUMBERS}
+"""Encodings that hold one number or one text."""
 _PIL = struct.Struct("<III")  # width, height, bytes of the mode
 _PIL_CHANNELS = {b"RGB": 3, b"L": 1}
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column: its name, its encoding, and the bytes of each value, or None if values differ in size."""
 
     name: str
@@ -76,8 +76,7 @@ def scan(path: Path) -> Iterator[Record]:
                 view = memoryview(read_whole(descriptor, start, end - start))
                 yield Record(number, b"", start, len(view), view, _parts(view, columns))
         except BadShardError as error:
-            if compression := find_compression(read_at(descriptor, 0, _START), path.name):
-                blame_compression(error, compression, path.name)
+            if blame_compression(error, read_at(descriptor, 0, _START), path.name):
                 error.hint = f"{error.hint}; or convert it with stoker.convert."
             raise error.about(number, path) from error
 
@@ -85,8 +84,10 @@ def scan(path: Path) -> Iterator[Record]:
 def _read_shard_header(descriptor: int, size: int) -> tuple[tuple[Column, ...], npt.NDArray[np.int64]]:
     """Return the columns of an open shard, and the first byte of each sample with the end of the last."""
     # -> (N + 1,) int64
-    count, first = _first_numbers(read_at(descriptor, 0, 8))
-    start = _description_offset(count)
+    header = read_at(descriptor, 0, 8)
+    if len(header) < 8:
+        raise BadShardError(f"the file has {len(header)} bytes, fewer than a header")
+    count, first, start = _first_numbers(header)
     if not start < first <= min(size, start + _MOST_DESCRIPTION):
         raise BadShardError(f"the header claims {count} samples, the first at byte {first}, in {size} bytes")
     data = read_whole(descriptor, 4, first - 4)
@@ -103,16 +104,10 @@ def _read_shard_header(descriptor: int, size: int) -> tuple[tuple[Column, ...], 
     return _parse_columns(described), offsets
 
 
-def _first_numbers(data: bytes) -> tuple[int, int]:
-    """Return the number of samples and the offset of the first."""
-    if len(data) < 8:
-        raise BadShardError(f"the file has {len(data)} bytes, fewer than a header")
-    count, first = np.frombuffer(data, "<u4").tolist()
-    return count, first
-
-
-def _description_offset(count: int) -> int:
-    return 4 * (count + 2)
+def _first_numbers(data: bytes) -> tuple[int, int, int]:
+    """Return the number of samples, the offset of the first, and the offset of the description."""
+    count, first = struct.unpack_from("<II", data)
+    return count, first, 4 * (count + 2)
 
 
 def _parse_columns(described: Any) -> tuple[Column, ...]:
@@ -165,14 +160,12 @@ def _check_index_file(path: Path, size: int, columns: tuple[Column, ...], sample
     if (described := shards.get(path.name)) is None:
         raise BadShardError(f"{INDEX_FILE} beside it does not name it")
     raw = described["raw_data"]
-    for what, stated, actual in (
-        ("samples", described.get("samples"), samples),
-        ("bytes", raw.get("bytes"), size),
-    ):
-        if stated != actual:
-            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {actual}")
-    if (stated := _parse_columns(described)) != columns:
-        words = [", ".join(map(str, some)) for some in (stated, columns)]
+    actual = {"samples": (described.get("samples"), samples), "bytes": (raw.get("bytes"), size)}
+    for what, (stated, found) in actual.items():
+        if stated != found:
+            raise BadShardError(f"{INDEX_FILE} says that it has {stated} {what}, and it has {found}")
+    if (listed := _parse_columns(described)) != columns:
+        words = [", ".join(map(str, some)) for some in (listed, columns)]
         raise BadShardError(f"{INDEX_FILE} says that its columns are {words[0]}, and they are {words[1]}")
     hashes = raw.get("hashes") or {}
     for name in hashes if isinstance(hashes, dict) else ():
@@ -217,11 +210,9 @@ def _recognizes(read_start: ReadStart) -> bool:
 
 def _starts_as_shard(start: bytes) -> bool:
     """Return whether a file with these first bytes may be a shard; they may end before its description."""
-    try:
-        count, first = _first_numbers(start[:8])
-    except BadShardError:
+    if len(start) < 8:
         return False
-    at = _description_offset(count)
+    count, first, at = _first_numbers(start)
     if not count or not at < first <= at + _MOST_DESCRIPTION:
         return False
     return start[at : at + 2] == b'{"'[: max(len(start) - at, 0)]
@@ -240,20 +231,28 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         )
     sides = [parts[side] for side in (names.height, names.width) if side in parts]
     size = tuple(value for side in sides if isinstance(value := _decode(side, record.view), int))
-    payload, header = _image(image, record.view, names, size if len(size) == 2 else ())
+    payload, header = image.span, None
+    if image.encoding == "pil":
+        payload, header = _pil_image(image, record.view)
+    elif image.encoding == "bytes" or image.encoding in _IMAGES:
+        header = names.raw_header(payload.length, size if len(size) == 2 else ())
+    else:
+        raise SourceError(
+            f"the column {image.name!r} has the encoding {image.encoding}, which cannot be read in place",
+            hint=f"Images are read from {', '.join((*_IMAGES, 'bytes'))}. Or convert a StreamingDataset with "
+            "stoker.convert.",
+        )
     label, text, key = (parts.get(name or "") for name in (names.label, names.text, names.key))
     used = {part.name for part in (image, label, text, key) if part is not None}
-    rest = {name: name for name, part in parts.items() if _is_value(part) and name not in used}
+    rest = {name: name for name, part in parts.items() if part.encoding in _VALUES and name not in used}
     columns = {name: parts.get(part) for name, part in (names.columns or rest).items()}
     return ExternalSample(
         payload=payload,
         key="" if key is None else str(_decode(key, record.view)),
-        label=None if label is None else _label(label, record.view, names),
+        label=label and _label(label, record.view, names),
         text="" if text is None else str(_decode(text, record.view)),
         header=header,
-        columns={
-            name: None if part is None else _decode(part, record.view) for name, part in columns.items()
-        },
+        columns={name: part and _decode(part, record.view) for name, part in columns.items()},
     )
 
 
@@ -267,28 +266,6 @@ def _only_image(parts: Sequence[RecordPart]) -> RecordPart:
         f"the sample has {len(candidates)} columns that may be its image",
         hint=f"Name the column of the image (encoded), one of: {', '.join(part.name for part in parts)}.",
     )
-
-
-def _image(
-    part: RecordPart, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
-) -> tuple[Span, ImageHeader | None]:
-    """Return the byte range of the image in a column, and the header of raw pixels."""
-    # ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
-    if part.encoding == "pil":
-        return _pil_image(part, view)
-    if part.encoding != "bytes" and part.encoding not in _IMAGES:
-        raise SourceError(
-            f"the column {part.name!r} has the encoding {part.encoding}, which cannot be read in place",
-            hint=f"Images are read from {', '.join((*_IMAGES, 'bytes'))}. Or convert a StreamingDataset with "
-            "stoker.convert.",
-        )
-    if not names.raw:
-        return part.span, None
-    if names.shape is None and not sides:
-        raise SourceError(
-            "the record does not state the size of raw pixels", hint="Name it, as shape 32x32x3."
-        )
-    return part.span, raw_header(part.span.length, names.shape or sides, any_channels=names.shape is None)
 
 
 def _pil_image(part: RecordPart, view: memoryview) -> tuple[Span, ImageHeader]:
@@ -313,11 +290,6 @@ def _label(part: RecordPart, view: memoryview, names: FeatureNames) -> Label:
     if isinstance(value, str):
         return value
     return to_label([value], names.label_type, f"the column {part.name!r}")
-
-
-def _is_value(part: RecordPart) -> bool:
-    """Return whether a column holds one number or one text."""
-    return part.encoding in _TEXTS or part.encoding in _SPELLED or part.encoding in _NUMBERS
 
 
 def _decode(part: RecordPart, view: memoryview) -> Value:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, cast
 
 from stoker.errors import CorruptRecordError
 
@@ -99,39 +99,31 @@ def fields(data: memoryview, span: Span) -> Iterator[Field]:
         yield Field(number, wire, Span(start, at - start), value)
 
 
-Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
+Feature = bytes | str | int | Sequence[bytes] | Sequence[int] | Sequence[float]
+"""The value of a feature. A single integer or a text is remembered: sizes, labels and classes repeat."""
 
-_Item = TypeVar("_Item", bytes, int, float)
-
+_Values = list[Span] | list[int] | list[float]
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
 
 def encode_example(
     features: Mapping[str, Feature], payload: str | None = None, payload_bytes: int = 0
 ) -> tuple[bytes, bytes]:
-    """Encode an Example around a payload."""
-    # Features are written in the order of their names, so that equal features give equal bytes.
-    names = sorted([*features, payload] if payload is not None else features)
-    parts: list[bytes] = []
-    suffix_at = len(names)
-    for position, name in enumerate(names):
+    """Encode an Example, in the order of the names; return the bytes before its payload and after it."""
+    before: list[bytes] = []
+    after: list[bytes] = []
+    parts = before
+    for name in sorted([*features, payload] if payload is not None else features):
         if name == payload:
-            parts.append(_payload_entry(name, payload_bytes))
-            suffix_at = position + 1
+            value = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
+            parts.append(_entry(name, value, payload_bytes))
+            parts = after
+        elif isinstance(feature := features[name], (int, str)):
+            parts.append(_remembered_entry(name, feature))
         else:
-            parts.append(_entry(name, _encode_feature(name, features[name])))
-    return _frame(b"".join(parts[:suffix_at]), payload_bytes, b"".join(parts[suffix_at:]))
-
-
-def _frame(prefix: bytes, payload_bytes: int, suffix: bytes) -> tuple[bytes, bytes]:
-    """Return the message ``Example``, whose field 1 has the entries before, around and after the payload."""
-    return delimited(1, prefix, payload_bytes + len(suffix)), suffix
-
-
-def _payload_entry(name: str, payload_bytes: int) -> bytes:
-    """Return the start of the entry of the payload, which the payload follows."""
-    feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
-    return _entry(name, feature, payload_bytes)
+            parts.append(_entry(name, _encode_feature(name, feature)))
+    suffix = b"".join(after)
+    return delimited(1, b"".join(before), payload_bytes + len(suffix)), suffix
 
 
 def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
@@ -139,66 +131,31 @@ def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
     return delimited(1, delimited(1, name.encode()) + delimited(2, feature, following), following)
 
 
-def _encode_feature(name: str, value: Feature) -> bytes:
-    if isinstance(value, bytes):
-        return delimited(_BYTES_LIST, delimited(1, value))
-    if not value:
-        return b""
-    if _are(value, int):
-        return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))
-    if _are(value, float):
-        return delimited(_FLOAT_LIST, delimited(1, struct.pack(f"<{len(value)}f", *value)))
-    if _are(value, bytes):
-        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in value))
-    raise TypeError(f"feature {name!r} must be bytes, integers or floats")
-
-
-def _are(values: Sequence[Any], kind: type[_Item]) -> TypeGuard[Sequence[_Item]]:
-    return all(isinstance(value, kind) for value in values)
-
-
-def encode_image_example(
-    *,
-    payload_bytes: int,
-    format: str,  # noqa: A002 - the feature's name
-    height: int,
-    width: int,
-    key: str,
-    orientation: int = 1,
-    label: int | None = None,
-    class_name: str | None = None,
-) -> tuple[bytes, bytes]:
-    """Encode an image as an Example with the feature names of ImageNet's TFRecord files."""
-    # The names are from research/slim/datasets/build_imagenet_data.py in tensorflow/models.
-    before = [_entry_of("image/channels", 3)]
-    if label is not None:
-        before.append(_entry_of("image/class/label", label))
-    if class_name is not None:
-        before.append(_entry_of("image/class/text", class_name))
-    before.append(_payload_entry("image/encoded", payload_bytes))
-    after = [
-        _entry("image/filename", _encode_feature("image/filename", key.encode())),
-        _entry_of("image/format", format),
-        _entry_of("image/height", height),
-    ]
-    if orientation != 1:
-        after.append(_entry_of("image/orientation", orientation))
-    after.append(_entry_of("image/width", width))
-    return _frame(b"".join(before), payload_bytes, b"".join(after))
-
-
 @lru_cache(maxsize=1 << 14)
-def _entry_of(name: str, value: int | str) -> bytes:
-    """Return the entry of a feature with one value, cached because sizes and labels repeat."""
+def _remembered_entry(name: str, value: int | str) -> bytes:
     return _entry(name, _encode_feature(name, [value] if isinstance(value, int) else value.encode()))
 
 
-def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] | list[float]]:
+def _encode_feature(name: str, value: bytes | Sequence[bytes] | Sequence[int] | Sequence[float]) -> bytes:
+    if isinstance(value, bytes):
+        value = [value]
+    if not value:
+        return b""
+    if all(isinstance(item, int) for item in value):
+        return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, cast("Sequence[int]", value)))))
+    if all(isinstance(item, float) for item in value):
+        return delimited(_FLOAT_LIST, delimited(1, struct.pack(f"<{len(value)}f", *value)))
+    if all(isinstance(item, bytes) for item in value):
+        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in cast("Sequence[bytes]", value)))
+    raise TypeError(f"feature {name!r} must be bytes, integers or floats")
+
+
+def parse_example(data: memoryview | bytes) -> dict[str, _Values]:
     """Return the features of an Example: integers, floats, or the spans in ``data`` of its bytes."""
     # The last of several features with one name counts, as in every protocol buffer map. A feature without a
     # value is an empty list.
     view = memoryview(data)
-    features: dict[str, list[Span] | list[int] | list[float]] = {}
+    features: dict[str, _Values] = {}
     for example in _messages(view, Span(0, len(view))):
         for entry in _messages(view, example):
             name, value = b"", Span(0, 0)
@@ -207,7 +164,11 @@ def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] 
                     name = bytes(field.span.of(view))
                 elif field.number == 2 and field.wire == LENGTH:
                     value = field.span
-            features[_utf8(name)] = _parse_feature(view, value)
+            try:
+                features[name.decode()] = _parse_feature(view, value)
+            except UnicodeDecodeError as error:
+                message = f"the message has a feature whose name is not UTF-8: {name[:40]!r}"
+                raise CorruptRecordError(message) from error
     return features
 
 
@@ -216,26 +177,11 @@ def _messages(view: memoryview, span: Span) -> list[Span]:
     return [field.span for field in fields(view, span) if field.number == 1 and field.wire == LENGTH]
 
 
-def _utf8(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise CorruptRecordError(
-            f"the message has a feature whose name is not UTF-8: {name[:40]!r}"
-        ) from error
-
-
-def _parse_feature(view: memoryview, span: Span) -> list[Span] | list[int] | list[float]:
-    values: list[Span] | list[int] | list[float] = []
+def _parse_feature(view: memoryview, span: Span) -> _Values:
+    values: _Values = []
     for field in fields(view, span):
-        if field.wire != LENGTH:
-            continue
-        if field.number == _BYTES_LIST:
-            values = _messages(view, field.span)
-        elif field.number == _INT64_LIST:
-            values = _parse_integers(view, field.span)
-        elif field.number == _FLOAT_LIST:
-            values = _parse_floats(view, field.span)
+        if field.wire == LENGTH and (parse := _LISTS.get(field.number)) is not None:
+            values = parse(view, field.span)
     return values
 
 
@@ -243,11 +189,9 @@ def _parse_integers(view: memoryview, span: Span) -> list[int]:
     """Return the values of an Int64List; both encodings are allowed, packed and one by one."""
     values: list[int] = []
     for field in fields(view, span):
-        if field.number != 1:
-            continue
-        if field.wire == VARINT:
+        if field.number == 1 and field.wire == VARINT:
             values.append(signed(field.value))
-        elif field.wire == LENGTH:
+        elif field.number == 1 and field.wire == LENGTH:
             at, end = field.span.offset, field.span.offset + field.span.length
             while at < end:
                 value, at = read_varint(view, at, end)
@@ -258,9 +202,15 @@ def _parse_integers(view: memoryview, span: Span) -> list[int]:
 def _parse_floats(view: memoryview, span: Span) -> list[float]:
     values: list[float] = []
     for field in fields(view, span):
-        if field.number != 1 or field.wire not in (FIXED32, LENGTH):
-            continue
-        if field.span.length % 4:
-            raise CorruptRecordError("the message has a list of floats that ends within a float")
-        values.extend(struct.unpack(f"<{field.span.length // 4}f", field.span.of(view)))
+        if field.number == 1 and field.wire in (FIXED32, LENGTH):
+            if field.span.length % 4:
+                raise CorruptRecordError("the message has a list of floats that ends within a float")
+            values.extend(struct.unpack(f"<{field.span.length // 4}f", field.span.of(view)))
     return values
+
+
+_LISTS: dict[int, Callable[[memoryview, Span], _Values]] = {
+    _BYTES_LIST: _messages,
+    _FLOAT_LIST: _parse_floats,
+    _INT64_LIST: _parse_integers,
+}

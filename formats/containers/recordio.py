@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from stoker.errors import DecodeError, SourceError
 
-from ..codecs.codec import raw_header
 from ..files import open_regular, read_at
 from .container import BadShardError, Container, ReadStart, Record, read_whole
 from .image_record import ExternalSample, FeatureNames, to_label
@@ -115,20 +114,13 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         )
     if start == record.length:  # files of faces begin with such a record
         raise DecodeError("the record has no image")
-    header = None
-    if names.raw and names.shape is None:
-        raise SourceError(
-            "a record of raw pixels does not state their size", hint="Name it, as shape 32x32x3."
-        )
-    if names.raw and names.shape is not None:
-        header = raw_header(record.length - start, names.shape)
     labels = struct.unpack_from(f"<{count}f", record.view, _IMAGE.size) if count else (label,)
     label_type = "several" if count and names.label_type == "int" else names.label_type
     return ExternalSample(
         payload=Span(start, record.length - start),
         key=record.key.decode(),
         label=to_label(labels, label_type, "the label in the record's header"),
-        header=header,
+        header=names.raw_header(record.length - start),
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import SourceError
 
-from ..codecs.codec import ImageHeader, raw_header
+from ..codecs.codec import raw_header
 from ..files import FileDigests, digest_of, open_regular, read_at
 from .container import BadShardError, Container, ReadStart, Record, Sidecar, Writing, WrittenShard, read_whole
 from .image_record import (
@@ -35,7 +35,7 @@ from .image_record import (
     Value,
     to_label,
 )
-from .protobuf import Feature, Span, encode_example, encode_image_example, parse_example
+from .protobuf import Feature, Span, encode_example, parse_example
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -43,8 +43,6 @@ _FRAMING = _HEADER.size + _FOOTER.size
 _BUFFER = 1 << 20
 # A protocol buffer message is shorter than 2 GiB: a sparse file cannot make a reader allocate more.
 _LONGEST = (1 << 31) - 1
-
-_Features = dict[str, list[Span] | list[int] | list[float]]
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
@@ -71,7 +69,7 @@ class TFRecordWriter:
     """Writes one TFRecord shard and its DALI index; a :class:`.container.ShardWriter`."""
 
     def __init__(self, path: Path) -> None:
-        self._path = Path(path)
+        self._path = path
         self._file = self._path.open("xb", buffering=_BUFFER)
         self._size = 0
         self._crc = 0
@@ -142,8 +140,10 @@ def scan(path: Path) -> Iterator[Record]:
                 offset += length + _FOOTER.size
                 number += 1
         except BadShardError as error:
-            if number == 0:
-                _blame_compression(error, read_at(descriptor, 0, _HEADER.size), path.name)
+            if number == 0:  # TensorFlow compresses with GZIP or ZLIB
+                from .compression import blame_compression
+
+                blame_compression(error, read_at(descriptor, 0, _HEADER.size), path.name, may_be_zlib=True)
             raise error.about(number, path) from error
 
 
@@ -160,15 +160,6 @@ def _value_length(header: bytes, left: int) -> int:
     return int(length)
 
 
-def _blame_compression(error: BadShardError, start: bytes, name: str) -> None:
-    """Say in an error that TensorFlow compressed the file, if it did, with GZIP or ZLIB."""
-    from .compression import ZLIB, blame_compression, find_compression
-
-    is_zlib = start[0] & 15 == 8 and int.from_bytes(start[:2], "big") % 31 == 0  # RFC 1950, section 2.2
-    if compression := ZLIB if is_zlib else find_compression(start):
-        blame_compression(error, compression, name)
-
-
 def _recognizes(read_start: ReadStart) -> bool:
     """Return whether the shard is a file that starts with a length and its checksum."""
     header = read_start("", _HEADER.size)
@@ -182,34 +173,25 @@ def _recognizes(read_start: ReadStart) -> bool:
 def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
     """Return the bytes of an Example before and after an encoded image."""
     labels, classes = image.labels, image.classes
-    if labels is not None and len(labels) == 1 and image.objects is None and image.mask is None:
-        return encode_image_example(
-            payload_bytes=image.payload_bytes,
-            format=image.format,
-            height=image.height,
-            width=image.width,
-            key=image.key,
-            orientation=image.orientation,
-            label=labels[0],
-            class_name=classes[labels[0]] if classes else None,
-        )
     features: dict[str, Feature] = {
-        "image/channels": [3],
+        "image/channels": 3,
         "image/filename": image.key.encode(),
-        "image/format": image.format.encode(),
-        "image/height": [image.height],
-        "image/orientation": [image.orientation],
-        "image/width": [image.width],
+        "image/format": image.format,
+        "image/height": image.height,
+        "image/width": image.width,
     }
+    has_one_label = labels is not None and len(labels) == 1 and image.objects is None and image.mask is None
+    if image.orientation != 1 or not has_one_label:  # the shards of all versions have equal bytes
+        features["image/orientation"] = image.orientation
     if labels is not None:
-        features["image/class/label"] = labels
+        features["image/class/label"] = labels[0] if len(labels) == 1 else labels
         if classes:
-            features["image/class/text"] = [classes[label].encode() for label in labels]
+            names = [classes[label] for label in labels]
+            features["image/class/text"] = names[0] if len(names) == 1 else [name.encode() for name in names]
     if image.objects is not None:
         features |= image.objects()
     if image.mask is not None:
-        features |= {"image/segmentation/class/encoded": image.mask}
-        features |= {"image/segmentation/class/format": b"png"}
+        features |= {"image/segmentation/class/encoded": image.mask, "image/segmentation/class/format": "png"}
     return encode_example(features, "image/encoded", image.payload_bytes)
 
 
@@ -221,7 +203,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
     parts, offsets, end = [], [], 0
     for stored in arrays:
         described: dict[str, Feature] = {
-            f"{stored.name}/dtype": stored.dtype.encode(),
+            f"{stored.name}/dtype": stored.dtype,
             f"{stored.name}/shape": list(stored.shape),
         }
         before = encode_example(described)[0]
@@ -234,61 +216,84 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Find the image in a record that holds a tf.train.Example, by the names of its features."""
-    features = parse_example(record.view)
-    payload = _span(features, names.encoded)
+    features = _Features(record)
+    payload = features.span(names.encoded)
     if payload is None:
         raise SourceError(
             f"the record has no bytes in the feature {names.encoded!r}",
             hint="Name the feature that holds the encoded image (encoded), one of: "
-            f"{', '.join(sorted(features)) or 'none, the record is empty'}.",
+            f"{', '.join(sorted(features.values)) or 'none, the record is empty'}.",
         )
-    if (images := len(features[names.encoded])) > 1:
+    if (images := len(features.values[names.encoded])) > 1:
         raise SourceError(
             f"the feature {names.encoded!r} holds {images} images, and a sample has one",
             hint="Name another feature for the image, or write a record for each image.",
         )
-    label, texts = _label(features, names), _texts(record, features, names.text)
-    objects = _objects(features, names.objects) if names.objects else None
+    label, texts = _label(features, names), features.texts(names.text)
     named = _named(label if isinstance(label, tuple) else (), texts)
+    objects = _objects(features, names.objects) if names.objects else None
     if objects is not None:
-        named += _named(objects.labels, _texts(record, features, f"{names.objects}/class/text"))
+        named += _named(objects.labels, features.texts(f"{names.objects}/class/text"))
+    sides = features.sides(names.height or "height", names.width or "width")
+    header = names.raw_header(payload.length, sides)
+    if header is None and [text.upper() for text in features.texts("image/format")] == ["RAW"]:
+        sides = features.sides("image/height", "image/width")  # as conversions write them
+        header = raw_header(payload.length, (*sides, 3))
     return ExternalSample(
         payload=payload,
-        key=next(iter(_texts(record, features, names.key)), ""),
+        key=next(iter(features.texts(names.key)), ""),
         label=label,
         text=texts[0] if texts else "",
-        header=_raw_header(record, features, names, payload),
+        header=header,
         named=named,
-        columns={name: _value(record, features, part) for name, part in names.columns.items()},
+        columns={name: features.value(part) for name, part in names.columns.items()},
         objects=objects,
     )
 
 
-def _span(features: _Features, name: str | None) -> Span | None:
-    values = features.get(name, []) if name is not None else []
-    return values[0] if values and isinstance(values[0], Span) else None
+class _Features:
+    """The features of a record."""
 
+    def __init__(self, record: Record) -> None:
+        self.values = parse_example(record.view)
+        self._record = record
 
-def _texts(record: Record, features: _Features, name: str | None) -> list[str]:
-    spans = features.get(name, []) if name is not None else []
-    return [
-        bytes(span.of(record.view)).decode(errors="backslashreplace")
-        for span in spans
-        if isinstance(span, Span)
-    ]
+    def span(self, name: str) -> Span | None:
+        """Return the first bytes of a feature; None if it has none."""
+        return next((value for value in self.values.get(name, []) if isinstance(value, Span)), None)
 
+    def texts(self, name: str | None) -> list[str]:
+        """Return the bytes of a feature as texts."""
+        spans = [value for value in self.values.get(name or "", []) if isinstance(value, Span)]
+        return [bytes(span.of(self._record.view)).decode(errors="backslashreplace") for span in spans]
 
-def _numbers(features: _Features, name: str) -> list[float] | None:
-    """Return the numbers of a feature; None for a feature that holds bytes."""
-    values = features[name]
-    return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
+    def numbers(self, name: str) -> list[float] | None:
+        """Return the numbers of a feature; None for a feature that holds bytes."""
+        values = self.values[name]
+        return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
+
+    def value(self, name: str) -> Value | None:
+        """Return the number or the text in a feature; None if it is empty or absent."""
+        if (count := len(self.values.get(name, []))) > 1:
+            raise SourceError(
+                f"the feature {name!r} holds {count} values, and a column has one for each sample",
+                hint="Leave it out of the columns.",
+            )
+        values = self.texts(name) or self.values.get(name, [])
+        return cast("Value | None", next(iter(values), None))
+
+    def sides(self, height: str, width: str) -> tuple[int, int]:
+        """Return height and width in two features; 0 if one is not an integer."""
+        sizes = [self.values.get(name, []) for name in (height, width)]
+        found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
+        return next(found), next(found)
 
 
 def _label(features: _Features, names: FeatureNames) -> Label | None:
     name, may_be_empty = names.label, names.label_type in ("several", "multi-hot")
-    if name is None or name not in features or not (features[name] or may_be_empty):
+    if name is None or name not in features.values or not (features.values[name] or may_be_empty):
         return None
-    if (values := _numbers(features, name)) is None:
+    if (values := features.numbers(name)) is None:
         raise SourceError(
             f"the feature {name!r} must be one integer, found bytes",
             hint="Name another feature for the label, or none.",
@@ -296,52 +301,16 @@ def _label(features: _Features, names: FeatureNames) -> Label | None:
     return to_label(values, names.label_type, f"the feature {name!r}")
 
 
-def _value(record: Record, features: _Features, name: str) -> Value | None:
-    """Return the number or the text in a feature; None if it is empty or absent."""
-    values = features.get(name, [])
-    if len(values) > 1:
-        raise SourceError(
-            f"the feature {name!r} holds {len(values)} values, and a column has one for each sample",
-            hint="Leave it out of the columns.",
-        )
-    numbers = [value for value in values if not isinstance(value, Span)]
-    return next(iter([*_texts(record, features, name), *numbers]), None)
-
-
 def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
     """Return labels with their names, if there are as many names."""
-    if len(labels) != len(texts):
-        return []
-    return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
-
-
-def _raw_header(
-    record: Record, features: _Features, names: FeatureNames, payload: Span
-) -> ImageHeader | None:
-    """Return the header of raw pixels, whose size the user or features state; None for an encoded image."""
-    if names.shape is not None:
-        return raw_header(payload.length, names.shape)
-    if names.raw:
-        sides = _sides(features, names.height or "height", names.width or "width")
-        return raw_header(payload.length, sides, any_channels=True)
-    span = _span(features, "image/format")
-    if span is not None and bytes(span.of(record.view)).upper() == b"RAW":  # as conversions write it
-        return raw_header(payload.length, (*_sides(features, "image/height", "image/width"), 3))
-    return None
-
-
-def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:
-    """Return height and width in two features; 0 if one is not an integer."""
-    sizes = [features.get(name, []) for name in (height, width)]
-    found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
-    return next(found), next(found)
+    return [pair for pair in zip(labels, texts, strict=True) if pair[1]] if len(labels) == len(texts) else []
 
 
 def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
     """Return the objects of a record; None if it states none. Classes of the API count from 1."""
     numbers: dict[str, list[float]] = {}
-    for name in features:
-        if name.startswith(f"{prefix}/") and (values := _numbers(features, name)) is not None:
+    for name in features.values:
+        if name.startswith(f"{prefix}/") and (values := features.numbers(name)) is not None:
             numbers[name.removeprefix(f"{prefix}/")] = values
     # ImageNet's files have boxes without classes of objects.
     if not {"class/label", *(f"bbox/{side}" for side in _SIDES)} <= numbers.keys():
@@ -360,20 +329,14 @@ def _objects(features: _Features, prefix: str) -> ExternalObjects | None:
             f"an object has label {wrong[0]}, and the object detection API counts classes from 1",
             hint=_NO_OBJECTS,
         )
-
-    def optional(name: str) -> list[float] | None:
-        return _of_each(numbers, name, count) if numbers.get(name) else None
-
+    given = {name: _of_each(numbers, name, count) for name in ("area", "is_crowd") if numbers.get(name)}
+    flags = {name: _of_each(numbers, name, count) for name in _FLAGS if name in numbers}
     return ExternalObjects(
         boxes=list(zip(*sides, strict=True)),
         labels=[int(label) - 1 for label in labels],
-        area=optional("area"),
-        crowd=[int(value != 0) for value in optional("is_crowd") or [0] * count],
-        flags={
-            name: [int(value != 0) for value in _of_each(numbers, name, count)]
-            for name in _FLAGS
-            if name in numbers
-        },
+        area=given.get("area"),
+        crowd=[int(value != 0) for value in given.get("is_crowd", [0] * count)],
+        flags={name: [int(value != 0) for value in values] for name, values in flags.items()},
     )
 
 

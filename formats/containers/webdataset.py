@@ -45,13 +45,11 @@ _TAIL = 1 << 20  # bytes after the end that are looked at
 _FIELDS = struct.Struct("100s24x12s12x8s1s100x8s80x155s12x")  # name, size, checksum, type, magic, prefix
 _USTAR = b"ustar\0"  # GNU tar's magic is another one, and its headers have no prefix
 _OCTAL = re.compile(rb" *([0-7]+)[ \0]*|[ \0]*")
-_MOST_DIGITS = 20  # of the length of a PAX record
+_PAX_LENGTH = re.compile(rb"(\d{1,19}) ")
 _PLAIN, _REGULAR, _SPARSE = b"0", b"0\0007", b"S"
 _PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"xX", b"g", b"L", b"K"
 _EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
 _KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
-_SPARSE_CONTINUES = 482  # in a header; 504 in each block that follows it
-_SPARSE_BLOCK_CONTINUES = 504
 _META = re.compile(r"__[^/]*__($|/)")
 _INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
 _JSON = "json;jsn"
@@ -119,8 +117,7 @@ def scan_headers(read: Read, size: int, path: str) -> Iterator[Record]:
             yield _sample(read, number, key, members)
     except BadShardError as error:
         error.key = key or None
-        if compression := find_compression(read(0, _START)):
-            blame_compression(error, compression, path.rpartition("/")[2])
+        blame_compression(error, read(0, _START), path.rpartition("/")[2])
         error.hint = error.hint or "Restore the archive, or write it again."
         raise error.about(number, path) from error
 
@@ -173,11 +170,9 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
         header = parse_header(block)
         data = at + _BLOCK
         if header.kind in _EXTENSIONS:
-            content = _extension(read, data, header.size)
+            content = _extension(read, data, header)
             if header.kind in _PAX:
                 pax = {**pax, **parse_pax(content)}
-            elif header.kind == _PAX_GLOBAL:
-                _check_global(parse_pax(content))
             elif header.kind == _LONG_NAME:
                 name = content.partition(b"\0")[0]
             at = data + _padded(header.size)
@@ -212,11 +207,10 @@ def parse_header(block: bytes) -> _Header:
     name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
     stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum
     # The low half of Adler-32 is one more than the sum of the bytes, modulo 65521, and far faster than a sum.
+    is_right = zlib.adler32(block) & 0xFFFF == (stated + 1) % 65521
     # Old tars sum bytes from -128 to 127.
-    if zlib.adler32(block) & 0xFFFF != (stated + 1) % 65521:
-        signed_sum = sum(block) - 256 * sum(value > 127 for value in block)
-        if stated != signed_sum:
-            raise BadShardError("the checksum of a header does not match")
+    if not is_right and stated != sum(block) - 256 * sum(value > 127 for value in block):
+        raise BadShardError("the checksum of a header does not match")
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == _USTAR:
         name = prefix.partition(b"\0")[0] + b"/" + name
@@ -225,11 +219,6 @@ def parse_header(block: bytes) -> _Header:
 
 def _number(field: bytes) -> int:
     """Return a number: octal digits or, if the first bit is set, the other bits (GNU tar)."""
-    if (digits := field[:-1]).isdigit() and not field[-1]:
-        try:
-            return int(digits, 8)
-        except ValueError:
-            raise BadShardError(f"a header has {_text(field)!r} in place of a number") from None
     if field[0] & 0x80:
         if field[0] & 0x40:
             raise BadShardError("a header has a negative number")
@@ -245,12 +234,11 @@ def parse_pax(data: bytes) -> dict[bytes, bytes]:
     records: dict[bytes, bytes] = {}
     at = 0
     while at < len(data) and data[at]:
-        space = data.find(b" ", at, at + _MOST_DIGITS)
-        digits = data[at : max(space, at)]
-        end = at + int(digits) if digits.isdigit() else 0
-        if not space < end <= len(data) or data[end - 1 : end] != b"\n":
+        match = _PAX_LENGTH.match(data, at)
+        end = at + int(match[1]) if match else 0
+        if match is None or not match.end() < end <= len(data) or data[end - 1 : end] != b"\n":
             raise BadShardError("a PAX header has a record that is not whole")
-        keyword, equals, value = data[space + 1 : end - 1].partition(b"=")
+        keyword, equals, value = data[match.end() : end - 1].partition(b"=")
         if not equals:
             raise BadShardError("a PAX header has a record without a value")
         records[keyword] = value
@@ -278,30 +266,27 @@ def _member(read: Read, start: int, data: int, header: _Header, pax: Mapping[byt
     return Member(start, _text(name), kind, data, size)
 
 
-def _extension(read: Read, offset: int, size: int) -> bytes:
-    if size > _LONGEST_EXTENSION:
-        raise BadShardError(f"a header of {size} bytes, more than {_LONGEST_EXTENSION}")
-    content = read(offset, size)
-    if len(content) < size:
+def _extension(read: Read, offset: int, header: _Header) -> bytes:
+    if header.size > _LONGEST_EXTENSION:
+        raise BadShardError(f"a header of {header.size} bytes, more than {_LONGEST_EXTENSION}")
+    content = read(offset, header.size)
+    if len(content) < header.size:
         raise BadShardError(_CUT_SHORT)
-    return content
-
-
-def _check_global(records: Mapping[bytes, bytes]) -> None:
-    """Refuse a global header that changes members; comments and times, as git writes them, do not."""
-    for keyword in records:
+    for keyword in parse_pax(content) if header.kind == _PAX_GLOBAL else ():
+        # Comments and times, as git writes them, change no member.
         if keyword in (b"path", b"size") or keyword.startswith(b"GNU.sparse."):
             raise BadShardError(f"a global PAX header sets {_text(keyword)} of all members")
+    return content
 
 
 def _behind_sparse_map(read: Read, at: int, header: _Header) -> int:
     """Return the offset after the blocks that continue the map of a sparse file."""
-    goes_on = header.block[_SPARSE_CONTINUES]
+    goes_on = header.block[482]
     while goes_on:
         block = read(at, _BLOCK)
         if len(block) < _BLOCK:
             raise BadShardError(_CUT_SHORT)
-        goes_on = block[_SPARSE_BLOCK_CONTINUES]
+        goes_on = block[504]
         at += _BLOCK
     return at
 
@@ -345,10 +330,7 @@ class _Values:
 
     def first(self, names: str) -> RecordPart | None:
         """Return the first part that has one of some suffixes, ``jpg;png``; None if none has."""
-        for suffix in _suffixes(names):
-            if suffix in self._parts:
-                return self._parts[suffix]
-        return None
+        return next((self._parts[suffix] for suffix in _suffixes(names) if suffix in self._parts), None)
 
     def label(self, name: str) -> int | str | None:
         """Return the class in a part: a number, or a name; None if there is none."""
@@ -365,10 +347,15 @@ class _Values:
     def value(self, name: str) -> Value | None:
         """Return the value in a part: the text of ``txt``, or a field of JSON, ``json:caption``."""
         suffixes, colon, field = name.partition(":")
-        if colon:
-            return _plain(_field(self._json(suffixes), field))
-        part = self.first(suffixes)
-        return None if part is None else self._text(part).rstrip("\r\n")
+        if not colon:
+            part = self.first(suffixes)
+            return None if part is None else self._text(part).rstrip("\r\n")
+        value = _field(self._json(suffixes), field)
+        if value is None or isinstance(value, (str, float)):
+            return value
+        if isinstance(value, int):
+            return int(value)
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
     def _json(self, suffixes: str) -> Any:
         if self._document is None:
@@ -404,15 +391,6 @@ def _field(document: Any, name: str) -> Any:
         return document[name]
     first, dot, rest = name.partition(".")
     return _field(document.get(first), rest) if dot else None
-
-
-def _plain(value: Any) -> Value | None:
-    """Return a value of JSON as a number or as text; lists and objects stay JSON."""
-    if value is None or isinstance(value, (str, float)):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 WEBDATASET = Container(

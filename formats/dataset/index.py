@@ -18,7 +18,8 @@ from __future__ import annotations
 import mmap
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -409,30 +410,41 @@ class _Sink:
         self.closed = True
 
 
-def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
+def concat_indexes(
+    parts: Sequence[Path],
+    out: Path,
+    more: Mapping[str, pa.Array] | None = None,
+    changes: Mapping[str, Callable[[pa.Array], pa.Array] | None] | None = None,
+) -> None:
     """Write the rows of several indexes, one after the other, as one index, and sync it."""
     # Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
-    # ``more`` has other columns of all rows, by name.
+    # ``more`` has other columns of all rows, by name. ``changes`` has a function for each column that changes
+    # its form, and None for one that is left out.
     if not parts:
         raise ValueError("there is no index to concatenate")
     schema = Index.open(parts[0]).schema
+    changes = changes or {}
     out.unlink(missing_ok=True)  # a process may have mapped the old file
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".columns-") as folder:
-        spills = [_Spill(Path(folder), number, field.type) for number, field in enumerate(schema)]
-        try:
-            for part in parts:
-                index = Index.open(part)
-                if index.schema != schema:
-                    raise ValueError(f"{part} has other columns than {parts[0]}")
-                for spill, name in zip(spills, schema.names, strict=True):
-                    spill.append(index.arrow(name))
-            maps: list[mmap.mmap] = []
-            columns = {name: spill.array(maps) for name, spill in zip(schema.names, spills, strict=True)}
-            _write(out, {**columns, **(more or {})}, maps)
-        finally:
-            for spill in spills:
-                spill.close()
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".columns-") as folder, ExitStack() as stack:
+        spills: dict[str, _Spill] = {}
+        for part in parts:
+            index = Index.open(part)
+            if index.schema != schema:
+                raise ValueError(f"{part} has other columns than {parts[0]}")
+            for name in schema.names:
+                if (change := changes.get(name, _same)) is not None:
+                    array = change(index.arrow(name))
+                    if name not in spills:
+                        spills[name] = stack.enter_context(_Spill(Path(folder), len(spills), array.type))
+                    spills[name].append(array)
+        maps: list[mmap.mmap] = []
+        columns = {name: spill.array(maps) for name, spill in spills.items()}
+        _write(out, {**columns, **(more or {})}, maps)
     sync(out)
+
+
+def _same(array: pa.Array) -> pa.Array:
+    return array
 
 
 class _Spill:
@@ -471,7 +483,10 @@ class _Spill:
         items = pa.Array.from_buffers(self._type.value_type, self._values, [None, values], 0)
         return pa.Array.from_buffers(self._type, self._rows, [None, starts], 0, children=[items])
 
-    def close(self) -> None:
+    def __enter__(self) -> _Spill:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         self._value_file.close()
         self._start_file.close()
 

@@ -11,7 +11,7 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.urls import is_url
 
-from ..containers.container import Container, Record, Sidecar
+from ..containers.container import Record, Sidecar
 from ..containers.external import ExternalShard, ParsedRecord, error_about, find_shards, parse_records
 from ..containers.image_record import ExternalObjects, ExternalSample, FeatureNames
 from ..dataset.annotations import tasks_of
@@ -98,37 +98,32 @@ def _make_at_url(make: Callable[[Path], Manifest], store: Store) -> Manifest:
         return manifest
 
 
+@dataclass
 class _Indexer:
     """Reads shards one after the other into an index in ``folder``."""
 
-    def __init__(
-        self,
-        folder: Path,
-        shards: list[ExternalShard],
-        names: FeatureNames,
-        classes: Sequence[str] | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._folder = folder
-        self._container = container = shards[0].container
-        self._names = names
-        self._shards = shards
-        self._shard_names = _unique_names([shard.source for shard in shards])
-        self._classes = classes
-        self._progress = progress
-        self._rows = _Rows(folder, names.columns)
-        self._joined = _JoinedRecords(folder, container, number=len(shards))
-        self._class_names = ClassNames(classes or ())
+    folder: Path
+    shards: list[ExternalShard]
+    names: FeatureNames
+    classes: Sequence[str] | None
+    progress: Callable[[int, int], None] | None
+
+    def __post_init__(self) -> None:
+        self._container = self.shards[0].container
+        self._shard_names = _unique_names([shard.source for shard in self.shards])
+        self._rows = _Rows(self.folder, self.names.columns)
+        self._joined = Shard(_JOINED, 0, 0, None)  # its records are rewritten in one piece
+        self._class_names = ClassNames(self.classes or ())
         self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
-        self._total, self._done = sum(shard.size for shard in shards), 0
+        self._total, self._done = sum(shard.size for shard in self.shards), 0
 
     def run(self, locations: list[str], *, by_ranges: bool) -> Manifest:
         """Index the shards; the manifest gives ``locations`` as their paths."""
         listed: list[Shard] = []
         fetched = self._read_by_ranges() if by_ranges else None
-        for number, shard in enumerate(self._shards):
+        for number, shard in enumerate(self.shards):
             if fetched is not None:
                 count, digest = self._add_all(number, next(fetched)), None
             else:
@@ -139,18 +134,20 @@ class _Indexer:
             self._done += shard.size
             self._report(0)
         self._refuse(self._class_names.names_of_several_labels())
-        classes = self._classes
+        classes = self.classes
         if classes is None:
-            by_shard = self._names.label_type == "shard"
+            by_shard = self.names.label_type == "shard"
             classes = self._shard_names if by_shard else sorted(self._rows.class_names)
-        if not self._rows.finish(self._folder / INDEX_NAME, classes):
+        if not self._rows.finish(self.folder / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
-            raise no_images_error("there is no image in these shards", self._shards[0].source, left_out)
-        return self._manifest([*listed, *self._joined.shards()], tuple(classes))
+            raise no_images_error("there is no image in these shards", self.shards[0].source, left_out)
+        if self._joined.records:
+            listed.append(replace(self._joined, digest=file_digest(self.folder / _JOINED)))
+        return self._manifest(listed, tuple(classes))
 
     def _read_whole(self, number: int) -> tuple[int, str]:
         """Add the records of a shard and write its sidecars; return the number of records and its digest."""
-        shard, name = self._shards[number], self._shard_names[number]
+        shard, name = self.shards[number], self._shard_names[number]
         entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
 
         def scan(file: Path) -> Iterator[Record]:
@@ -159,33 +156,33 @@ class _Indexer:
                     lines.append(sidecar.entry(record.offset, record.length))
                 yield record
 
-        with shard.local_file(self._folder) as file:
-            records = parse_records(scan(file), self._container, self._names, name, file, headers=True)
+        with shard.local_file(self.folder) as file:
+            records = parse_records(scan(file), self._container, self.names, name, file, headers=True)
             count, digest = self._add_all(number, records), file_digest(file)
         for sidecar, lines in entries.items():
-            (self._folder / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
+            (self.folder / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
         return count, digest
 
     def _read_by_ranges(self) -> Iterator[list[ParsedRecord]]:
         """Yield the records of each shard at a URL, without their images; several shards are read at once."""
 
         def read(number: int) -> list[ParsedRecord]:
-            shard, name = self._shards[number], self._shard_names[number]
+            shard, name = self.shards[number], self._shard_names[number]
             records = shard.records()
-            found = parse_records(records, self._container, self._names, name, shard.file, headers=True)
+            found = parse_records(records, self._container, self.names, name, shard.file, headers=True)
             return [one._replace(record=one.record._replace(parts=(), read=None)) for one in found]
 
-        for _, found in thread_map(read, range(len(self._shards)), "fetch", _CONNECTIONS, _CONNECTIONS):
+        for _, found in thread_map(read, range(len(self.shards)), "fetch", _CONNECTIONS, _CONNECTIONS):
             yield found
 
     def _report(self, done: int) -> None:
-        if self._progress is not None:
-            self._progress(self._done + done, self._total)
+        if self.progress is not None:
+            self.progress(self._done + done, self._total)
 
     def _add_all(self, number: int, records: Iterable[ParsedRecord]) -> int:
         """Add the records of a shard, and return their number."""
         count = done = 0
-        shard, name = self._shards[number], self._shard_names[number]
+        shard, name = self.shards[number], self._shard_names[number]
         for parsed in records:
             count += 1
             if parsed.sample is None:
@@ -204,17 +201,28 @@ class _Indexer:
         record = parsed.record
         number, offset = record.number, record.offset
         key = sample.key or f"{self._shard_names[shard]}:{number}"
-        if self._names.label_type == "shard":
+        if self.names.label_type == "shard":
             sample = replace(sample, label=shard, text="")
         self._check_label(sample, number)
         if record.pieces > 1:
-            shard, number, offset = self._joined.add(record)
+            shard, (number, offset) = len(self.shards), self._join(record)
         crc = NO_CHECKSUM if parsed.crc is None else parsed.crc
         payload, header = sample.payload, parsed.header
         assert header is not None, "headers are read"
         values = (shard, number, offset + payload.offset, payload.length, crc, key)
         size = (header.codec, header.height, header.width, header.orientation)
         self._skipped.update(self._rows.add((*values, *size), sample, header.height, header.width))
+
+    def _join(self, record: Record) -> tuple[int, int]:
+        """Write a record in one piece; return its number in the shard of joined records, and its offset."""
+        if self._container.join is None:
+            raise SourceError(f"the record lies in {record.pieces} pieces, which cannot be read in place")
+        data, before = self._container.join(record.view)
+        with (self.folder / _JOINED).open("ab") as file:
+            file.write(data)
+        joined = self._joined
+        self._joined = replace(joined, bytes=joined.bytes + len(data), records=joined.records + 1)
+        return joined.records, joined.bytes + before
 
     def _check_label(self, sample: ExternalSample, record: int) -> None:
         for label_name in names_in(sample):
@@ -224,20 +232,20 @@ class _Indexer:
             self._label_type = label_type
         if label_type is not self._label_type:
             raise label_type_error(sample.label, self._label_type)
-        if self._classes is None:
+        if self.classes is None:
             return
         labels: list[Any] = list(sample.label) if isinstance(sample.label, tuple) else [sample.label]
         if sample.objects is not None:
             labels = [label for label in labels if label is not None] + list(sample.objects.labels)
         for label in labels:
-            check_class(label, self._classes)
+            check_class(label, self.classes)
 
     def _refuse(self, contradictions: Iterator[Contradiction]) -> None:
         """Raise SourceError for the first contradiction."""
         for shard, record, message in contradictions:
             raise SourceError(
                 f"the shards contradict each other: {message}",
-                path=self._shards[shard].file,
+                path=self.shards[shard].file,
                 shard=self._shard_names[shard],
                 record=record,
                 hint="Index shards of different datasets apart and join them by name with stoker.mix. If the "
@@ -245,9 +253,9 @@ class _Indexer:
             )
 
     def _manifest(self, shards: list[Shard], classes: tuple[str, ...]) -> Manifest:
-        path = self._folder / INDEX_NAME
+        path = self.folder / INDEX_NAME
         index = Index.open(path)
-        feature_names = {} if self._container.feature_names is None else self._names.to_manifest()
+        feature_names = {} if self._container.feature_names is None else self.names.to_manifest()
         return Manifest(
             container=self._container.name,
             sample_type="image",
@@ -283,34 +291,6 @@ def _unique_names(sources: list[str]) -> list[str]:
     return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
 
 
-class _JoinedRecords:
-    """The shard for joined records, whose number comes last; its file is made with the first record."""
-
-    def __init__(self, folder: Path, container: Container, number: int) -> None:
-        self._number = number
-        self._path = folder / _JOINED
-        self._container = container
-        self._records = self._bytes = 0
-
-    def add(self, record: Record) -> tuple[int, int, int]:
-        """Write a record in one piece; return the number of the shard, its number there, and its offset."""
-        if self._container.join is None:
-            raise SourceError(f"the record lies in {record.pieces} pieces, which cannot be read in place")
-        data, before = self._container.join(record.view)
-        with self._path.open("ab") as file:
-            file.write(data)
-        location = (self._number, self._records, self._bytes + before)
-        self._records += 1
-        self._bytes += len(data)
-        return location
-
-    def shards(self) -> list[Shard]:
-        """Return the shard, or none if there was no such record."""
-        if not self._records:
-            return []
-        return [Shard(_JOINED, self._bytes, self._records, file_digest(self._path))]
-
-
 class _Rows:
     """Rows of the index: some in memory, those before them in parts of an index in ``folder``.
 
@@ -320,7 +300,7 @@ class _Rows:
     """
 
     def __init__(self, folder: Path, columns: Iterable[str]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._rows: list[tuple[Any, ...]] = []
         self._labels: list[int | float | tuple[int, ...]] = []
         self._count = 0
@@ -386,14 +366,20 @@ class _Rows:
         self._flush()
         if not self._parts:
             return False
-        changes = self._changes(sorted_names)
-        if changes or self._values:
-            for part in self._parts:
-                self._rewrite(part, changes)
+        changes: dict[str, Callable[[pa.Array], pa.Array] | None] = {}
+        if self.class_names:
+            number_of = {name: number for number, name in enumerate(sorted_names)}
+            numbers = np.array([number_of[name] for name in self.class_names], np.int64)
+            changes["label"] = lambda labels: pa.array(numbers[labels.to_numpy()])
+        for name, types in self._types.items():
+            if types == {type(None)}:
+                changes[name] = None
+            elif types <= {int, float, type(None)}:
+                changes[name] = _integers if types == {int} else _floats
         objects: dict[str, pa.Array] = {}
         if self._objects is not None:
             objects = self._objects.columns(np.array(self._objects.image, np.int64), self._count)
-        concat_indexes(self._parts, path, objects)
+        concat_indexes(self._parts, path, objects, changes)
         for part in self._parts:
             part.unlink()
         return True
@@ -401,15 +387,13 @@ class _Rows:
     def _flush(self) -> None:
         if not self._rows:
             return
-        part = self._folder / f"part-{len(self._parts)}"
-        columns: dict[str, Any] = {
-            name: column if name == "key" else np.array(column, np.int64)
-            for name, column in zip(
-                (*REQUIRED_COLUMNS, *IMAGE_COLUMNS), zip(*self._rows, strict=True), strict=True
-            )
-        }
+        part = self.folder / f"part-{len(self._parts)}"
+        columns: dict[str, Any] = dict(
+            zip((*REQUIRED_COLUMNS, *IMAGE_COLUMNS), zip(*self._rows, strict=True), strict=True)
+        )
         if self._labels:
-            columns["label"] = _typed(self._labels)
+            kinds = {float: pa.float32(), tuple: pa.large_list(pa.int64())}
+            columns["label"] = pa.array(self._labels, kinds.get(type(self._labels[0]), pa.int64()))
         for name, texts in self._values.items():
             columns[name] = pa.array(texts, pa.large_string())
         write_index(part, columns)
@@ -418,37 +402,6 @@ class _Rows:
         self._labels.clear()
         for texts in self._values.values():
             texts.clear()
-
-    def _changes(self, sorted_names: Sequence[str]) -> dict[str, Callable[[pa.Array], pa.Array]]:
-        """Return the functions that give columns their final form, by name of the column."""
-        changes: dict[str, Callable[[pa.Array], pa.Array]] = {}
-        if self.class_names:
-            number_of = {name: number for number, name in enumerate(sorted_names)}
-            numbers = np.array([number_of[name] for name in self.class_names], np.int64)
-            changes["label"] = lambda labels: pa.array(numbers[labels.to_numpy()])
-        for name, types in self._types.items():
-            if types <= {int}:
-                changes[name] = _integers
-            elif types <= {int, float, type(None)} and types != {type(None)}:
-                changes[name] = _floats
-        return changes
-
-    def _rewrite(self, part: Path, changes: Mapping[str, Callable[[pa.Array], pa.Array]]) -> None:
-        """Write a part again with its columns in their final form, without those that have no value."""
-        index = Index.open(part)
-        empty = {name for name, types in self._types.items() if types == {type(None)}}
-        columns = {name: index.arrow(name) for name in index.schema.names if name not in empty}
-        columns |= {name: change(columns[name]) for name, change in changes.items()}
-        rewritten = part.with_name(f"{part.name}-again")
-        write_index(rewritten, columns)
-        rewritten.rename(part)
-
-
-def _typed(labels: list[Any]) -> Any:
-    """Return lists as they are, and numbers as an array."""
-    if isinstance(labels[0], tuple):
-        return list(labels)
-    return np.array(labels, np.float32 if isinstance(labels[0], float) else np.int64)
 
 
 def _integers(texts: pa.Array) -> pa.Array:

@@ -29,7 +29,7 @@ from stoker.formats.containers import container as registry
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.container import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
-from stoker.formats.containers.lmdb import encode_datum
+from stoker.formats.containers.lmdb import wrap_image as wrap_datum
 from stoker.formats.containers.protobuf import Feature, Span, encode_example
 from stoker.formats.files import file_digests
 
@@ -79,7 +79,7 @@ def example(image: bytes, label: int, **more: Feature) -> dict[str, Feature]:
 
 
 def datum(image: bytes, label: int) -> bytes:
-    return image.join(encode_datum(payload_bytes=len(image), height=1, width=1, label=label))
+    return image.join(wrap_datum(ImageRecord("", len(image), "JPEG", 1, 1, labels=(label,))))
 
 
 SIZES = {"int": 8, "float32": 4, "uint8": 1, "int16": 2}

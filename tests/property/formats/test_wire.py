@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.lmdb import encode_datum, parse_datum
+from stoker.formats.containers.image_record import ImageRecord
+from stoker.formats.containers.lmdb import parse_datum, wrap_image
 from stoker.formats.containers.protobuf import (
     Span,
     delimited,
@@ -54,7 +55,7 @@ def test_an_example_is_read_as_it_was_written(features: dict, name: str, payload
 
 @given(st.binary(max_size=300), st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), INT64)
 def test_a_datum_is_read_as_it_was_written(payload: bytes, height: int, width: int, label: int) -> None:
-    prefix, suffix = encode_datum(payload_bytes=len(payload), height=height, width=width, label=label)
+    prefix, suffix = wrap_image(ImageRecord("", len(payload), "JPEG", height, width, labels=(label,)))
     datum = parse_datum(prefix + payload + suffix)
     assert datum.data == Span(len(prefix), len(payload))
     assert (datum.height, datum.width, datum.label, datum.encoded) == (height, width, label, True)

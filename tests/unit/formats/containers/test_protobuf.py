@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.lmdb import Datum, encode_datum, parse_datum
+from stoker.formats.containers.image_record import ImageRecord
+from stoker.formats.containers.lmdb import Datum, parse_datum
+from stoker.formats.containers.lmdb import wrap_image as wrap_datum
 from stoker.formats.containers.protobuf import (
     FIXED64,
     Field,
     Span,
     delimited,
     encode_example,
-    encode_image_example,
     fields,
     parse_example,
     read_varint,
     varint,
 )
+from stoker.formats.containers.tfrecord import wrap_image
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_features_of_every_type_are_read_back() -> None:
 
 def test_the_payload_lies_between_prefix_and_suffix() -> None:
     payload = b"\xff\xd8" + bytes(1000)
-    prefix, suffix = encode_image_example(
-        payload_bytes=len(payload), format="JPEG", height=7, width=9, key="c/ä.jpg", label=5, class_name="c"
+    prefix, suffix = wrap_image(
+        ImageRecord("c/ä.jpg", len(payload), "JPEG", 7, 9, labels=(5,), classes=tuple("abcdef"))
     )
     parsed = parse_example(prefix + payload + suffix)
     assert parsed["image/encoded"] == [Span(len(prefix), len(payload))]
@@ -113,8 +113,7 @@ def test_the_payload_lies_between_prefix_and_suffix() -> None:
     }
     assert sorted(parsed) == list(parsed), "features are sorted by name"
     assert "image/orientation" not in parsed
-    turned = encode_image_example(payload_bytes=0, format="JPEG", height=7, width=9, key="k", orientation=6)
-    parsed = parse_example(b"".join(turned))
+    parsed = parse_example(b"".join(wrap_image(ImageRecord("k", 0, "JPEG", 7, 9, orientation=6))))
     assert parsed["image/orientation"] == [6]
     assert "image/class/label" not in parsed
 
@@ -147,11 +146,10 @@ def test_unknown_fields_and_wire_types_of_an_example_are_ignored() -> None:
 
 def test_unknown_fields_of_a_datum_are_ignored() -> None:
     further = delimited(9, b"\x08\x01")
-    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=9, label=5)
+    prefix, suffix = wrap_datum(ImageRecord("", 3, "JPEG", 7, 9, labels=(5,)))
     unknown = unknown_fields(*range(1, 6), 7) + further
-    assert parse_datum(unknown + prefix + b"abc" + suffix + b"\x20\x01" + unknown) == replace(
-        parse_datum(prefix + b"abc" + suffix), data=Span(len(unknown) + len(prefix), 3)
-    )
+    expected = parse_datum(prefix + b"abc" + suffix)._replace(data=Span(len(unknown) + len(prefix), 3))
+    assert parse_datum(unknown + prefix + b"abc" + suffix + b"\x20\x01" + unknown) == expected
 
 
 def test_the_last_of_two_features_with_one_name_counts() -> None:
@@ -177,12 +175,12 @@ def test_a_feature_of_another_type_is_an_error() -> None:
 
 
 def test_a_datum_has_the_bytes_of_the_format_and_is_read_back() -> None:
-    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
+    prefix, suffix = wrap_datum(ImageRecord("", 3, "JPEG", 7, 300, labels=(5,)))
     data = prefix + b"abc" + suffix
     assert data == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
     assert parse_datum(data) == Datum(3, 7, 300, 5, encoded=True, data=Span(len(prefix), 3), floats=False)
     # Label 0 is written as well; a mask is field 1000.
-    _, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=0, mask=b"m")
+    _, suffix = wrap_datum(ImageRecord("", 3, "JPEG", 7, 300, labels=(0,), mask=b"m"))
     assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
     # Caffe writes floats one by one; packed ones are allowed.
     assert parse_datum(b"\x35" + bytes(4)).floats
