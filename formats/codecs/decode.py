@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,15 +36,14 @@ class PixelCountError(ValueError):
 
 def decode_rgb(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a payload to (H, W, 3) uint8 RGB, its EXIF orientation applied."""
-    if not is_native(codec):
-        return decode_for_reference(data, codec, height, width, max_pixels)
-    try:
-        return _decode_natively(data, height, width, max_pixels)
-    except ValueError:
-        if CODECS[Codec(codec)].strict:
-            raise
-        # Its errors are the same with every engine.
-        return decode_for_reference(data, codec, height, width, max_pixels)
+    if is_native(codec):
+        try:
+            return _decode_natively(data, height, width, max_pixels)
+        except ValueError:
+            if CODECS[Codec(codec)].strict:
+                raise
+            # Of other codecs, errors are the same with every engine.
+    return decode_for_reference(data, codec, height, width, max_pixels)
 
 
 def decode_for_reference(
@@ -79,10 +79,17 @@ def decode_channels(
     if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES, Codec.NPY):
         rgb = decode_rgb(data, codec, height, width, max_pixels)
         return _with_alpha(rgb) if alpha else rgb[..., : stored_form(data, codec, height, width).channels]
+    with _opened(data, max_pixels) as image:
+        return _pillow_channels(image, exif_orientation(data, image), alpha=alpha)
+
+
+@contextmanager
+def _opened(data: Any, max_pixels: int) -> Iterator[Image.Image]:
+    """Open an image of any format of Pillow, of at most so many pixels."""
     try:
         with open_image(data) as image:
             _check_size(image.height, image.width, max_pixels)
-            return _pillow_channels(image, exif_orientation(data, image), alpha=alpha)
+            yield image
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(str(error)) from error
 
@@ -106,9 +113,7 @@ def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
     """Return the form in which an image is stored, from its header."""
     if codec == Codec.JPEG:
         return StoredForm(1 if _native.probe(data)[4] == 1 else 3)
-    if codec == Codec.RAW:
-        return StoredForm(3)
-    if codec == Codec.PLANES:
+    if codec in (Codec.RAW, Codec.PLANES):
         return StoredForm(1 if memoryview(data).nbytes == height * width else 3)
     if codec == Codec.NPY:
         header = read_npy_header(data)
@@ -150,12 +155,8 @@ def _decode_natively(data: Any, height: int, width: int, max_pixels: int) -> Pix
 
 def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> Pixels:
     """Decode an image of any format of Pillow; of an animation the first frame."""
-    try:
-        with open_image(data) as image:
-            _check_size(image.height, image.width, max_pixels)
-            return _pillow_rgb(image, exif_orientation(data, image))
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageTooLargeError(str(error)) from error
+    with _opened(data, max_pixels) as image:
+        return _pillow_rgb(image, exif_orientation(data, image))
 
 
 def _pillow_rgb(image: Image.Image, orientation: int) -> Pixels:
@@ -238,10 +239,8 @@ def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -
     else:
         pixels = decode_rgb(data, codec, 0, 0, rules.max_pixels)
         payload, height, width = _native.transcode_pixels(pixels, *how)
-    return _compress_png(payload, height, width) if target == Codec.PNG else payload, height, width
-
-
-def _compress_png(pixels: bytes, height: int, width: int) -> bytes:
-    stream = io.BytesIO()
-    Image.frombytes("RGB", (width, height), pixels).save(stream, "PNG")
-    return stream.getvalue()
+    if target == Codec.PNG:
+        stream = io.BytesIO()
+        Image.frombytes("RGB", (width, height), payload).save(stream, "PNG")
+        payload = stream.getvalue()
+    return payload, height, width

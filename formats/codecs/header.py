@@ -53,22 +53,16 @@ _CUT_OFF = "the file ends before the image does"
 def open_image(data: Any) -> Image.Image:
     """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header."""
     # Only formats of the table of codecs are opened, and none that runs another program, such as EPS.
-    if HEIC_SIGNATURE.match(bytes(memoryview(data)[:SIGNATURE_BYTES])):
-        _register_heic()
-    return Image.open(io.BytesIO(data), formats=_pillow_formats())
-
-
-def _register_heic() -> None:
-    """Let Pillow open HEIC by the package pillow-heif; DecodeError if it is not installed."""
-    try:
-        import pillow_heif
-    except ImportError as error:
-        raise DecodeError(
-            "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
-        ) from error
-    if "HEIF" not in _pillow_formats():
+    if HEIC_SIGNATURE.match(bytes(memoryview(data)[:SIGNATURE_BYTES])) and "HEIF" not in _pillow_formats():
+        try:
+            import pillow_heif
+        except ImportError as error:
+            raise DecodeError(
+                "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
+            ) from error
         pillow_heif.register_heif_opener()
         _pillow_formats.cache_clear()
+    return Image.open(io.BytesIO(data), formats=_pillow_formats())
 
 
 def open_mask(data: Any) -> Image.Image:
@@ -203,11 +197,9 @@ def grey_bits(data: bytes, codec: Codec) -> int:
 
 
 def _jpeg_damage(data: bytes) -> str:
-    """Check that a JPEG has an end marker after its pixels."""
-    # Cameras append other data after the end marker.
-    if data.endswith(_END_OF_JPEG) or data.find(_END_OF_JPEG, _start_of_scan(data)) >= 0:
-        return ""
-    return _CUT_OFF
+    """Check that a JPEG has an end marker after its pixels; cameras append other data after it."""
+    is_whole = data.endswith(_END_OF_JPEG) or data.find(_END_OF_JPEG, _start_of_scan(data)) >= 0
+    return "" if is_whole else _CUT_OFF
 
 
 def _start_of_scan(data: bytes) -> int:

@@ -201,10 +201,6 @@ class Container:
     compressed_suffixes: tuple[str, ...] = ()
 
 
-if TYPE_CHECKING:  # the help of the command line loads no NumPy
-    pass
-
-
 class ContainerRow(NamedTuple):
     """What is known of a container before its module is imported.
 
@@ -212,8 +208,7 @@ class ContainerRow(NamedTuple):
     """
 
     plural: str  # Plural noun for its shards in messages and help, such as "TFRecord files"
-    # Whether the container has a :class:`Writing`, so that conversions can write it
-    can_write: bool = True
+    can_write: bool = True  # Whether the container has a :class:`Writing`
     # Suffix of its files, which finds them in a folder or at a URL, and names the container of a file that no
     # container recognises; empty if its files have no usual suffix
     suffix: str = ""

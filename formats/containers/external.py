@@ -111,8 +111,7 @@ class ExternalShard:
                 raise with_details(error, path=self.file, shard=self.source.rpartition("/")[2]) from error
 
     def _copy(self, target: Path) -> None:
-        folder, _, name = self.file.rpartition("/")
-        store = Store(folder)
+        store, name = _store_of(self.file)
         spans = ((a, min(a + _REQUEST_BYTES, self.size)) for a in range(0, self.size, _REQUEST_BYTES))
         with (
             ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stoker-fetch") as pool,
@@ -141,16 +140,21 @@ class ExternalShard:
     @contextmanager
     def _window(self) -> Iterator[Read]:
         if is_url(self.file):
-            folder, _, name = self.file.rpartition("/")
-            store = Store(folder)
+            store, name = _store_of(self.file)
 
             def fetch(offset: int, length: int) -> bytes:
                 return store.read_range(name, offset, offset + length)
 
             yield Window(fetch, self.size, _WINDOW_AT_URL, _MOST_WINDOW_AT_URL)
-            return
-        with open_regular(self.file) as (descriptor, size):
-            yield Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
+        else:
+            with open_regular(self.file) as (descriptor, size):
+                yield Window(partial(read_at, descriptor), size, _LOCAL_WINDOW, _LOCAL_WINDOW)
+
+
+def _store_of(url: str) -> tuple[Store, str]:
+    """Return the storage of the folder of a file, and the file's name in it."""
+    folder, _, name = url.rpartition("/")
+    return Store(folder), name
 
 
 def find_shards(
@@ -195,12 +199,11 @@ def _detect(source: str) -> Container:
 
 def _read_start(source: str, name: str, most: int) -> bytes | None:
     """Return the first bytes of a file of a shard, see :data:`.container.ReadStart`."""
-    if is_url(source):
-        folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
-        store = Store(folder)
-        size = store.size(file)
-        return None if size is None else store.read_range(file, 0, min(most, size))
-    return read_local_start(Path(source), name, most)
+    if not is_url(source):
+        return read_local_start(Path(source), name, most)
+    store, file = _store_of(f"{source}/{name}".rstrip("/"))
+    size = store.size(file)
+    return None if size is None else store.read_range(file, 0, min(most, size))
 
 
 def _local_shard(source: str, container: Container) -> ExternalShard:
@@ -235,9 +238,8 @@ def _not_a_shard(source: str, *containers: str) -> SourceError:
 
 def _remote_shard(source: str, container: Container) -> ExternalShard:
     file = container.data_url(source)
-    folder, _, name = file.rpartition("/")
-    status = Store(folder).status(name)
-    if status is None:
+    store, name = _store_of(file)
+    if (status := store.status(name)) is None:
         raise SourceError(
             f"there is no such shard of {container.name}", path=file, hint="Check the spelling of its name."
         )
@@ -251,11 +253,11 @@ class Window:
     sample's end.
     """
 
-    def __init__(self, read: Read, size: int, least: int, most: int | None = None) -> None:
+    def __init__(self, read: Read, size: int, least: int, most: int) -> None:
         self._read = read
         self._size = size
         self._least = self._window = least
-        self._most = most or least
+        self._most = most
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_WINDOWS)
         self._end = 0
 

@@ -117,14 +117,14 @@ def _parse_image(record: Record, names: FeatureNames) -> NoReturn:
 
 def _read(path: Path, offset: int, length: int) -> bytes:
     try:
-        return bytes(_opened(path, path.stat().st_size).view(0, offset, length))
+        return bytes(_opened(str(path), path.stat().st_size).view(0, offset, length))
     except ValueError as error:
         raise OSError(str(error)) from error
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, size: int) -> Shards:
-    return Shards([str(path)], [size])
+def _opened(path: str, size: int) -> Shards:
+    return Shards([path], [size])
 
 
 def _path_of(path: Path, record: int) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import itertools
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
@@ -38,7 +38,7 @@ def expand(path: str | os.PathLike[str]) -> list[str]:
 def expand_braces(text: str) -> list[str]:
     """Return the names that a list in braces stands for, as a shell does."""
     # ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
-    names = list(itertools.islice(_braces(text), _MOST_NAMES + 1))
+    names = list(islice(_braces(text), _MOST_NAMES + 1))
     if len(names) > _MOST_NAMES:
         raise ConfigError(
             f"the name stands for more than {_MOST_NAMES:,} shards",
@@ -58,49 +58,38 @@ def is_pattern(path: str | os.PathLike[str]) -> bool:
 
 def _braces(text: str) -> Iterator[str]:
     start = text.find("{")
-    end = _closing(text, start)
-    if end is None:
+    if (group := _group(text, start)) is None:
         yield text
         return
-    before, inside, after = text[:start], text[start + 1 : end], text[end + 1 :]
-    if (match := _RANGE.fullmatch(inside)) is not None:
-        choices: Iterator[str] = _count(*match.groups())
-    elif len(parts := _split(inside)) > 1:
-        choices = (choice for part in parts for choice in _braces(part))
+    *parts, after = group
+    if len(parts) > 1:
+        choices: Iterator[str] = (choice for part in parts for choice in _braces(part))
+    elif (match := _RANGE.fullmatch(parts[0])) is not None:
+        choices = _count(*match.groups())
     else:
-        choices = (f"{{{choice}}}" for choice in _braces(inside))
+        choices = (f"{{{choice}}}" for choice in _braces(parts[0]))
     for choice in choices:
         for rest in _braces(after):
-            yield f"{before}{choice}{rest}"
+            yield f"{text[:start]}{choice}{rest}"
 
 
-def _closing(text: str, start: int) -> int | None:
-    """Return the index of the brace that closes the one at ``start``; None if there is none."""
-    depth = 0
+def _group(text: str, start: int) -> list[str] | None:
+    """Split the braces that open at ``start`` at their own commas; the last part follows them."""
+    depth, cuts = 0, [start]
     for at in range(start, len(text)) if start >= 0 else ():
         depth += (text[at] == "{") - (text[at] == "}")
-        if not depth:
-            return at
+        if depth == 0 or (depth == 1 and text[at] == ","):
+            cuts.append(at)
+        if depth == 0:
+            return [text[a + 1 : b] for a, b in pairwise([*cuts, len(text)])]
     return None
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are in no inner braces."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "{") - (character == "}")
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
 
 
 def _count(first: str, last: str, step: str | None) -> Iterator[str]:
     low, high = int(first), int(last)
     by = max(int(step or 1), 1) * (1 if low <= high else -1)
-    padded = any(len(limit.lstrip("-")) > 1 and limit.lstrip("-")[0] == "0" for limit in (first, last))
-    width = max(len(first), len(last)) if padded else 0
+    is_padded = any(re.match(r"-?0\d", limit) for limit in (first, last))
+    width = max(len(first), len(last)) if is_padded else 0
     return (f"{number:0{width}d}" for number in range(low, high + (1 if by > 0 else -1), by))
 
 
@@ -126,11 +115,11 @@ def _at_url(url: str) -> list[str]:
         if not (matching := fnmatch.filter(names, pattern)):
             raise SourceError("no file matches the pattern", path=url, hint=_CHECK)
         return [f"{folder}/{name}" for name in matching]
-    whole = f"{folder}/{pattern}"
-    if _has_suffix(pattern) or Store(folder).size(pattern) is not None or not Store(whole).is_folder():
-        return [whole]
-    names = [file.name for file in Store(whole).files() if "/" not in file.name]
-    return [f"{whole}/{name}" for name in _shards_among(names)] or [whole]
+    whole = Store(f"{folder}/{pattern}")
+    if _has_suffix(pattern) or Store(folder).size(pattern) is not None or not whole.is_folder():
+        return [whole.url]
+    names = [file.name for file in whole.files() if "/" not in file.name]
+    return [f"{whole.url}/{name}" for name in _shards_among(names)] or [whole.url]
 
 
 def _shards_among(names: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stoker._native import first_changed
 from stoker.log import progress_line
@@ -23,7 +24,7 @@ from ..containers.container import CONTAINERS, is_local_shard
 from ..containers.external import find_shards
 from ..containers.listing import LISTING_NAME, read_listing
 from ..containers.shard_names import expand, is_pattern
-from ..dataset.columns import Strings, each, number_array
+from ..dataset.columns import Strings, number_array
 from ..dataset.manifest import MANIFEST_NAME
 from ..files import write_durably
 from ..index_cache import cached_index
@@ -80,22 +81,15 @@ def _folders_of(listing: Listing, source: str) -> list[str]:
     """Return the paths whose times show new or lost files: folders with files, or the list itself."""
     if not os.path.isdir(source):  # noqa: PTH112 - a path as text
         return [source]
-    root, folders, last = str(listing.root), {source}, ""
-    for key in each(listing.keys):
-        folder = key.rpartition("/")[0]
-        if folder != last:
-            last = folder
-            _add_with_parents(folders, root, folder)
-    for skip in listing.skipped:
-        _add_with_parents(folders, root, skip.key)
+    root, folders = str(listing.root), {source}
+    of_files = pc.unique(pc.replace_substring_regex(listing.keys, r"(^|/)[^/]*$", "")).to_pylist()
+    for name in [*of_files, *(skip.key for skip in listing.skipped)]:
+        inner = name
+        while inner and (folder := os.path.join(root, inner)) not in folders:  # noqa: PTH118 - paths as text
+            if os.path.isdir(folder):  # noqa: PTH112
+                folders.add(folder)
+            inner = inner.rpartition("/")[0]
     return sorted(folders)
-
-
-def _add_with_parents(folders: set[str], root: str, name: str) -> None:
-    while name and (folder := os.path.join(root, name)) not in folders:  # noqa: PTH118 - paths as text
-        if os.path.isdir(folder):  # noqa: PTH112
-            folders.add(folder)
-        name = name.rpartition("/")[0]
 
 
 def _write_folders(file: Path, folders: list[str], began: int) -> None:
