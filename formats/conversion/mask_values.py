@@ -16,7 +16,7 @@ from stoker.errors import ConfigError
 
 from ..codecs.codec import CODECS
 from ..codecs.header import grey_bits, open_mask
-from ..sources.mask_pairs import mask_values
+from ..sources.masks import mask_values
 from ..sources.source_reader import SkippedError, check_image
 from .image_objects import ResizeGeometry, resize_mask
 

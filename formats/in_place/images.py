@@ -25,7 +25,7 @@ from ..dataset.versions import publish_index
 from ..files import check_named, file_digest
 from ..sources.classes import check_classes, number_classes
 from ..sources.detection import has_list_suffix
-from ..sources.image_files import FoundFile, has_image_suffix, is_array_name, walk_images
+from ..sources.image_files import FileEntry, has_image_suffix, is_array_name, walk_folder
 from ..sources.listing import ListedFiles, Listing, Skip, no_images_error
 from ..sources.options import SourceOptions
 from ..sources.registry import find_format, list_source
@@ -75,8 +75,8 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
         return False
     if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
         return has_list_suffix(path) and Path(path).is_file()
-    files = walk_images(os.path.realpath(path), follow_links=True)
-    names = (file.key for file in files if isinstance(file, FoundFile))
+    files = walk_folder(os.path.realpath(path), follow_links=True)
+    names = (file.key for file in files if isinstance(file, FileEntry))
     return any(has_image_suffix(name) or is_array_name(name) for name in names)
 
 

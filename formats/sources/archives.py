@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +17,7 @@ import pyarrow as pa
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import is_url
 
-from ..containers.external import (
-    ExternalShard,
-    error_about,
-    find_shards,
-    parse_records,
-)
+from ..containers.external import ExternalShard, error_about, find_shards, parse_records
 from ..containers.image_record import FeatureNames, LeftOutError
 from ..dataset.columns import Strings
 from ..dataset.index import KNOWN_COLUMNS
@@ -35,22 +31,17 @@ _ROLES = ("image", "label", "key")
 _TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
 
-def list_tar(source: Source) -> Listing:
-    """List the images in archives, in the order of the archives and of their members."""
-    return _list(source, "webdataset")
+class _Image(NamedTuple):
+    """An image in a shard."""
+
+    key: str  # Its name
+    # Number of its record, its first byte in the file, its bytes, its pieces
+    place: tuple[int, int, int, int]
+    entry: dict[str, Any]  # The label and the columns of its sample
 
 
-def list_recordio(source: Source) -> Listing:
-    """List the images in RecordIO files, in the order of the files and of their records."""
-    return _list(source, "recordio")
-
-
-def list_mds(source: Source) -> Listing:
-    """List the images in MDS shards, compressed or not, in the order of the shards and of their samples."""
-    return _list(source, "mds")
-
-
-def _list(source: Source, name: str) -> Listing:
+def _list(name: str, source: Source) -> Listing:
+    """List the images in shards of a container, in the order of the shards and of their records."""
     container, shards = find_shards([source.path], name)
     usual = container.feature_names or FeatureNames()
     names = name_parts(source.parts, usual)
@@ -58,25 +49,58 @@ def _list(source: Source, name: str) -> Listing:
     renamed = None if usual.columns else source.parts
     if renamed is not None:
         names = replace(names, columns={})
-    gathered = _Gathered(shards)
     threads = _CONNECTIONS if is_url(shards[0].file) else available_cores()
 
     def read(shard: ExternalShard) -> list[_Image | Skip]:
         return list(_images(shard, names, renamed))
 
-    for _, images in thread_map(read, shards, "list", threads, threads):
-        gathered.add(images)
-    return gathered.listing(source, names.encoded)
+    columns, keys, skipped = EntryColumns(cells=False), Strings(), list[Skip]()
+    ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
+    for number, (_, images) in enumerate(thread_map(read, shards, "list", threads, threads)):
+        for image in images:
+            if isinstance(image, Skip):
+                skipped.append(image)
+            else:
+                keys.add(image.key.encode(errors="backslashreplace"))
+                ranges.append((number, *image.place))
+                columns.add(image.entry)
+    if not ranges:
+        raise no_images_error("the shards hold no image", source.path, skipped)
+    shard, record, offset, length, pieces = np.array(ranges, np.int64).T
+    rows = np.arange(len(shard), dtype=np.int64)
+    try:
+        has_labels = columns.has_labels("samples", "class")
+        labels, classes = columns.labels(rows) if has_labels else (None, ())
+    except ValueError as error:
+        raise SourceError(
+            f"the classes cannot be used: {error}",
+            path=source.path,
+            hint="Name another part for the label in fields, or none.",
+        ) from error
+    file, files = shard.astype(np.int32), tuple(one.file for one in shards)
+    sizes = tuple(one.size for one in shards)
+    blocks = byte_ranges = None
+    if any(one.is_compressed for one in shards):
+        zeros, at = np.zeros(len(rows), np.int32), record.astype(np.int32)
+        blocks = ListedBlocks(files, sizes, names.encoded, file, zeros, at, kind="mds")
+    else:
+        cut = pieces.astype(np.int32) if pieces.max() > 1 else None
+        byte_ranges = FileRanges(files, sizes, file, offset.copy(), cut)
+    return Listing(
+        files[0].rpartition("/")[0],
+        keys.to_arrow(),
+        length.copy(),
+        np.array([one.modified for one in shards], np.int64)[file],
+        labels=labels,
+        classes=classes,
+        columns=columns.others(rows),
+        skipped=tuple(sorted(skipped)),
+        ranges=byte_ranges,
+        blocks=blocks,
+    )
 
 
-class _Image(NamedTuple):
-    """An image in a shard."""
-
-    key: str  # Its name
-    place: tuple[
-        int, int, int, int
-    ]  # Number of its record, its first byte in the file, its bytes, its pieces
-    entry: dict[str, Any]  # The label and the columns of its sample
+list_tar, list_recordio, list_mds = (partial(_list, name) for name in ("webdataset", "recordio", "mds"))
 
 
 def _images(
@@ -139,72 +163,6 @@ def name_parts(fields: Mapping[str, str | None], usual: FeatureNames) -> Feature
 def free_name(name: str) -> str:
     """Return the name of a column in the dataset: a name that datasets use themselves gets a ``_``."""
     return f"{name}_" if name in _TAKEN_NAMES or name.startswith(("object_", "mask_")) else name
-
-
-class _Gathered:
-    """The images of shards, which are added one shard after the other."""
-
-    def __init__(self, shards: list[ExternalShard]) -> None:
-        self._shards = shards
-        self._columns = EntryColumns(cells=False)
-        self._keys = Strings()
-        self._labelled: set[bool] = set()
-        self._ranges: list[tuple[int, int, int, int, int]] = []  # shard, record, offset, bytes, pieces
-        self._number = 0  # of the next shard
-        self._skipped: list[Skip] = []
-
-    def add(self, images: list[_Image | Skip]) -> None:
-        """Add the images of the next shard."""
-        entries: list[dict[str, Any]] = []
-        for image in images:
-            if isinstance(image, Skip):
-                self._skipped.append(image)
-                continue
-            self._keys.add(image.key.encode(errors="backslashreplace"))
-            self._labelled.add(image.entry["label"] is not None)
-            self._ranges.append((self._number, *image.place))
-            entries.append(image.entry)
-        for _ in self._columns.gather(entries):
-            pass
-        self._number += 1
-
-    def listing(self, source: Source, column: str) -> Listing:
-        """Return the listing of all images; ``column`` holds the images of compressed shards."""
-        if not self._ranges:
-            raise no_images_error("the shards hold no image", source.path, self._skipped)
-        shard, record, offset, length, pieces = np.array(self._ranges, np.int64).T
-        rows = np.arange(len(shard), dtype=np.int64)
-        try:
-            if len(self._labelled) > 1:
-                raise ValueError("some samples have a class and some have none")
-            labels, classes = self._columns.labels(rows) if True in self._labelled else (None, ())
-        except ValueError as error:
-            raise SourceError(
-                f"the classes cannot be used: {error}",
-                path=source.path,
-                hint="Name another part for the label in fields, or none.",
-            ) from error
-        file, files = shard.astype(np.int32), tuple(one.file for one in self._shards)
-        sizes = tuple(one.size for one in self._shards)
-        blocks = ranges = None
-        if any(one.is_compressed for one in self._shards):
-            zeros, at = np.zeros(len(rows), np.int32), record.astype(np.int32)
-            blocks = ListedBlocks(files, sizes, column, file, zeros, at, kind="mds")
-        else:
-            cut = pieces.astype(np.int32) if pieces.max() > 1 else None
-            ranges = FileRanges(files, sizes, file, offset.copy(), cut)
-        return Listing(
-            files[0].rpartition("/")[0],
-            self._keys.to_arrow(),
-            length.copy(),
-            np.array([one.modified for one in self._shards], np.int64)[file],
-            labels=labels,
-            classes=classes,
-            columns=self._columns.others(rows),
-            skipped=tuple(sorted(self._skipped)),
-            ranges=ranges,
-            blocks=blocks,
-        )
 
 
 def mds_images(file: str, column: str) -> Iterator[pa.Array]:

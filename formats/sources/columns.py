@@ -40,27 +40,29 @@ class EntryColumns:
     def gather(self, entries: Iterable[dict[str, Any]]) -> Iterator[str]:
         """Add the entries of a list, and yield the path of each."""
         for entry in entries:
-            self._add_labels(entry["label"])
-            for name in entry.keys() - self._others.keys() - {"path", "label"}:
-                self._others[name] = _Column(cells=self._cells, missing=self._rows)
-            for name, column in self._others.items():
-                column.add(entry.get(name))
-            self._rows += 1
+            self.add(entry)
             yield entry["path"]
 
-    def _add_labels(self, label: Any) -> None:
+    def add(self, entry: dict[str, Any]) -> None:
+        """Add an entry, which has a ``label``."""
+        label = entry["label"]
         several = isinstance(label, list)
         self._several |= several
         labels = label if several else [label]
         self._label_counts.append(len(labels))
         for one in labels:
             self._labels.add(one)
+        for name in entry.keys() - self._others.keys() - {"path", "label"}:
+            self._others[name] = _Column(cells=self._cells, missing=self._rows)
+        for name, column in self._others.items():
+            column.add(entry.get(name))
+        self._rows += 1
 
-    def has_labels(self) -> bool:
-        """Whether the entries have labels; ValueError if only some have."""
+    def has_labels(self, entries: str = "entries", label: str = "label") -> bool:
+        """Whether the entries have labels; ValueError, with these words, if only some have."""
         unlabelled = type(None) in self._labels.types
         if unlabelled and len(self._labels.types) > 1:
-            raise ValueError("some entries have a label and some have none")
+            raise ValueError(f"some {entries} have a {label} and some have none")
         return not unlabelled
 
     def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:

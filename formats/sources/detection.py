@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -56,28 +55,23 @@ def _is_named(source: Source, suffixes: tuple[str, ...]) -> bool:
     return text.endswith(suffixes) and (is_url(text) or is_pattern(text) or not Path(text).is_dir())
 
 
-def _is_folder_of(source: Source, suffix: str) -> bool:
-    """Whether a source is a folder that has files with a suffix, and no images."""
+def _is_folder_of(source: Source, suffix: str, beside: tuple[str, ...] = ()) -> bool:
+    """Whether a source is a folder of files with a suffix, without images, or with only files ``beside``."""
+
+    def may_be_there(name: str) -> bool:
+        return name.endswith((suffix, *beside)) if beside else not has_image_suffix(name)
+
+    names = []
     if is_url(source.path):
-        if not _is_folder_at_url(source):
-            return False
-        there = any("/" not in name for name in source.folder.names(suffix))
-        return there and not len(source.folder.images()[0])
-    return _holds(source, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
-
-
-def _holds(source: Source, suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]) -> bool:
-    """Whether a source is a folder with files of a suffix, and only entries that may lie beside them."""
-    if not Path(source.path).is_dir():
-        return False
-    found = False
-    with os.scandir(source.path) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                if not may_lie_there(entry):
-                    return False
-                found = found or entry.name.endswith(suffix)
-    return found
+        names = source.folder.names("") if _is_folder_at_url(source) else []
+    elif Path(source.path).is_dir():
+        with os.scandir(source.path) as entries:
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    if entry.is_dir() or not may_be_there(entry.name):
+                        return False
+                    names.append(entry.name)
+    return any(one.endswith(suffix) and "/" not in one for one in names) and all(map(may_be_there, names))
 
 
 def is_table(source: Source) -> bool:
@@ -92,24 +86,14 @@ def is_table(source: Source) -> bool:
 
 def is_recordio(source: Source) -> bool:
     """Whether a source is a RecordIO file by its name, or a folder with nothing but such files."""
-    beside = (".idx", ".lst")
-    if _is_named(source, (".rec",)):
-        return True
-    if not is_url(source.path):
-        return _holds(source, ".rec", lambda entry: entry.name.endswith((".rec", *beside)))
-    names = source.folder.names("") if _is_folder_at_url(source) else []
-    return any(name.endswith(".rec") for name in names) and all(
-        name.endswith((".rec", *beside)) for name in names
-    )
+    return _is_named(source, (".rec",)) or _is_folder_of(source, ".rec", (".idx", ".lst"))
 
 
 def is_mds(source: Source) -> bool:
     """Whether a source is an MDS shard by its name, or a folder with shards and ``index.json``."""
-    if _is_named(source, (".mds",)):
-        return True
-    if ".mds." in _text(source).rpartition("/")[2] and _is_named(
-        source, tuple(find_container("mds").compressed_suffixes)
-    ):
+    is_compressed = ".mds." in _text(source).rpartition("/")[2]
+    suffixes = tuple(find_container("mds").compressed_suffixes) if is_compressed else ()
+    if _is_named(source, (".mds", *suffixes)):
         return True
     if is_url(source.path):
         return _is_folder_at_url(source) and any(".mds" in name for name in source.folder.names(""))
@@ -223,11 +207,6 @@ def label_files(labels: SourceFolder) -> list[str]:
 def is_pairs(source: Source) -> bool:
     """Whether the caller has named a folder of class masks or of instance masks."""
     return source.options.masks is not None or source.options.instances is not None
-
-
-def is_folder(source: Source) -> bool:
-    """Whether a source may be a folder of classes: always, which is why detection tries it last."""
-    return True
 
 
 def is_of_ade20k(path: str) -> bool:

@@ -120,8 +120,8 @@ class SkippedFolder(NamedTuple):
 
     @property
     def skips(self) -> tuple[Skip, ...]:
-        """The files in it; the folder itself where they are not known."""
-        return self.files or (self.skip,)
+        """The files in it; the folder itself where they are not known; nothing for an empty folder."""
+        return () if self.skip.reason == EMPTY else self.files or (self.skip,)
 
 
 class _Folder(NamedTuple):
@@ -225,23 +225,20 @@ def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
     )
 
 
-def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip | SkippedFolder]:
-    """All files under ``root``, a resolved folder: those that look like images, and the others as skips."""
-    # Arrays look like images where no file has the name of an image.
-    arrays: bool | None = None
-    for entry in walk_folder(root, follow_links=follow_links):
-        if not isinstance(entry, FileEntry):
-            yield entry
-            continue
-        is_array = is_array_name(entry.key)
-        if is_array and arrays is None:
-            others = walk_folder(root, follow_links=follow_links)
-            arrays = not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in others)
-        yield _image_or_skip(entry, root, follow_links, bool(arrays) if is_array else None)
+def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip], list[Skip]]:
+    """Files under ``root``, a resolved folder, that look like images, sorted; others; skipped folders."""
+    walked = walk_folder(root, follow_links=follow_links)
+    found = (_image(one, root, follow_links) if isinstance(one, FileEntry) else one for one in walked)
+    return _gathered(Path(root), found, follow_links)
 
 
-def _image_or_skip(file: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
-    """The file, or why it is left out; if ``is_image`` is None, its name or content decides."""
+def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
+    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips."""
+    return _gathered(url, map(_stored_image, files), follow_links=True)[:2]
+
+
+def _image(file: FileEntry, root: str, follow_links: bool) -> FoundFile | Skip:
+    """A file that looks like an image, by its name or content; or why it is left out."""
     key = file.key
     try:
         status = file.entry.stat(follow_symlinks=follow_links)
@@ -249,46 +246,43 @@ def _image_or_skip(file: FileEntry, root: str, follow_links: bool, is_image: boo
         return Skip(key, "unreadable", error.strerror or "")
     if not is_regular(status):
         return Skip(key, "not a regular file")
-    # Files with the names of images need not be opened here.
-    if is_image is None:
-        is_image = has_image_suffix(key) or looks_like_image(root, key, follow_links=follow_links)
-    return FoundFile(key, status.st_size, status.st_mtime_ns) if is_image else _not_an_image(key)
+    named = has_image_suffix(key) or is_array_name(key)  # such files need not be opened here
+    if named or looks_like_image(root, key, follow_links=follow_links):
+        return FoundFile(key, status.st_size, status.st_mtime_ns)
+    return _not_an_image(key)
 
 
-def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
-    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips."""
-    table = FileTable()
+def _stored_image(file: StoredFile) -> FoundFile | Skip:
+    """A file with the name of an image: opening each would take a request."""
+    if any(part.startswith(".") for part in file.name.split("/")):
+        return Skip(printable_name(file.name), "hidden")
+    named = has_image_suffix(file.name) or is_array_name(file.name)
+    return FoundFile(*file) if named else _not_an_image(file.name)
+
+
+def _gathered(
+    root: Path | str, found: Iterable[FoundFile | Skip | SkippedFolder], follow_links: bool
+) -> tuple[ListedFiles, list[Skip], list[Skip]]:
+    """The images, sorted; other files, and folders. Arrays are images if no file has the name of one."""
+    table, is_array, has_images = FileTable(), bytearray(), False
     skipped: list[Skip] = []
-    for entry in walk_images(root, follow_links=follow_links):
-        if isinstance(entry, Skip):
-            skipped.append(entry)
-        elif isinstance(entry, SkippedFolder):
-            skipped += entry.skips if entry.skip.reason != EMPTY else ()
+    folders: list[Skip] = []
+    for one in found:
+        if isinstance(one, SkippedFolder):
+            folders.append(one.skip)
+            skipped += one.skips
+        elif isinstance(one, Skip):
+            skipped.append(one)
         else:
-            table.add(*entry)
-    return table.sorted(Path(root), follow_links=follow_links)[0], sorted(skipped)
-
-
-def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
-    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips."""
-    # Opening each file would take a request; its content decides when the file is converted. Arrays are
-    # images where no file has the name of an image.
-    table, arrays, skipped = FileTable(), [], []
-    for file in files:
-        if any(part.startswith(".") for part in file.name.split("/")):
-            skipped.append(Skip(printable_name(file.name), "hidden"))
-        elif is_array_name(file.name):
-            arrays.append(file)
-        elif has_image_suffix(file.name):
-            table.add(*file)
-        else:
-            skipped.append(_not_an_image(file.name))
-    if len(table):
-        skipped += [_not_an_image(file.name) for file in arrays]
-    else:
-        for file in arrays:
-            table.add(*file)
-    return table.sorted(url)[0], sorted(skipped)
+            table.add(*one)
+            is_array.append(is_array_name(one.key))
+            has_images = has_images or has_image_suffix(one.key)
+    files, order = table.sorted(root, follow_links=follow_links)
+    if has_images and any(is_array):
+        arrays = np.frombuffer(is_array, bool)[order]
+        skipped += map(_not_an_image, take_strings(files.keys, np.flatnonzero(arrays)).to_pylist())
+        files = files.take(np.flatnonzero(~arrays))
+    return files, sorted(skipped), folders
 
 
 class NamedFiles(NamedTuple):

@@ -31,7 +31,7 @@ from ..threads import available_cores, thread_map
 from .detection import BOX_COLUMNS, MASK_COLUMNS
 from .image_files import find_files, resolve
 from .listing import ListedFiles, Listing
-from .mask_pairs import read_mask
+from .masks import read_mask
 from .objects import AnnotatedImages, Box
 from .source import Source, SourceFolder
 from .source_reader import SkippedError, check_image, read_source_file

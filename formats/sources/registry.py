@@ -64,8 +64,8 @@ SOURCE_FORMATS = (
     SourceFormat("coco", detection.is_coco, "coco.list_coco"),
     SourceFormat("list", detection.is_list, "file_list.list_named_images", has_captions=True),
     SourceFormat("yolo", detection.is_yolo, "yolo.list_yolo"),
-    SourceFormat("pairs", detection.is_pairs, "mask_pairs.list_pairs"),
-    SourceFormat("folder", detection.is_folder, "class_folder.list_folder"),
+    SourceFormat("pairs", detection.is_pairs, "masks.list_pairs"),
+    SourceFormat("folder", lambda _: True, "class_folder.list_folder"),
 )
 """In the order in which detection tries them: a source has the first format that detects it."""
 _WITH_CAPTIONS = [row.name for row in SOURCE_FORMATS if row.has_captions]
@@ -104,10 +104,10 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
     options = source.options
     listing: Listing = _load(source_format.lists)(source)
     if options.masks is not None:
-        listing = _load("mask_pairs.with_masks")(listing, source.open(options.masks), options.ignore_index)
+        listing = _load("masks.with_masks")(listing, source.open(options.masks), options.ignore_index)
     if options.instances is not None and not source_format.reads_instances:
         has_mask_map = options.mask_map not in (None, "none")
-        with_instances = _load("instance_pairs.with_instances")
+        with_instances = _load("masks.with_instances")
         listing = with_instances(listing, source.open(options.instances), has_mask_map=has_mask_map)
     return listing
 

@@ -96,7 +96,7 @@ class SourceFolder:
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
         """Files in it, and in folders in it, that look like images, sorted; and the others, as skips."""
-        return find_images(self.root, follow_links=self.follow_links)
+        return find_images(self.root, follow_links=self.follow_links)[:2]
 
     def names(self, suffix: str) -> list[str]:
         """Paths of the files in it, and in folders in it, that end in ``suffix``, sorted."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
-from stoker.errors import DecodeError, ImageTooLargeError, SourceError
+from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.urls import is_url
 
 from ..codecs.codec import SIGNATURE_BYTES, ImageHeader, is_image_start
@@ -27,33 +29,36 @@ class SkippedError(Exception):
     """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
-def _open(root: str, key: str, follow_links: bool) -> int:
+@contextmanager
+def _opened(root: str, key: str, *, follow_links: bool = True) -> Iterator[int]:
+    """Open a file; an error of the operating system becomes a SkippedError."""
     path = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer than reading
-    if follow_links:
-        return os.open(path, _OPEN_FLAGS)
     # A folder of the path may have become a link since it was listed; an absolute path is its user's choice.
-    if not key.startswith("/") and os.path.realpath(path) != path:
+    if not follow_links and not key.startswith("/") and os.path.realpath(path) != path:
         raise SkippedError("link", "")
     try:
-        return os.open(path, _OPEN_FLAGS | os.O_NOFOLLOW)
+        descriptor = os.open(path, _OPEN_FLAGS | (0 if follow_links else os.O_NOFOLLOW))
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise SkippedError("link", "") from error
-        raise
+        is_link = error.errno == errno.ELOOP and not follow_links
+        reason = ("link", "") if is_link else ("unreadable", error.strerror or "")
+        raise SkippedError(*reason) from error
 
 
 def looks_like_image(root: str, key: str, *, follow_links: bool = True) -> bool:
     """Whether the first bytes of a file are those of an image; False where it cannot be read."""
     try:
-        descriptor = _open(root, key, follow_links)
-    except (OSError, SkippedError):
+        with _opened(root, key, follow_links=follow_links) as descriptor:
+            return is_regular(os.fstat(descriptor)) and _starts_image(descriptor)
+    except SkippedError:
         return False
-    try:
-        return is_regular(os.fstat(descriptor)) and is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+
+
+def _starts_image(descriptor: int) -> bool:
+    return is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))
 
 
 def _checked(data: bytes) -> bytes:
@@ -62,26 +67,26 @@ def _checked(data: bytes) -> bytes:
     return data
 
 
-def _check_unchanged(descriptor: int, size: int) -> None:
-    status = os.fstat(descriptor)
-    if not is_regular(status):
-        raise SkippedError("not a regular file", "")
-    if status.st_size != size:
-        raise SkippedError("changed since it was listed", f"{size} bytes, then {status.st_size}")
+def _check_size(found: int, listed: int) -> None:
+    if found != listed:
+        raise SkippedError("changed since it was listed", f"{listed} bytes, then {found}")
 
 
 def read_source_file(root: str, key: str, size: int, *, follow_links: bool = True) -> bytes:
     """Read a file under ``root``, a resolved folder or a URL, that had ``size`` bytes when it was listed."""
+    if size > _LONGEST:
+        raise SkippedError("larger than 2 GiB", "")
     if is_url(root):
-        return _read_remote(root, key, size)
-    try:
-        descriptor = _open(root, key, follow_links)
-        try:
-            return _read(descriptor, size)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise SkippedError("unreadable", error.strerror or "") from error
+        data = _store(root).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
+        if data is None:
+            raise SkippedError("unreadable", "No such file or directory")
+        _check_size(len(data), size)
+        return _checked(data)
+    with _opened(root, key, follow_links=follow_links) as descriptor:
+        # The start of a large file shows whether the rest need be read.
+        if size > 1 << 20 and not _starts_image(descriptor):
+            raise SkippedError("not an image", "")
+        return _checked(_read(descriptor, size, 0, size))
 
 
 def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
@@ -96,7 +101,8 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
         folder, _, name = file.rpartition("/")
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
-        data = _read_local_range(file, file_size, offset, stored)
+        with _opened("", file) as descriptor:
+            data = _read(descriptor, file_size, offset, stored)
     if pieces > 1:
         from ..containers.recordio import join_pieces
 
@@ -104,41 +110,15 @@ def read_byte_range(file: str, file_size: int, offset: int, size: int, pieces: i
     return _checked(data)
 
 
-def _read_local_range(file: str, file_size: int, offset: int, size: int) -> bytes:
-    try:
-        descriptor = os.open(file, _OPEN_FLAGS)
-        try:
-            _check_unchanged(descriptor, file_size)
-            return read_at(descriptor, offset, size)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise SkippedError("unreadable", error.strerror or "") from error
-
-
-def _read(descriptor: int, size: int) -> bytes:
-    _check_unchanged(descriptor, size)
-    # The start of a large file shows whether the rest need be read.
-    if size > _LONGEST or (size > 1 << 20 and not is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))):
-        raise SkippedError("not an image" if size <= _LONGEST else "larger than 2 GiB", "")
-    data = os.read(descriptor, size)
-    while len(data) < size:
-        more = os.read(descriptor, size - len(data))
-        if not more:
-            raise SkippedError("changed since it was listed", "it became shorter while it was read")
-        data += more
-    return _checked(data)
-
-
-def _read_remote(url: str, key: str, size: int) -> bytes:
-    if size > _LONGEST:
-        raise SkippedError("larger than 2 GiB", "")
-    data = _store(url).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
-    if data is None:
-        raise SkippedError("unreadable", "No such file or directory")
-    if len(data) != size:
-        raise SkippedError("changed since it was listed", f"{size} bytes, then {len(data)}")
-    return _checked(data)
+def _read(descriptor: int, file_size: int, offset: int, length: int) -> bytes:
+    status = os.fstat(descriptor)
+    if not is_regular(status):
+        raise SkippedError("not a regular file", "")
+    _check_size(status.st_size, file_size)
+    data = read_at(descriptor, offset, length)
+    if len(data) < length:
+        raise SkippedError("changed since it was listed", "it became shorter while it was read")
+    return data
 
 
 @lru_cache(maxsize=16)
@@ -161,17 +141,3 @@ def check_image(data: bytes, max_pixels: int) -> ImageHeader:
     if check is not None and (damage := check(data)):
         raise SkippedError("broken image", damage)
     return header
-
-
-def source_status(path: str, what: str) -> tuple[int, int]:
-    """Bytes of a file, and its last change in nanoseconds since 1970; ``what`` names it in errors."""
-    if is_url(path):
-        folder, _, name = path.rpartition("/")
-        if (there := Store(folder).status(name)) is None:
-            raise SourceError(f"there is no such {what}", path=path, hint="Check the spelling of its name.")
-        return there
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a path or a string
-    except OSError as error:
-        raise SourceError(f"the {what} cannot be read: {error.strerror}", path=path) from error
-    return status.st_size, status.st_mtime_ns

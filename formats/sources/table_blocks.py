@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from ..files import read_at
 from .archives import mds_images
 from .listing import ListedBlocks
-from .tables import checked, opened_table, reading_table
+from .tables import checked, opened_table, reading_table, row_group_columns
 
 _PIECE = 1 << 20  # bytes of images that are decompressed at once
 _MOST_ROWS = 64
@@ -104,7 +104,9 @@ class BlockImages:
                 batches = opened.iter_batches(most, row_groups=[block], columns=[column], use_threads=False)
             else:
                 whole = next(batch for number, batch in enumerate(opened) if number == block)
-                left, batches = len(whole), _slices(checked(whole.select([column])))
+                rows = checked(whole.select([column]))
+                left = len(rows)
+                batches = (rows.slice(start, _MOST_ROWS) for start in range(0, left, _MOST_ROWS))
             for batch in batches:
                 left -= len(batch)
                 if not left:
@@ -127,15 +129,9 @@ def _images(column: pa.Array) -> pa.Array:
 
 def _piece_rows(group: Any, column: str) -> int:
     """Number of rows of a row group with about a megabyte of images."""
-    columns = [group.column(number) for number in range(group.num_columns)]
-    size = sum(
-        one.total_uncompressed_size for one in columns if one.path_in_schema in (column, f"{column}.bytes")
-    )
+    paths = (column, f"{column}.bytes")
+    size = sum(one.total_uncompressed_size for one in row_group_columns(group) if one.path_in_schema in paths)
     return int(min(max(_PIECE * group.num_rows // max(size, 1), 1), _MOST_ROWS))
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    return (batch.slice(start, _MOST_ROWS) for start in range(0, len(batch), _MOST_ROWS))
 
 
 @dataclass(eq=False)
@@ -201,14 +197,6 @@ class _OpenBlock:
             self._kept.pop(0)
 
 
-class _Spooled(NamedTuple):
-    """The images of a block in the temporary file: first byte and length of each, and which rows have one."""
-
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    known: npt.NDArray[np.bool_]
-
-
 class _Spool:
     """A temporary file with the images of blocks, in the folder or the nearest one above it that exists."""
 
@@ -220,7 +208,8 @@ class _Spool:
         self._size = 0
         self._lock = threading.Lock()
         self._locks: defaultdict[tuple[int, int], threading.Lock] = defaultdict(threading.Lock)
-        self._blocks: dict[tuple[int, int], _Spooled] = {}
+        # Of each block the first byte and the length of each image, (2, N) int64; length -1 for no image.
+        self._blocks: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
 
     def read(
         self, block: tuple[int, int], row: int, pieces: Callable[[], Iterator[pa.Array]]
@@ -231,28 +220,21 @@ class _Spool:
         with lock:
             if block not in self._blocks:
                 self._blocks[block] = self._copy(pieces())
-        spooled = self._blocks[block]
-        if not spooled.known[row]:
-            return None
-        return read_at(self._file, int(spooled.starts[row]), int(spooled.lengths[row]))
+        start, length = self._blocks[block][:, row].tolist()
+        return None if length < 0 else read_at(self._file, start, length)
 
-    def _copy(self, pieces: Iterator[pa.Array]) -> _Spooled:
+    def _copy(self, pieces: Iterator[pa.Array]) -> npt.NDArray[np.int64]:
         """Copy the images of a block to the end of the file, where other blocks are copied to as well."""
-        starts, lengths, known = [], [], []
+        places = []
         for images in pieces:
-            sizes = np.asarray(
-                pc.fill_null(pc.binary_length(images), 0).to_numpy(zero_copy_only=False), np.int64
-            )
+            lengths = pc.fill_null(pc.cast(pc.binary_length(images), pa.int64()), -1)
+            sizes = np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+            stored = np.maximum(sizes, 0)
             with self._lock:
-                at, self._size = self._size, self._size + int(sizes.sum())
-            starts.append(at + np.cumsum(sizes) - sizes)
-            lengths.append(sizes)
-            known.append(np.asarray(images.is_valid().to_numpy(zero_copy_only=False), bool))
-            self._write(b"".join(image.as_buffer() for image in images if image.is_valid), at)
-        return _Spooled(np.concatenate(starts), np.concatenate(lengths), np.concatenate(known))
-
-    def _write(self, data: bytes, at: int) -> None:
-        left = memoryview(data)
-        while left:
-            written = os.pwrite(self._file, left, at)
-            left, at = left[written:], at + written
+                at, self._size = self._size, self._size + int(stored.sum())
+            places.append(np.stack((at + np.cumsum(stored) - stored, sizes)))
+            left = memoryview(b"".join(image.as_buffer() for image in images if image.is_valid))
+            while left:
+                written = os.pwrite(self._file, left, at)
+                left, at = left[written:], at + written
+        return np.concatenate(places, axis=1)

@@ -33,7 +33,6 @@ from .columns import holds_text_lists, holds_values, label_column, value_column
 from .detection import PARQUET, SAVED_SPLITS, SAVED_STATE
 from .listing import ListedBlocks, Listing, Skip
 from .source import Source
-from .source_reader import source_status
 
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
@@ -127,15 +126,15 @@ class TableFile:
     @classmethod
     def read(cls, path: str) -> TableFile:
         """Read the description of the table in a file."""
-        size, modified = source_status(path, "table")
+        size, modified = _status(path)
         with reading_table(path), opened_table(path, size) as file:
             if isinstance(file, pq.ParquetFile):
                 groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-                rows = tuple(group.num_rows for group in groups)
-                columns = [[group.column(i) for i in range(group.num_columns)] for group in groups]
                 stated = tuple(
-                    {one.path_in_schema: one.total_uncompressed_size for one in group} for group in columns
+                    {one.path_in_schema: one.total_uncompressed_size for one in row_group_columns(group)}
+                    for group in groups
                 )
+                rows = tuple(group.num_rows for group in groups)
                 return cls(path, size, modified, file.schema_arrow, rows, stated)
             batches = list(map(checked, file))
             names = file.schema.names
@@ -150,10 +149,29 @@ class TableFile:
             return pa.Table.from_batches([checked(batch.select(list(names))) for batch in file])
 
 
+def _status(path: str) -> tuple[int, int]:
+    """Bytes of a file, and its last change in nanoseconds since 1970."""
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        if (there := Store(folder).status(name)) is None:
+            raise SourceError("there is no such table", path=path, hint="Check the spelling of its name.")
+        return there
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise SourceError(f"the table cannot be read: {error.strerror}", path=path) from error
+    return status.st_size, status.st_mtime_ns
+
+
 def checked(rows: _Rows) -> _Rows:
     """Check lengths and offsets of rows, which Arrow itself trusts, and return the rows."""
     rows.validate(full=True)
     return rows
+
+
+def row_group_columns(group: Any) -> list[Any]:
+    """What a row group of Parquet states about each of its columns."""
+    return [group.column(number) for number in range(group.num_columns)]
 
 
 @contextmanager
@@ -234,7 +252,11 @@ def _find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> 
             or (name in fields and holds_text_lists(schema.field(name).type))
         )
     }
-    return _ColumnUses(image, label, _class_names(features.get(label or "", {})), key, values)
+    feature = features.get(label or "", {})
+    # The names of a ClassLabel, or of a sequence of them.
+    inner = feature.get("feature")
+    names = feature.get("names") or (inner.get("names") if isinstance(inner, dict) else None) or []
+    return _ColumnUses(image, label, tuple(map(str, names)), key, values)
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
@@ -244,13 +266,6 @@ def _features(schema: pa.Schema) -> dict[str, Any]:
         return {name: feature for name, feature in stated.items() if isinstance(feature, dict)}
     except (KeyError, TypeError, ValueError):
         return {}
-
-
-def _class_names(feature: dict[str, Any]) -> tuple[str, ...]:
-    """Names of a ClassLabel, or of a sequence of them."""
-    inner = feature.get("feature")
-    names = feature.get("names") or (inner.get("names") if isinstance(inner, dict) else None) or []
-    return tuple(str(name) for name in names)
 
 
 def _image(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str | None]) -> str:
@@ -268,15 +283,15 @@ def _image(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str
 
 def _label(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str | None]) -> str | None:
     free = [name for name in schema.names if name not in fields]
-    if "label" in free:
-        return "label"
     of_classes: list[str] = [name for name in free if features.get(name, {}).get("_type") == "ClassLabel"]
+    if "label" in free or not of_classes:
+        return "label" if "label" in free else None
     if len(of_classes) > 1:
         raise ConfigError(
             f"the table has several labels: {', '.join(of_classes)}",
             hint="Choose one with label_column; others are columns of numbers.",
         )
-    return of_classes[0] if of_classes else None
+    return of_classes[0]
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

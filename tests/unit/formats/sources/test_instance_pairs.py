@@ -14,7 +14,7 @@ from PIL import Image
 import stoker
 from stoker.augment import Resize, masks_to_source
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.sources.instance_pairs import instances_of
+from stoker.formats.sources.masks import instances_of
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from stoker.formats.sources import source_reader
 from stoker.formats.sources.source_reader import SkippedError, looks_like_image, read_source_file
 
 
@@ -24,8 +25,8 @@ def refusal(root: Path, key: str, size: int) -> str:
 
 def test_short_reads_are_continued(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (root / "a.jpg").read_bytes()
-    read = os.read
-    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 7)))
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, at: read(descriptor, min(size, 7), at))
     assert read_source_file(str(root), "a.jpg", len(data)) == data
 
 
@@ -38,7 +39,7 @@ def test_a_changed_size_is_noticed(root: Path, difference: int) -> None:
 def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "read", lambda descriptor, size: b"")
+    monkeypatch.setattr(os, "pread", lambda *_: b"")
     assert refusal(root, "a.jpg", (root / "a.jpg").stat().st_size) == "changed since it was listed"
 
 
@@ -78,5 +79,5 @@ def test_a_huge_file_is_refused_before_it_is_read(
 ) -> None:
     with (root / "huge.jpg").open("wb") as file:
         file.truncate(size)  # sparse: it takes no space on the disk
-    monkeypatch.setattr(os, "read", Mock(side_effect=AssertionError("it was read")))
+    monkeypatch.setattr(source_reader, "read_at", Mock(side_effect=AssertionError("it was read")))
     assert refusal(root, "huge.jpg", size) in ("not an image", "larger than 2 GiB")
