@@ -117,12 +117,16 @@ class _Reader:
         polygons: list[list[float]] = []
         runs = None
         if isinstance(segmentation, dict):
-            runs, size = _read_runs(segmentation)
-            self._run_sizes[len(self._table)] = size
+            runs, self._run_sizes[len(self._table)] = _read_runs(segmentation)
         else:
             polygons, bad = _read_polygons(segmentation)
             for reason, number in sorted(bad.items()):
                 self._note(image, object_id, reason, f"{number}")
+        keypoints: list[float] = []
+        try:
+            keypoints = _read_keypoints(value.get("keypoints"))
+        except BadObjectError as error:
+            self._note(image, object_id, *error.args)
         self._table.add(
             image,
             corners,
@@ -130,17 +134,10 @@ class _Reader:
             object_id,
             area=area if numbers([area]) and area >= 0 else None,
             crowd=crowd,
-            keypoints=self._keypoints(value.get("keypoints"), image, object_id),
+            keypoints=keypoints,
             polygons=polygons,
             runs=runs,
         )
-
-    def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
-        try:
-            return _read_keypoints(value)
-        except BadObjectError as error:
-            self._note(image, object_id, *error.args)
-            return []
 
     def _note(self, image: int, object_id: int, reason: str, detail: str = "") -> None:
         """Note that an object or a part of it is left out."""
@@ -178,21 +175,21 @@ class _Reader:
         """(M,) bool, objects that cannot be used; the label of an unknown category is -1."""
         image = np.array(self._table.image, np.int64)
         unknown_image = ~np.isin(image, list(self.images.sizes))
-        listed_twice = np.isin(image, list(twice))
-        unknown_category = ~unknown_image & (labels[np.array(self._table.label, np.int64)] < 0)
-        for affected, reason in (
-            (unknown_image, "object of an unknown image"),
-            (unknown_category, "object of an unknown category"),
-            (listed_twice, "object of an image that is listed twice"),
-        ):
-            for at in np.flatnonzero(affected).tolist():
-                self._note_row(at, reason)
-        unusable: npt.NDArray[np.bool_] = unknown_image | unknown_category | listed_twice
+        reasons = {
+            "object of an unknown image": unknown_image,
+            "object of an unknown category": ~unknown_image
+            & (labels[np.array(self._table.label, np.int64)] < 0),
+            "object of an image that is listed twice": np.isin(image, list(twice)),
+            "run lengths of another size than the image": np.zeros(len(image), bool),
+        }
+        *_, other_size = reasons.values()
         for at, size in self._run_sizes.items():
             stated = self.images.sizes.get(self._table.image[at], (0, 0))
-            if all(stated) and stated != size:
-                self._note_row(at, "run lengths of another size than the image")
-                unusable[at] = True
+            other_size[at] = all(stated) and stated != size
+        for reason, affected in reasons.items():
+            for at in np.flatnonzero(affected).tolist():
+                self._note_row(at, reason)
+        unusable: npt.NDArray[np.bool_] = np.logical_or.reduce(list(reasons.values()))
         return unusable
 
     def _choose_keypoints(self) -> None:
@@ -402,18 +399,18 @@ def _read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
     polygons = value if isinstance(value, list) else [value] if value else []
     if isinstance(value, list) and value and numbers(value):
         polygons = [polygons]  # one polygon without the list around it
-    problems = list(map(_problem_of_polygon, polygons))
-    good = [part for part, problem in zip(polygons, problems, strict=True) if not problem]
-    return good, Counter(filter(None, problems))
-
-
-def _problem_of_polygon(polygon: Any) -> str:
-    """The reason to leave out a polygon; empty for a good one."""
-    if not numbers(polygon):
-        return "polygon with values that are not numbers"
-    if len(polygon) % 2:
-        return "polygon whose last point has no y"
-    return "" if len(polygon) >= 6 else "polygon of less than three points"
+    good: list[list[float]] = []
+    bad: Counter[str] = Counter()
+    for polygon in polygons:
+        if not numbers(polygon):
+            bad["polygon with values that are not numbers"] += 1
+        elif len(polygon) % 2:
+            bad["polygon whose last point has no y"] += 1
+        elif len(polygon) < 6:
+            bad["polygon of less than three points"] += 1
+        else:
+            good.append(polygon)
+    return good, bad
 
 
 def _read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:

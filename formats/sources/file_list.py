@@ -15,9 +15,8 @@ import csv
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NoReturn, TextIO
@@ -46,7 +45,6 @@ _TRIED = 20  # paths that are not there; a mistake in a prefix is in all of them
 _FOLDERS = 100  # subfolders that may be the missing prefix
 
 Entry = dict[str, Any]
-Names = Mapping[str, str]  # the usual name of a column, path or label, by its name in the list
 
 
 def list_named_images(source: Source) -> Listing:
@@ -89,19 +87,24 @@ def _fail(file: Path, message: str) -> NoReturn:
 
 def _read_entries(file: Path, options: SourceOptions, *, needs_label: bool) -> Iterator[Entry]:
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None."""
-    reader = _READERS.get(file.suffix.lower())
-    if reader is None and is_local_shard(file):
-        raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
-    if reader is None and file.suffix.lower() == ".gz":
-        _fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
-    if reader is None:
+    suffix = file.suffix.lower()
+    if suffix not in _READERS:
+        if is_local_shard(file):
+            raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
+        if suffix == ".gz":
+            _fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
         _fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
     usual = {options.path_column or "path": "path", options.label_column or "label": "label"}
     try:
-        for number, entry in enumerate(reader(file, usual, needs_label)):
-            _check(file, f"entry {number + 1}", entry, needs_label=needs_label)
-            entry["path"] += options.suffix or ""
-            yield entry
+        for number, entry in enumerate(_READERS[suffix](file)):
+            where = f"entry {number + 1}"
+            if not isinstance(entry, dict):
+                _fail(file, f"{where} is not an object")
+            renamed = {usual.get(name, name): value for name, value in entry.items()}
+            _check_names(file, "the header" if suffix == ".csv" else where, renamed, needs_label)
+            _check(file, where, renamed, needs_label)
+            renamed["path"] += options.suffix or ""
+            yield renamed
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
     except SourceError:
@@ -120,17 +123,12 @@ def _open(file: Path, newline: str) -> Iterator[TextIO]:
         yield stream
 
 
-def _read_csv(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
+def _read_csv(file: Path) -> Iterator[Entry]:
     with _open(file, newline="") as stream:
         rows = csv.reader(stream, strict=True)
-        header = [usual.get(name, name) for name in next(rows, [])]
+        header = next(rows, [])
         if len(set(header)) != len(header):
             _fail(file, "two columns have the same name")
-        if {"label", _SEVERAL} <= set(header):
-            _fail(file, f"the columns label and {_SEVERAL} exclude each other")
-        if header:
-            label = _SEVERAL if _SEVERAL in header else "label"
-            _check_names(file, "the header", header, label if needs_label else "path")
         for row in rows:
             if not row:
                 continue
@@ -143,30 +141,24 @@ def _read_csv(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
             yield entry
 
 
-def _read_json(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
+def _read_json(file: Path) -> Iterator[Any]:
     try:
-        yield from (_renamed(entry, usual) for entry in stream_array(file))
+        yield from stream_array(file)
     except SourceError as error:
         _fail(file, error.message)
 
 
-def _read_jsonl(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
+def _read_jsonl(file: Path) -> Iterator[Any]:
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
             if line.strip():
                 try:
-                    yield _renamed(json.loads(line), usual)
+                    yield json.loads(line)
                 except json.JSONDecodeError as error:
                     _fail(file, f"line {number + 1} is not JSON: {error.msg}, at character {error.pos}")
 
 
-def _renamed(entry: Any, usual: Names) -> Any:
-    if not isinstance(entry, dict) or all(name == new for name, new in usual.items()):
-        return entry
-    return {usual.get(name, name): value for name, value in entry.items()}
-
-
-def _read_lines(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
+def _read_lines(file: Path) -> Iterator[Entry]:
     """Entries of a list as Caffe and DIGITS take it: in each line a path, and the number of its class."""
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
@@ -182,29 +174,26 @@ def _read_lines(file: Path, usual: Names, needs_label: bool) -> Iterator[Entry]:
 _READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl, ".txt": _read_lines}
 
 
-def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:
-    if "image_id" in names and not {"bbox", "segmentation"}.isdisjoint(names):
+def _check_names(file: Path, where: str, entry: Entry, needs_label: bool) -> None:
+    if "image_id" in entry and not {"bbox", "segmentation"}.isdisjoint(entry):
         _fail(
             file,
             f"{where} is an annotation, such as those in COCO's results: give the object that has images, "
             "annotations and categories",
         )
-    for name in ("path", label):
-        if name not in names:
-            listed_names = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"
-            _fail(file, f"{where} has no {name}: it has {listed_names}")
+    if {"label", _SEVERAL} <= entry.keys():
+        _fail(file, f"the columns label and {_SEVERAL} exclude each other")
+    for name in ("path", "label"):
+        if name not in entry and (name == "path" or (needs_label and _SEVERAL not in entry)):
+            names = shorten(", ".join(entry), _MOST_SHOWN, placeholder=" ...") or "nothing"
+            _fail(file, f"{where} has no {name}: it has {names}")
 
 
-def _check(file: Path, where: str, entry: Any, *, needs_label: bool) -> None:
-    if not isinstance(entry, dict):
-        _fail(file, f"{where} is not an object")
-    if "label" not in entry and _SEVERAL in entry:
-        if not isinstance(entry[_SEVERAL], list):
-            _fail(file, f"{where} has {_SEVERAL} that are not a list: {entry[_SEVERAL]!r}")
-        entry["label"] = entry.pop(_SEVERAL)
-    if not needs_label:
-        entry.setdefault("label", None)
-    _check_names(file, where, entry, "label")
+def _check(file: Path, where: str, entry: Entry, needs_label: bool) -> None:
+    """Check the values of an entry, and name its labels ``label``."""
+    if not isinstance(entry.get(_SEVERAL, []), list):
+        _fail(file, f"{where} has {_SEVERAL} that are not a list: {entry[_SEVERAL]!r}")
+    entry.setdefault("label", entry.pop(_SEVERAL, None))
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
         _fail(file, f"{where} has a path that is not a file name: {entry['path']!r}")
     if entry["label"] is not None or needs_label:
@@ -225,42 +214,31 @@ def _check_labels(file: Path, where: str, labels: Any) -> None:
 
 def _likely_cause(folder: str, paths: Sequence[str]) -> str:
     """A change after which most of some missing paths lead to files, or else the path that was tried."""
-    first_paths = sorted(paths)[:_TRIED]
-    for change, words in _changes(folder, first_paths[0]):
-        if sum(os.path.isfile(change(path)) for path in first_paths) > len(first_paths) / 2:  # noqa: PTH113 - tried often
+    tried = sorted(paths)[:_TRIED]
+    for base, prefix, suffix, words in _changes(folder, tried[0]):
+        changed = (os.path.join(base, path.removeprefix(prefix)) + suffix for path in tried)  # noqa: PTH118 - may be absolute
+        if sum(map(os.path.isfile, changed)) > len(tried) / 2:
             return words
-    tried = os.path.join(folder, first_paths[0])  # noqa: PTH118 - the path may be absolute
-    return f"Relative paths start at {folder}: the first file would be {tried}."
+    first = os.path.join(folder, tried[0])  # noqa: PTH118 - the path may be absolute
+    return f"Relative paths start at {folder}: the first file would be {first}."
 
 
-def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], str]]:
-    """Functions that change a path, each with the hint if the changed paths lead to files."""
+def _changes(folder: str, first: str) -> Iterator[tuple[str, str, str, str]]:
+    """Other folders, prefixes to remove and suffixes to add, each with the hint if it leads to files."""
     for base in dict.fromkeys((os.getcwd(), os.path.dirname(folder))):  # noqa: PTH109, PTH120 - as text
-        yield (
-            partial(os.path.join, base),
-            f"Relative paths start at the folder of the list, and these files are in {base}: "
-            "put the list there, or write absolute paths.",
-        )
+        words = f"Relative paths start at the folder of the list, and these files are in {base}: "
+        yield base, "", "", f"{words}put the list there, or write absolute paths."
     parts = first.split("/")
     for count in range(1, len(parts)):
         prefix = "/".join(parts[:count]) + "/"
         words = f"The files are there without the prefix {prefix!r} of their paths: remove it from the list."
-        yield partial(_joined, folder, prefix, ""), words
-    for name in _subfolders(folder):
+        yield folder, prefix, "", words
+    folders: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        folders = sorted(entry.name for entry in entries if entry.is_dir())[:_FOLDERS]
+    for name in folders:
         words = f"The files are there with the prefix {name + '/'!r}: write it before each path."
-        yield partial(os.path.join, folder, name), words
-    for suffix in IMAGE_SUFFIXES:
-        words = f"The files are there with the suffix {suffix!r}: add it with suffix={suffix!r}."
-        yield partial(_joined, folder, "", suffix), words
-
-
-def _joined(folder: str, prefix: str, suffix: str, path: str) -> str:
-    return os.path.join(folder, path.removeprefix(prefix)) + suffix  # noqa: PTH118 - the path may be absolute
-
-
-def _subfolders(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())[:_FOLDERS]
-    except OSError:
-        return []
+        yield f"{folder}/{name}", "", "", words
+    for ending in IMAGE_SUFFIXES:
+        words = f"The files are there with the suffix {ending!r}: add it with suffix={ending!r}."
+        yield folder, "", ending, words

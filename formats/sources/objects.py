@@ -231,7 +231,8 @@ class AnnotatedImages:
             message = f"not one of the {len(paths):,} images that {self.file} names is there{shown}"
             raise SourceError(message, path=root, hint=hint)
         names = tuple(sorted(self.label_of))
-        self.table.relabel(np.array([names.index(name) for name in self.label_of], np.int64))
+        number_of = {name: number for number, name in enumerate(names)}
+        self.table.relabel(np.array([number_of[name] for name in self.label_of], np.int64))
         row_of = np.full(len(paths), -1, np.int64)
         row_of[named.entries] = np.arange(len(named.files))
         sizes = np.array([self.sizes.get(number, (0, 0)) for number in named.entries.tolist()], np.int32)

@@ -16,7 +16,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from .detection import BOX_COLUMNS, MASK_COLUMNS
 from .image_files import find_files, resolve
 from .listing import ListedFiles, Listing
 from .masks import read_mask
-from .objects import AnnotatedImages, Box
+from .objects import AnnotatedImages
 from .source import Source, SourceFolder
 from .source_reader import SkippedError, check_image, read_source_file
 
@@ -54,12 +54,9 @@ class _Object(NamedTuple):
     """A row of the CSV."""
 
     path: str  # Path of its image
-    box: Box  # As shares of the image
-    label: str  # Name of its class
-    line: int  # Its line in the CSV
-    crowd: bool  # Whether it stands for a group
-    flags: Mapping[str, int]
     mask: str  # Name of the file of its mask; empty in a CSV of boxes
+    line: int  # Its line in the CSV
+    values: dict[str, Any]  # Box in shares of the image, and other arguments of AnnotatedImages.add
 
 
 def list_open_images(source: Source) -> Listing:
@@ -76,7 +73,7 @@ def list_open_images(source: Source) -> Listing:
             objects = _objects(images, text, file, names, has_masks=instances is not None)
             if instances is None:
                 for row in objects:
-                    _add(images, row)
+                    images.add(row.path, id=row.line, **row.values)
             else:
                 _add_with_masks(images, objects, root, source.open(instances), follow_links=follow_links)
         except (csv.Error, UnicodeDecodeError) as error:
@@ -89,7 +86,7 @@ def _descriptions(folder: SourceFolder) -> dict[str, str]:
     """Names of the classes by their ids, from the CSV beside the boxes; empty without one."""
     if is_url(folder.root):
         found = [name for name in folder.names(".csv") if "class-descriptions" in name]
-    else:
+    else:  # beside the CSV alone: the folder may hold millions of images
         found = sorted(file.name for file in Path(folder.root).glob("*class-descriptions*.csv"))
     rows = csv.reader((folder.lines(found[0]) if found else None) or [])
     return {row[0]: row[1] for row in rows if len(row) > 1 and row[0] != _LABEL}
@@ -116,15 +113,14 @@ def _objects(
             images.skip(f"{image}.jpg" if image else images.file, reason, where)
             continue
         left, top, right, bottom = (_number(row[at]) for at in sides)
-        yield _Object(
-            f"{image}.jpg",
-            (left, top, right, bottom),
-            names.get(label, label),
-            reader.line_num,
-            crowd=group_at is not None and row[group_at] == "1",
-            flags={flag: int(row[at] == "1") for flag, at in flags.items()},
-            mask=row[header[_MASK]].strip() if has_masks else "",
-        )
+        values = {
+            "box": (left, top, right, bottom),
+            "label": names.get(label, label),
+            "crowd": group_at is not None and row[group_at] == "1",
+            "extra": {flag: int(row[at] == "1") for flag, at in flags.items()},
+        }
+        mask = row[header[_MASK]].strip() if has_masks else ""
+        yield _Object(f"{image}.jpg", mask, reader.line_num, values)
 
 
 def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> None:
@@ -156,11 +152,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return float("nan")
-
-
-def _add(images: AnnotatedImages, row: _Object, runs: Runs | None = None) -> None:
-    area = None if runs is None else float(runs[1::2].sum() / runs.sum())
-    images.add(row.path, row.box, row.label, row.line, crowd=row.crowd, extra=row.flags, runs=runs, area=area)
 
 
 def _add_with_masks(
@@ -198,7 +189,8 @@ def _add_with_masks(
                 reason, detail = outcome
                 images.skip(path, reason, f"line {row.line} of {images.file}: {detail}")
             else:
-                _add(images, row, outcome)
+                area = float(outcome[1::2].sum() / outcome.sum())
+                images.add(path, id=row.line, **row.values, runs=outcome, area=area)
 
 
 def _runs(
@@ -212,11 +204,7 @@ def _runs(
         values = read_mask(masks, number)
     except SkippedError as error:
         return "object whose mask is left out", ": ".join(filter(None, error.args))
-    rows, columns = (_nearest(to, of) for to, of in zip(shape, values.shape, strict=True))
-    mask = values[np.ix_(rows, columns)] > 0
+    # The nearest pixel of the mask for each row and column of the image.
+    nearest = (((2 * np.arange(to) + 1) * of) // (2 * to) for to, of in zip(shape, values.shape, strict=True))
+    mask = values[np.ix_(*nearest)] > 0
     return runs_of_mask(mask) if mask.any() else ("object whose mask is empty", row.mask)
-
-
-def _nearest(pixels: int, of: int) -> npt.NDArray[np.int64]:
-    """The nearest of ``of`` pixels for each of ``pixels`` that cover the same length."""
-    return ((2 * np.arange(pixels) + 1) * of) // (2 * pixels)

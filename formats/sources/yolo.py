@@ -14,14 +14,13 @@ folder of the file; Roboflow writes ``../train/images`` for ``train/images``.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
@@ -60,11 +59,8 @@ def list_yolo(source: Source) -> Listing:
     if not len(files):
         raise no_images_error("the folder holds no image", images.root, skipped)
     names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
-    reader = _Reader(names, skipped)
     label_names = list(map(_labels_of, files.names()))
-    reader.read_all(files, labels, label_names)
-    reader.find_strays(label_files(labels), set(label_names))
-    return reader.listing(files)
+    return _annotated(names, files, skipped, labels, label_names, there=label_files(labels))
 
 
 def _list_splits(source: Source) -> Listing:
@@ -75,17 +71,71 @@ def _list_splits(source: Source) -> Listing:
             hint="Convert each split by itself, and name its folder, such as train/images.",
         )
     data = read_data_file(source.path)
-    images = _images_of_splits(data, follow_links=source.options.follow_links)
-    reader = _Reader(data.names, images.skipped)
-    label_names = list(map(_labels_beside, images.files.names()))
-    reader.read_all(images.files, images.root, label_names)
-    expected = set(label_names)
-    for folder in images.folders:
-        labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
-        if labels != folder:  # beside images there is other text, too
-            found = (f"{labels}/{name}" for name in label_files(images.root.child(labels)))
-            reader.find_strays(found, expected)
-    return replace(reader.listing(images.files), split=images.split, splits=tuple(data.splits))
+    paths = {split: [_resolve(data, split, entry) for entry in data.splits[split]] for split in data.splits}
+    folders = [path for path in chain(*paths.values()) if path.is_dir()]
+    listed = {path: list(_listed(data, path)) for path in chain(*paths.values()) if path not in folders}
+    # The folder that holds the dataset, the folders of images, and the labels beside these.
+    common = os.path.commonpath([data.base, *folders, *(image.parent for image in chain(*listed.values()))])
+    parts = split_at_folder(common, _IMAGES)
+    follow_links = source.options.follow_links
+    root = open_folder(common if parts is None else parts[0], follow_links=follow_links)
+    start_of = {folder: os.path.relpath(folder, root.root) for folder in folders}
+    found, skipped = [], []
+    for split in data.splits:
+        keys = []
+        for path in paths[split]:
+            if path not in start_of:
+                keys += [os.path.relpath(image, root.root) for image in listed[path]]
+                continue
+            inside, lost = open_folder(path, follow_links=follow_links).images()
+            keys += [os.path.normpath(f"{start_of[path]}/{key}") for key in inside.names()]
+            skipped += [Skip(os.path.normpath(f"{start_of[path]}/{skip.key}"), *skip[1:]) for skip in lost]
+        named, lost = find_files(root.root, keys, follow_links=follow_links)
+        skipped += lost
+        found.append(named.files)
+        if not len(named.files):
+            raise no_images_error(f"{split} holds no image", str(data.path), skipped)
+    files = ListedFiles(
+        root.root,
+        pa.concat_arrays([part.keys for part in found]),
+        np.concatenate([part.sizes for part in found]),
+        np.concatenate([part.modified for part in found]),
+        follow_links=follow_links,
+    )
+    label_names = list(map(_labels_beside, files.names()))
+    there: list[str] = []
+    for start in dict.fromkeys(start_of.values()):
+        labels = _labels_beside(f"{start}/x").rpartition("/")[0]
+        if labels != start:  # beside images there is other text, too
+            there += [f"{labels}/{name}" for name in label_files(root.child(labels))]
+    listing = _annotated(data.names, files, skipped, root, label_names, there=there)
+    numbers = np.repeat(np.arange(len(found), dtype=np.int8), list(map(len, found)))
+    return replace(listing, split=numbers, splits=tuple(data.splits))
+
+
+def _resolve(data: DataFile, split: str, entry: str) -> Path:
+    """The folder or list that an entry names, its absolute path."""
+    for base in (data.base, data.path.parent):
+        for path in (base / entry, base / entry.removeprefix("../")):
+            if _is_there(path):
+                return path.resolve()
+    raise SourceError(
+        f"{split} names {entry[:200]!r}, which is not there",
+        path=data.path,
+        hint=f"Correct the path in the file, or remove the line; paths start at {data.base}.",
+    )
+
+
+def _listed(data: DataFile, path: Path) -> Iterator[Path]:
+    """Absolute paths of the images that a list names."""
+    lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
+    bases = (path.parent, data.base)
+    base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
+    return (Path(os.path.normpath(base / line)) for line in lines)
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a name that is too long
 
 
 def _labels_of(key: str) -> str:
@@ -109,22 +159,46 @@ class YoloNames:
     swap: tuple[int, ...] = ()
 
 
+def _annotated(
+    names: YoloNames,
+    files: ListedFiles,
+    skipped: list[Skip],
+    folder: SourceFolder,
+    label_names: list[str],
+    *,
+    there: Iterable[str],
+) -> Listing:
+    """The listing of images with their objects, which the files ``label_names`` in ``folder`` have."""
+    # Other files that are ``there`` are reported.
+    reader = _Reader(names, skipped)
+    contents = zip(files.names(), label_names, folder.read(label_names), strict=True)
+    for number, (key, name, content) in enumerate(contents):
+        reader.read(number, key, name, content)
+    expected = set(label_names)
+    strays = (printable_name(name) for name in there if name not in expected)
+    skipped += [Skip(name, "labels without an image") for name in strays]
+    keypoints = tuple(map(str, range(names.keypoints)))
+    rows, unknown = np.array(reader.table.image, np.int64), np.zeros((len(files), 2), np.int32)
+    return Listing(
+        **vars(files),
+        labels=None,
+        classes=names.classes or tuple(map(str, range(reader.highest + 1))),
+        skipped=tuple(sorted(skipped)),
+        objects=reader.table.listed(rows, unknown, "object {} of its labels", relative=True),
+        info=AnnotationInfo(keypoints, names.swap or tuple(range(len(keypoints)))),
+    )
+
+
 class _Reader:
     """Collects the labels of all images."""
 
     def __init__(self, names: YoloNames, skipped: list[Skip]) -> None:
         self._names = names
-        self._table = ObjectTable(keypoints=names.keypoints)
         self._skipped = skipped
-        self._highest = -1  # label
+        self.table = ObjectTable(keypoints=names.keypoints)
+        self.highest = -1  # label
 
-    def read_all(self, files: ListedFiles, labels: SourceFolder, names: list[str]) -> None:
-        """Read the labels of all images, which are the files ``names`` in the folder ``labels``."""
-        contents = zip(files.names(), names, labels.read(names), strict=True)
-        for number, (key, name, content) in enumerate(contents):
-            self._read(number, key, name, content)
-
-    def _read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> None:
+    def read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> None:
         """Read the labels of one image, if it has any."""
         try:
             if not isinstance(content, bytes):
@@ -151,17 +225,17 @@ class _Reader:
             raise BadObjectError("line that is no object", str(error)) from error
         if not (label.is_integer() and 0 <= label < (len(self._names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
-        self._highest = max(self._highest, int(label))
+        self.highest = max(self.highest, int(label))
         if len(values) == 4 or (self._names.keypoints and len(values) == 4 + self._names.numbers):
             x, y, width, height = values[:4]
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            self._table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
+            self.table.add(image, box, int(label), index, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
             if not numbers(values):  # min() and max() of the vertices would hide a NaN
                 raise BadObjectError("object without a box", "vertices that are not numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
-            self._table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
+            self.table.add(image, box, int(label), index, area=_area(xs, ys), polygons=[values])
         else:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
@@ -173,25 +247,6 @@ class _Reader:
             return values
         points = zip(values[0::2], values[1::2], strict=True)
         return [number for x, y in points for number in (x, y, 2.0 if x or y else 0.0)]
-
-    def find_strays(self, label_files: Iterable[str], expected: Collection[str]) -> None:
-        """Note the files of labels that belong to no image."""
-        strays = (name for name in label_files if name not in expected)
-        self._skipped += [Skip(printable_name(name), "labels without an image") for name in strays]
-
-    def listing(self, files: ListedFiles) -> Listing:
-        """The listing of all images."""
-        rows = np.array(self._table.image, np.int64)
-        keypoints = tuple(map(str, range(self._names.keypoints)))
-        unknown = np.zeros((len(files), 2), np.int32)
-        return Listing(
-            **vars(files),
-            labels=None,
-            classes=self._names.classes or tuple(map(str, range(self._highest + 1))),
-            skipped=tuple(sorted(self._skipped)),
-            objects=self._table.listed(rows, unknown, "object {} of its labels", relative=True),
-            info=AnnotationInfo(keypoints, self._names.swap or tuple(range(len(keypoints)))),
-        )
 
 
 def _area(xs: list[float], ys: list[float]) -> float:
@@ -317,77 +372,3 @@ def _fail(path: str, message: str) -> NoReturn:
         path=path,
         hint=f"Correct it, or remove it and write the names of classes into {NAMES_FILE}, one on each line.",
     )
-
-
-class _SplitImages(NamedTuple):
-    """The images of all splits of a dataset."""
-
-    root: SourceFolder  # The folder that holds images and labels; keys are relative to it
-    files: ListedFiles  # The images, split by split
-    split: npt.NDArray[np.int8]  # (N,) int8, the number of each image's split
-    folders: tuple[str, ...]  # The folders of images that the file names, relative to the root
-    skipped: list[Skip]
-
-
-def _images_of_splits(data: DataFile, *, follow_links: bool) -> _SplitImages:
-    paths = {split: [_resolve(data, split, entry) for entry in data.splits[split]] for split in data.splits}
-    folders = {split: [path for path in paths[split] if path.is_dir()] for split in paths}
-    listed = {
-        split: [image for path in paths[split] if not path.is_dir() for image in _listed(data, path)]
-        for split in paths
-    }
-    named_folders = list(chain(*folders.values()))
-    # The folder that holds the dataset, the folders of images, and the labels beside these.
-    common = os.path.commonpath(
-        [data.base, *named_folders, *(path.parent for path in chain(*listed.values()))]
-    )
-    parts = split_at_folder(common, _IMAGES)
-    root = open_folder(common if parts is None else parts[0], follow_links=follow_links)
-    start_of = {folder: os.path.relpath(folder, root.root) for folder in named_folders}
-    found, skipped = [], []
-    for split in data.splits:
-        keys = [os.path.relpath(path, root.root) for path in listed[split]]
-        for folder in folders[split]:
-            inside, lost = open_folder(folder, follow_links=follow_links).images()
-            start = start_of[folder]
-            keys += [os.path.normpath(f"{start}/{key}") for key in inside.names()]
-            skipped += [Skip(os.path.normpath(f"{start}/{skip.key}"), *skip[1:]) for skip in lost]
-        named, lost = find_files(root.root, keys, follow_links=follow_links)
-        skipped += lost
-        found.append(named.files)
-        if not len(named.files):
-            raise no_images_error(f"{split} holds no image", str(data.path), skipped)
-    files = ListedFiles(
-        root.root,
-        pa.concat_arrays([part.keys for part in found]),
-        np.concatenate([part.sizes for part in found]),
-        np.concatenate([part.modified for part in found]),
-        follow_links=follow_links,
-    )
-    numbers = np.repeat(np.arange(len(found), dtype=np.int8), list(map(len, found)))
-    return _SplitImages(root, files, numbers, tuple(dict.fromkeys(start_of.values())), skipped)
-
-
-def _resolve(data: DataFile, split: str, entry: str) -> Path:
-    """The folder or list that an entry names, its absolute path."""
-    for base in (data.base, data.path.parent):
-        for path in (base / entry, base / entry.removeprefix("../")):
-            if _is_there(path):
-                return path.resolve()
-    raise SourceError(
-        f"{split} names {entry[:200]!r}, which is not there",
-        path=data.path,
-        hint=f"Correct the path in the file, or remove the line; paths start at {data.base}.",
-    )
-
-
-def _listed(data: DataFile, path: Path) -> Iterator[Path]:
-    """Absolute paths of the images that a list names."""
-    lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or () if line.strip()]
-    bases = (path.parent, data.base)
-    base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
-    return (Path(os.path.normpath(base / line)) for line in lines)
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a name that is too long
