@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.augment.batch import MixParams
 from stoker.augment.geometry.annotations import displace_masks, transform_mask
 from stoker.augment.geometry.masks import decode_runs, fill_polygons
 from stoker.augment.params import Composition, ImageParams
@@ -18,6 +19,7 @@ from stoker.augment.steps import Displace
 from stoker.errors import ConfigError, DecodeError, SampleError
 from stoker.formats.dataset.annotations import OBJECT_COLUMNS, Annotations, is_object_column
 from stoker.formats.dataset.index import Samples
+from stoker.types import Layout
 
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects
@@ -202,14 +204,29 @@ def _extra_dtype(arrow_type: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchAnnotations:
-    """Annotations of the N images of a batch, after their transforms."""
+class ImageContents:
+    """The M images of a column of a batch, and what follows their transforms; None if no column needs it."""
 
-    objects: BatchObjects | None = None  # Objects of all images; None if there is no column of objects
-    # (N, H, W), class masks, zeros for a sample with an error; None if there is no such column
-    masks: Mask | None = None
-    # Errors in the annotations of samples, by index in the batch
-    errors: dict[int, SampleError] = field(default_factory=dict)
+    objects: BatchObjects | None = None  # Objects of all images
+    masks: Mask | None = None  # (M, H, W), class masks, zeros for an image with an error
+    errors: dict[int, SampleError] = field(default_factory=dict)  # In annotations, by index of the image
+    images: Any = None  # (M, ...) of NumPy, or on a GPU of the framework
+    patches: npt.NDArray[np.bool_] | None = None  # (M, rows, columns), patches to hide
+    to_source: npt.NDArray[np.float64] | None = None  # (M, 3, 3), from images to their sources, in pixels
+    # (M, 2), heights and widths of the images; None where all fill their array
+    image_size: npt.NDArray[np.int32] | None = None
+
+    def of_images(self, chosen: Int64, n: int, take: Callable[[Any, Int64], Any]) -> ImageContents:
+        """The contents of the images at ``chosen``, (K,) indices among ``n``; ``take`` takes of images."""
+        arrays = {name: getattr(self, name) for name in ("masks", "patches", "to_source", "image_size")}
+        kept = {name: array[chosen] for name, array in arrays.items() if array is not None}
+        objects = self.objects and self.objects.of_samples(chosen, n)
+        return replace(self, images=take(self.images, chosen), objects=objects, **kept)
+
+    def mixed(self, params: MixParams, mix: Callable[..., Any], layout: Layout) -> ImageContents:
+        """The images after a transform of batches; ``mix`` applies its parameters to them."""
+        masks = None if self.masks is None else params.segmentation(self.masks)
+        return replace(self, images=mix(params, self.images, layout), masks=masks)
 
 
 class AnnotationProcessor:
@@ -249,7 +266,7 @@ class AnnotationProcessor:
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
-    ) -> Callable[[], BatchAnnotations]:
+    ) -> Callable[[], ImageContents]:
         """Start to transform the annotations of a batch; those with masks on a thread."""
         # positions (N,) int64
         if not self._has_masks:
@@ -263,7 +280,7 @@ class AnnotationProcessor:
 
     def _annotate(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
-    ) -> BatchAnnotations:
+    ) -> ImageContents:
         errors: dict[int, SampleError] = {}
         objects = masks = None
         size = samples.height, samples.width
@@ -276,7 +293,7 @@ class AnnotationProcessor:
             masks[list(errors)] = 0
         elif self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
-        annotated = BatchAnnotations(objects, masks, errors)
+        annotated = ImageContents(objects, masks, errors)
         if params.composition is None:
             return annotated
         return _composed(annotated, params.composition, self._masks.ignore if self._masks else 0)
@@ -348,7 +365,7 @@ class AnnotationProcessor:
             return self._dataset.error(position, f"the mask cannot be read: {error}")
 
 
-def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) -> BatchAnnotations:
+def _composed(parts: ImageContents, composition: Composition, ignore: int) -> ImageContents:
     """The annotations of N images, from the annotations of their P parts, in order."""
     objects, errors = parts.objects, dict[int, SampleError]()
     if objects is not None:
@@ -356,7 +373,7 @@ def _composed(parts: BatchAnnotations, composition: Composition, ignore: int) ->
     for part in sorted(parts.errors):
         errors.setdefault(int(composition.image[part]), parts.errors[part])
     masks = None if parts.masks is None else _composed_masks(parts.masks, composition, ignore)
-    return BatchAnnotations(objects, masks, errors)
+    return ImageContents(objects, masks, errors)
 
 
 def _composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:

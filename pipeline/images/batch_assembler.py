@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,10 @@ from ..engines.base import Result, Status
 from ..execution.pipeline import ColumnSpec, FinishedBatch
 from ..execution.stats import StatsTotals
 from ..order.sampling import batched_values
+from .annotations import ImageContents
 from .arrays import BatchArrays
 from .batch_transforms import function_name
-from .columns import IMAGE_SIZE, SOURCE_SIZE, TO_SOURCE, Contents, ImageColumn, ImageContents
+from .columns import IMAGE_SIZE, SOURCE_SIZE, TO_SOURCE, ImageColumn
 from .config import ImageLoaderConfig
 from .objects import pad
 from .planned_batches import PlannedBatch
@@ -41,75 +42,130 @@ from .planned_batches import PlannedBatch
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
+Contents = tuple[list[ImageContents], BatchArrays | None, dict[int, SampleError]]
+"""What goes beside the images of a batch: the last three fields of :class:`CollectedBatch`."""
+
+
+@dataclass(frozen=True, eq=False)
+class CollectedBatch:
+    """A batch of the engine and the readers, not yet in arrays of the framework."""
+
+    planned: PlannedBatch
+    result: Result  # The images, as the engine returned them
+    columns: list[ImageContents]  # What follows the images of each column
+    arrays: BatchArrays | None  # Arrays of the dataset; None if there are no such columns
+    errors: dict[int, SampleError]  # Errors in all of these, by index in the batch
+
+    @property
+    def images(self) -> tuple[Any, ...]:
+        return self.result.columns
+
+    @property
+    def samples(self) -> int:
+        return len(self.planned)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the images."""
+        return sum(images.nbytes for images in self.images)
+
+
+_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
+_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
+_LARGE = "A larger max_pixels accepts it; on_error='skip' or 'replace' goes on without such samples."
+
+ERRORS = {
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
+    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
+}
+"""Class of the error, what was wrong, and what to do about it, by the status of a sample."""
+
 
 class BatchAssembler:
-    """Assembles the batches of one epoch; the producer calls it on its thread."""
+    """Makes the batches of one epoch out of :class:`CollectedBatch`, and counts bad samples."""
 
-    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
+    def __init__(
+        self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int, samples: float
+    ) -> None:
         self._config = config
         self._adapter = adapter
         self._totals = totals
         self._epoch = epoch
+        self._samples = samples  # of this rank in the epoch
+        self._bad = 0
+        self._last_bad: SampleError | None = None
 
-    def make(
-        self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
-    ) -> Any:
+    def complete(self, collected: CollectedBatch) -> FinishedBatch:
+        """Return the batch."""
+        planned, result, stream = collected.planned, collected.result, self._adapter.copy_stream
+        self._raise_step_error(planned, result)
+        bad_sources = result.status != Status.OK
+        is_bad = planned.of_images(bad_sources)
+        is_bad[list(collected.errors)] = True
+        self._totals.seen += len(planned)
+        kept = self._choose_samples(collected, is_bad) if is_bad.any() else None
+        self._check_budget()
+        with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
+            batch = self._make(collected, kept)
+            for whole in self._config.batch_transform_plan.whole:
+                with self._totals.worker.stage(function_name(whole.function)):
+                    batch = whole(batch)
+        ready = stream.ready(batch) if stream else None
+        if kept is None:
+            return FinishedBatch(batch, len(planned), ready=ready)
+        counted = "skipped" if self._config.bad_samples.on_error == "skip" else "replaced"
+        keys = tuple(self._config.dataset.keys(planned.blamed(bad_sources)[is_bad]))
+        return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
+
+    def _make(self, collected: CollectedBatch, kept: Int64 | None) -> Any:
         """Assemble a batch: transforms of batches, functions, and columns in the framework's arrays."""
         # kept (K,) int64
+        config, planned = self._config, collected.planned
         chosen = np.arange(len(planned)) if kept is None else kept
-        columns = [self._kept(planned, i, one, contents, kept) for i, one in enumerate(images)]
+        columns = [self._contents(collected, number, kept) for number in range(len(config.images))]
         labels = self._labels(planned, chosen)
         if len(chosen):
-            size = self._config.images[0].at(planned.size).size
+            size = config.images[0].at(planned.size).size
             columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen], size)
-        arrays = [self._framework_array(*one) for one in zip(self._config.images, columns, strict=True)]
-        arrays[0] = self._run_functions(arrays[0], len(chosen))
-        if self._config.images[0].ragged and columns[0].image_size is not None:
-            arrays[0] = cut_images(arrays[0], columns[0].image_size, self._config.image_format.layout)
+        arrays = [self._framework_array(*one) for one in zip(config.images, columns, strict=True)]
+        for function in config.batch_transform_plan.functions:
+            with self._totals.worker.stage(function_name(function)):
+                arrays[0] = _run(function, arrays[0], len(chosen))
+        if config.images[0].ragged and columns[0].image_size is not None:
+            arrays[0] = cut_images(arrays[0], columns[0].image_size, config.image_format.layout)
         values = []
-        for name in self._config.columns:
-            if part := self._config.part(name):
-                number, kind = part
-                values.append(
-                    arrays[number]
-                    if kind == "image"
-                    else self._following(kind, self._config.images[number], columns[number], len(chosen))
-                )
+        for name in config.columns:
+            number, kind = config.part(name) or (0, "")
+            if kind == "image":
+                values.append(arrays[number])
+            elif kind:
+                values.append(self._following(kind, config.images[number], columns[number], len(chosen)))
             elif name == "label" and labels is not None:
                 values.append(self._adapter.column(labels))
             else:
-                values.append(self._column(name, contents.arrays, planned, chosen, kept))
-        return self._config.batch_type(*values)
+                values.append(self._column(name, collected.arrays, planned, chosen, kept))
+        return config.batch_type(*values)
 
-    def _kept(
-        self, planned: PlannedBatch, number: int, images: Any, contents: Contents, kept: Int64 | None
-    ) -> ImageContents:
+    def _contents(self, collected: CollectedBatch, number: int, kept: Int64 | None) -> ImageContents:
         """The kept images of a column, with what follows them; on a GPU in the framework's arrays."""
-        column, annotated, n = self._config.images[number], contents.annotated[number], len(planned)
-        to_source, image_size = contents.to_source[number], contents.image_sizes[number]
-        objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
-        on_gpu = not isinstance(images, np.ndarray)
-        if on_gpu:
+        column, images, planned = self._config.images[number], collected.images[number], collected.planned
+        patches, take = None, lambda images, chosen: images[chosen]
+        if column.mask and f"{column.prefix}mask" in self._config.columns:
+            keys = column.keys(planned.draw_keys)
+            patches = column.mask.draw(keys, column.plan.size, self._config.draw_seed, self._epoch)
+        if not isinstance(images, np.ndarray):
+            take = self._adapter.take
             with self._totals.worker.stage("copying"):
                 images = self._adapter.images(images, self._config.image_format.dtype)
+        contents = replace(collected.columns[number], images=images, patches=patches)
         if kept is None:
-            return ImageContents(images, objects, masks, patches, to_source, image_size)
-        shown = column.images_of(kept, n)
-        return ImageContents(
-            self._adapter.take(images, shown) if on_gpu else images[shown],
-            None if objects is None else objects.of_samples(shown, n * (column.views or 1)),
-            None if masks is None else masks[shown],
-            None if patches is None else patches[shown],
-            None if to_source is None else to_source[shown],
-            None if image_size is None else image_size[shown],
-        )
-
-    def _patches(self, planned: PlannedBatch, column: ImageColumn) -> Array | None:
-        """Patches to hide of all images of a column, (M, rows, columns)."""
-        if not column.mask or f"{column.prefix}mask" not in self._config.columns:
-            return None
-        keys = column.keys(planned.draw_keys)
-        return column.mask.draw(keys, column.plan.size, self._config.draw_seed, self._epoch)
+            return contents
+        n = len(planned)
+        return contents.of_images(column.images_of(kept, n), n * (column.views or 1), take)
 
     def _framework_array(self, column: ImageColumn, contents: ImageContents) -> Any:
         """The images of a column as an array of the framework, with an axis of views if there are views."""
@@ -134,12 +190,6 @@ class BatchAssembler:
                 labels = None if labels is None else params.labels(labels, config.dataset.num_classes)
         return images, labels
 
-    def _run_functions(self, images: Any, n: int) -> Any:
-        for function in self._config.batch_transform_plan.functions:
-            with self._totals.worker.stage(function_name(function)):
-                images = _run(function, images, n)
-        return images
-
     def _labels(self, planned: PlannedBatch, chosen: Int64) -> Array | None:
         if "label" not in self._config.columns:
             return None
@@ -147,11 +197,8 @@ class BatchAssembler:
         if not self._config.multi_label:
             labels = dataset.values("label", positions)
             # Shares of classes even if this batch mixes nothing, so that all batches have one form.
-            return (
-                one_hot(labels, dataset.num_classes)
-                if self._config.batch_transform_plan.transforms
-                else labels
-            )
+            mixes = self._config.batch_transform_plan.transforms
+            return one_hot(labels, dataset.num_classes) if mixes else labels
         lists = dataset.lists("label", positions)
         return multi_hot(lists.values, lists.counts, dataset.num_classes)
 
@@ -206,6 +253,53 @@ class BatchAssembler:
         split = counts.reshape(column.views, n)
         parts = np.split(values, np.cumsum(split.sum(axis=1))[:-1])
         return tuple(self._adapter.ragged(*part) for part in zip(parts, split, strict=True))
+
+    def _choose_samples(
+        self, collected: CollectedBatch, is_bad: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Indices in the batch of the samples that are returned, (K,) int64, as ``on_error`` says."""
+        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
+        on_error = self._config.bad_samples.on_error
+        if on_error == "raise" or (on_error == "replace" and not good.size):
+            raise self._sample_error(collected, int(bad[0]))
+        self._bad += len(bad)
+        self._last_bad = self._sample_error(collected, int(bad[-1]))
+        if on_error == "skip":
+            return good
+        chosen = np.arange(len(is_bad))
+        # The next good sample of the batch, or after the last one the first: no further samples are drawn.
+        chosen[bad] = good[np.searchsorted(good, bad) % good.size]
+        return chosen
+
+    def _raise_step_error(self, planned: PlannedBatch, result: Result) -> None:
+        """Raise the error of the first sample on which a step failed, with the sample's key."""
+        if result.step_errors:
+            i = min(result.step_errors)
+            error = result.step_errors.pop(i)  # popped, or the error would hold itself by its traceback
+            error.key = self._config.dataset.keys(planned.positions[[i]])[0]
+            raise error
+
+    def _check_budget(self) -> None:
+        """Raise the error of the last bad sample if the epoch has too many."""
+        policy, error = self._config.bad_samples, self._last_bad
+        if error and policy.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
+            self._last_bad = None  # the error's traceback refers to this producer
+            error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
+            error.hint = f"max_bad={policy.most} allows fewer; stoker verify --decode lists them all."
+            raise error
+
+    def _sample_error(self, collected: CollectedBatch, i: int) -> SampleError:
+        """The error of the bad sample ``i`` of a batch."""
+        planned, result = collected.planned, collected.result
+        sources = planned.sources_of(i)
+        bad = sources[result.status[sources] != Status.OK]
+        if not bad.size:
+            return collected.errors.pop(i)  # popped, or the error would hold itself by its traceback
+        error_class, message, hint = ERRORS[Status(int(result.status[bad[0]]))]
+        reason = result.reason.get(int(bad[0]), "")
+        return self._config.dataset.error(
+            int(planned.sources[bad[0]]), f"{message}: {reason}" if reason else message, error_class, hint
+        )
 
 
 def _with_views(values: Array, views: int | None) -> Array:
@@ -268,129 +362,3 @@ def multi_hot(labels: Int64, counts: Int64, num_classes: int) -> npt.NDArray[np.
     hot = np.zeros((len(counts), num_classes), np.float32)
     hot[np.repeat(np.arange(len(counts)), counts), labels] = 1
     return hot
-
-
-_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
-_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
-_LARGE = "A larger max_pixels accepts it; on_error='skip' or 'replace' goes on without such samples."
-
-ERRORS = {
-    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
-    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
-    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
-    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
-    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
-    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
-}
-"""Class of the error, what was wrong, and what to do about it, by the status of a sample."""
-
-
-@dataclass(frozen=True, eq=False)
-class CollectedBatch:
-    """A batch of the engine and the readers, not yet in arrays of the framework."""
-
-    planned: PlannedBatch  # The samples of the batch
-    result: Result  # Their images, as the engine returned them
-    contents: Contents  # Annotations and arrays of the samples
-
-    @property
-    def images(self) -> tuple[Any, ...]:
-        """All arrays of images."""
-        return self.result.columns
-
-    @property
-    def samples(self) -> int:
-        """Number of samples."""
-        return len(self.planned)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the images."""
-        return sum(images.nbytes for images in self.images)
-
-
-class BatchCompletion:
-    """Makes the batches of one epoch out of :class:`CollectedBatch`, and counts bad samples."""
-
-    def __init__(
-        self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int, samples: float
-    ) -> None:
-        self._config = config
-        self._assembler: Any = BatchAssembler(config, adapter, totals, epoch)
-        if config.size_plan.patch_planner:
-            from .patch_assembler import PatchAssembler
-
-            self._assembler = PatchAssembler(config, adapter, totals, epoch)
-        self._copy_stream = adapter.copy_stream
-        self._totals = totals
-        self._samples = samples
-        self._bad = 0
-        self._last_bad: SampleError | None = None
-
-    def complete(self, collected: CollectedBatch) -> FinishedBatch:
-        """Return the batch."""
-        planned, result, contents = collected.planned, collected.result, collected.contents
-        self._raise_step_error(planned, result)
-        is_bad = planned.of_images(result.status != Status.OK)
-        is_bad[list(contents.errors)] = True
-        self._totals.seen += len(planned)
-        kept = self._choose_samples(planned, result, contents, is_bad) if is_bad.any() else None
-        self._check_budget()
-        stream = self._copy_stream
-        with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
-            batch = self._assembler.make(planned, result.columns, contents, kept)
-            for whole in self._config.batch_transform_plan.whole:
-                with self._totals.worker.stage(function_name(whole.function)):
-                    batch = whole(batch)
-        ready = stream.ready(batch) if stream else None
-        if kept is None:
-            return FinishedBatch(batch, len(planned), ready=ready)
-        counted = "skipped" if self._config.bad_samples.on_error == "skip" else "replaced"
-        keys = tuple(self._config.dataset.keys(planned.blamed(result.status != Status.OK)[is_bad]))
-        return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
-
-    def _choose_samples(
-        self, planned: PlannedBatch, result: Result, contents: Contents, is_bad: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int64]:
-        """Indices in the batch of the samples that are returned, (K,) int64, as ``on_error`` says."""
-        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
-        on_error = self._config.bad_samples.on_error
-        if on_error == "raise" or (on_error == "replace" and not good.size):
-            raise self._sample_error(planned, result, contents, int(bad[0]))
-        self._bad += len(bad)
-        self._last_bad = self._sample_error(planned, result, contents, int(bad[-1]))
-        if on_error == "skip":
-            return good
-        chosen = np.arange(len(planned))
-        # The next good sample of the batch, or after the last one the first: no further samples are drawn.
-        chosen[bad] = good[np.searchsorted(good, bad) % good.size]
-        return chosen
-
-    def _raise_step_error(self, planned: PlannedBatch, result: Result) -> None:
-        """Raise the error of the first sample on which a step failed, with the sample's key."""
-        if result.step_errors:
-            i = min(result.step_errors)
-            error = result.step_errors.pop(i)  # popped, or the error would hold itself by its traceback
-            error.key = self._config.dataset.keys(planned.positions[[i]])[0]
-            raise error
-
-    def _check_budget(self) -> None:
-        """Raise the error of the last bad sample if the epoch has too many."""
-        policy, error = self._config.bad_samples, self._last_bad
-        if error and policy.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
-            self._last_bad = None  # the error's traceback refers to this producer
-            error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
-            error.hint = f"max_bad={policy.most} allows fewer; stoker verify --decode lists them all."
-            raise error
-
-    def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:
-        """The error of the bad sample ``i`` of a batch."""
-        sources = planned.sources_of(i)
-        bad = sources[result.status[sources] != Status.OK]
-        if not bad.size:
-            return contents.errors.pop(i)  # popped, or the error would hold itself by its traceback
-        error_class, message, hint = ERRORS[Status(int(result.status[bad[0]]))]
-        reason = result.reason.get(int(bad[0]), "")
-        return self._config.dataset.error(
-            int(planned.sources[bad[0]]), f"{message}: {reason}" if reason else message, error_class, hint
-        )

@@ -1,4 +1,4 @@
-"""The columns of an image batch: image columns and what follows them, their names, and what they hold."""
+"""The columns of an image batch: image columns and what follows them, and the names of all columns."""
 
 from __future__ import annotations
 
@@ -11,31 +11,28 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.arguments import list_of_names
-from stoker.augment.batch import MixParams
 from stoker.augment.params import ImageParams
 from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import PatchMask, Views, view_keys
-from stoker.errors import ConfigError, SampleError
+from stoker.errors import ConfigError
 from stoker.formats.dataset.columns import Origins, batchable_columns, shape_column
 from stoker.formats.token_columns import CAPTION, IDS_COLUMN
-from stoker.types import Layout, Size
+from stoker.types import Size
 
 from ..engines.base import ImageFormat
 from ..execution.pipeline import ColumnSpec
 from ..options import Objects, Padded, Ragged
 from ..order.sampling import SampleSource
 from ..order.schedule import LastBatch
-from .annotations import AnnotationConfig, BatchAnnotations, make_annotation_config, task_columns
-from .arrays import ArrayConfig, BatchArrays
+from .annotations import AnnotationConfig, make_annotation_config, task_columns
+from .arrays import ArrayConfig
 from .batch_transforms import AnyTransform, BatchTransformPlan, Transforms, function_name, split_transforms
-from .objects import BatchObjects
 from .patches import patch_column_names
 from .sizes import SizePlan
 
 if TYPE_CHECKING:
     from .captions import Captions
 
-Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
 # The way back from pixels of a batch to pixels of the sources, see augment/geometry/source_coordinates.py.
@@ -356,49 +353,3 @@ def _only_in_some(name: str, dataset: SampleSource) -> str:
     if not 0 < len(lacking) < len(dataset.datasets):
         return ""
     return f", which {', '.join(map(str, lacking))} lacks; a mixture has the columns that all datasets have"
-
-
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """What a batch of N samples holds besides its images."""
-
-    # Annotations of each image column, M images of N samples in each
-    annotated: Sequence[BatchAnnotations]
-    # Matrices of each image column, (M, 3, 3) float64; None where no column needs them
-    to_source: Sequence[Array | None]
-    # Heights and widths of each image column, (M, 2); None where all fill their array
-    image_sizes: Sequence[Array | None]
-    arrays: BatchArrays | None  # Arrays of the dataset; None if there are no such columns
-    errors: dict[int, SampleError]  # Errors in what belongs to samples, by index in the batch
-
-    @classmethod
-    def of(
-        cls,
-        n: int,
-        annotated: Sequence[BatchAnnotations],
-        to_source: Sequence[Array | None],
-        image_sizes: Sequence[Array | None],
-        arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
-    ) -> Contents:
-        """The contents of a batch of ``n`` samples, with the errors of all parts."""
-        batch_arrays, array_errors = arrays or (None, {})
-        errors = {image % n: error for one in annotated for image, error in one.errors.items()}
-        return cls(annotated, to_source, image_sizes, batch_arrays, {**array_errors, **errors})
-
-
-@dataclass(frozen=True, eq=False)
-class ImageContents:
-    """An image column, and the annotations that follow them; None if no column needs these."""
-
-    images: Any  # (M, ...) of NumPy, or on a GPU of the framework
-    objects: BatchObjects | None  # Objects of all images
-    masks: Array | None  # (M, H, W), class masks
-    patches: Array | None  # (M, rows, columns) bool, patches to hide
-    to_source: Array | None  # (M, 3, 3) float64, from the pixels of the images to those of their sources
-    # (M, 2) int32, heights and widths of the images; None where all fill their array
-    image_size: Array | None = None
-
-    def mixed(self, params: MixParams, mix: Callable[..., Any], layout: Layout) -> ImageContents:
-        """The images after a transform of batches; ``mix`` applies its parameters to them."""
-        masks = None if self.masks is None else params.segmentation(self.masks)
-        return replace(self, images=mix(params, self.images, layout), masks=masks)

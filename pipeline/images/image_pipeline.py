@@ -1,7 +1,7 @@
 """How a batch of images comes to be: every stage in order, and the pipeline that runs them.
 
 :func:`started_batches` starts each batch: draws, sizes, parameters, reading ahead, annotations, engine.
-:class:`~.batch_assembler.BatchCompletion` makes the columns of what came out, in the framework's arrays.
+:class:`~.batch_assembler.BatchAssembler` makes the columns of what came out, in the framework's arrays.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from ..options import DaliOptions, Ranks, Reading
 from ..order.orders import Order
 from ..order.sampling import is_remote
 from ..order.schedule import LastBatch, Schedule
-from .annotations import AnnotationProcessor, BatchAnnotations
+from .annotations import AnnotationProcessor, ImageContents
 from .arrays import ArrayReader
-from .batch_assembler import BatchCompletion, CollectedBatch, function_output_spec
-from .columns import TO_SOURCE, Contents, ImageColumn
+from .batch_assembler import BatchAssembler, CollectedBatch, Contents, function_output_spec
+from .columns import TO_SOURCE, ImageColumn
 from .config import ImageLoaderConfig
 from .objects import deciding_objects
 from .planned_batches import DrawnBatch, ParameterDraws, PlannedBatch, block_reads, planned_batches
@@ -174,12 +174,15 @@ class ImagePipeline(Pipeline):
         )
 
     def producer(self, steps: Any, epoch: int) -> Producer:
-        samples = steps.n / steps.world_size
-        completion = BatchCompletion(
-            self.config, self.adapter, self._totals, self.config.draw_epoch(epoch), samples
-        )
-        starts = started_batches(self, self.config, steps, epoch, self._totals.worker)
-        return Producer(starts, completion.complete, self._totals, self.engine.max_in_flight)
+        config, assembler = self.config, BatchAssembler
+        if config.size_plan.patch_planner:
+            from .patch_assembler import PatchAssembler
+
+            assembler = PatchAssembler
+        draw_epoch, samples = config.draw_epoch(epoch), steps.n / steps.world_size
+        complete = assembler(config, self.adapter, self._totals, draw_epoch, samples).complete
+        starts = started_batches(self, config, steps, epoch, self._totals.worker)
+        return Producer(starts, complete, self._totals, self.engine.max_in_flight)
 
     @contextmanager
     def single_producer(self, steps: Any, epoch: int) -> Iterator[Producer]:
@@ -326,7 +329,7 @@ def _made(
     contents = wait_for_contents()
     if cached:
         cached.release()
-    yield CollectedBatch(batch, result, contents)
+    yield CollectedBatch(batch, result, *contents)
 
 
 def start_contents(
@@ -334,24 +337,29 @@ def start_contents(
 ) -> tuple[Callable[[], Contents], list[ImageParams]]:
     """Start what goes beside the images; return a function that waits for it, and all parameters."""
     # Parameters that depend on objects are not ``known`` before the objects have been read.
-    config = draws.config
-    decided, annotated = [], []
+    config, n = draws.config, len(batch)
+    decided, annotated, to_sources = [], [], []
     arrays = pipeline.arrays.start(batch.positions) if pipeline.arrays else None
     columns = zip(config.images, pipeline.annotations, strict=True)
-    for (column, processor), params in zip_longest(columns, known):
-        given, wait = _decide(draws, batch, column, processor, params)
-        decided.append(given)
+    for (column, processor), of_column in zip_longest(columns, known):
+        params, wait = _decide(draws, batch, column, processor, of_column)
+        to_source = None
+        if f"{column.prefix}{TO_SOURCE}" in config.columns:
+            to_source = column.to_source(params, config.dataset.origins(batch.positions))
+        decided.append(params)
         annotated.append(wait)
-    leads_back = [f"{column.prefix}{TO_SOURCE}" in config.columns for column in config.images]
-    origins = config.dataset.origins(batch.positions) if any(leads_back) else None
-    to_source = [
-        None if origins is None or not leads else column.to_source(params, origins)
-        for column, params, leads in zip(config.images, decided, leads_back, strict=True)
-    ]
-    n, sizes = len(batch), [params.image_size for params in decided]
-    return (
-        lambda: Contents.of(n, [wait() for wait in annotated], to_source, sizes, arrays and arrays())
-    ), decided
+        to_sources.append(to_source)
+
+    def wait_for_contents() -> Contents:
+        contents = [
+            replace(wait(), to_source=to_source, image_size=params.image_size)
+            for wait, to_source, params in zip(annotated, to_sources, decided, strict=True)
+        ]
+        errors = {image % n: error for one in contents for image, error in one.errors.items()}
+        read, array_errors = arrays() if arrays else (None, {})
+        return contents, read, array_errors | errors
+
+    return wait_for_contents, decided
 
 
 def _decide(
@@ -360,10 +368,10 @@ def _decide(
     column: ImageColumn,
     processor: AnnotationProcessor | None,
     params: ImageParams | None,
-) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
+) -> tuple[ImageParams, Callable[[], ImageContents]]:
     """Draw the parameters of an image column if they are None, and start its annotations."""
     if not processor:
-        return params or draws.draw(batch, column), BatchAnnotations
+        return params or draws.draw(batch, column), ImageContents
     shown = column.samples_of_images(len(batch.sources))
     positions = batch.sources[shown]
     annotations = processor.read(positions)

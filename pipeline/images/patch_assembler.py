@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,65 +9,54 @@ import numpy.typing as npt
 
 from stoker.bucketing import Pack, Packed, Ragged
 
-from ..adapters import Adapter
-from ..execution.stats import StatsTotals
-from .columns import Contents
-from .config import ImageLoaderConfig
+from .batch_assembler import BatchAssembler, CollectedBatch
 from .patches import PatchPlanner
-from .planned_batches import PlannedBatch
 
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 
 
-class PatchAssembler:
-    """Assembles the batches of one epoch; the producer calls it on its thread."""
+class PatchAssembler(BatchAssembler):
+    """Assembles batches of packed rows of patches."""
 
-    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
-        assert isinstance(config.size_plan.planner, PatchPlanner), "called for patches alone"
-        self._planner = config.size_plan.planner
-        self._config = config
-        self._adapter = adapter
-        self._totals = totals
-        self._epoch = epoch
-
-    def make(
-        self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
-    ) -> Any:
-        sizes = contents.image_sizes[0]
+    def _make(self, collected: CollectedBatch, kept: Int64 | None) -> Any:
+        planned, config = collected.planned, self._config
+        planner, sizes = config.size_plan.planner, collected.columns[0].image_size
+        assert isinstance(planner, PatchPlanner), "called for patches alone"
         assert planned.groups is not None, "rows of patches are packed"
         assert sizes is not None, "images of patches are padded"
         chosen = np.arange(len(planned)) if kept is None else kept
         groups = np.searchsorted(chosen, planned.groups)  # first image of each row among those that are kept
-        patches, row = self._planner.patches, self._planner.patches.row
+        patches, row = planner.patches, planner.patches.row
         grids = sizes[chosen].astype(np.int64) // patches.size
         offsets = np.concatenate(([0], np.cumsum(grids.prod(axis=1))))
         packed = Packed(Ragged(np.zeros(offsets[-1], np.uint8), offsets), groups)
-        pack = Pack(outputs=("segment_ids", "cu_seqlens"), max_sequences=self._planner.max_images)
+        pack = Pack(outputs=("segment_ids", "cu_seqlens"), max_sequences=planner.max_images)
         arrays = pack(packed, row)
         real = arrays["segment_ids"] > 0  # patches come row by row, as in a packed row
         coordinates = np.zeros((*real.shape, 2), np.int64)
-        values, coordinates[real] = cut_patches(images[0], chosen, grids, patches.size)
+        values, coordinates[real] = cut_patches(collected.images[0], chosen, grids, patches.size)
         filled = np.zeros((*real.shape, values.shape[1]), values.dtype)
         filled[real] = values
-        shown, config = planned.positions[chosen], self._config
+        shown = planned.positions[chosen]
         arrays |= {"patch_positions": coordinates, "mask": planned.mask[planned.groups[:-1]]}
-        arrays["row"] = self._by_segment(shown, groups)
+        arrays["row"] = _by_segment(shown, groups, planner.max_images)
         if "label" in config.columns:
-            arrays["label"] = self._by_segment(config.dataset.values("label", shown), groups)
-        if captions := self._planner.captions:
+            arrays["label"] = _by_segment(config.dataset.values("label", shown), groups, planner.max_images)
+        if captions := planner.captions:
             drawn = captions.draw(shown, planned.draw_keys[chosen], config.draw_seed, self._epoch)
-            arrays |= captions.packed(config.columns, drawn, groups, self._planner.max_images)
+            arrays |= captions.packed(config.columns, drawn, groups, planner.max_images)
         columns = {name: self._adapter.column(arrays[name]) for name in config.columns if name != "patches"}
         with self._totals.worker.stage("copying"):
             columns["patches"] = self._adapter.images(filled, config.image_format.dtype)
         return config.batch_type(*(columns[name] for name in config.columns))
 
-    def _by_segment(self, values: Int64, groups: Int64) -> Int64:
-        """(rows, most images) int64: the value of each image of each packed row; -1 after the last."""
-        table = np.full((len(groups) - 1, self._planner.max_images), -1, np.int64)
-        table[np.arange(table.shape[1]) < np.diff(groups)[:, None]] = values
-        return table
+
+def _by_segment(values: Int64, groups: Int64, most: int) -> Int64:
+    """(rows, most) int64: the value of each image of each packed row; -1 after the last."""
+    table = np.full((len(groups) - 1, most), -1, np.int64)
+    table[np.arange(most) < np.diff(groups)[:, None]] = values
+    return table
 
 
 def cut_patches(images: Array, chosen: Int64, grids: Int64, size: int) -> tuple[Array, Int64]:
